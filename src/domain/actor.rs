@@ -1,0 +1,83 @@
+//! On whose behalf a change is made.
+
+/// The person or program behind a change, as git writes an author.
+///
+/// Git ends a name at `<` and a line at a line break, and has no way to escape either, so a name
+/// or an e-mail address is cleaned when the actor is made: control characters and line separators
+/// become blanks, `<` and `>` are left out, and blanks and punctuation at the edges are dropped
+/// as git does (`strbuf_addstr_without_crud` in `ident.c`). What is left empty is `anonymous`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Actor {
+    name: String,
+    email: String,
+}
+
+impl Actor {
+    /// The most characters a name or an e-mail address keeps.
+    pub const TEXT_CHARS_MAX: usize = 256;
+
+    /// Makes an actor, cleaned as described above.
+    #[must_use]
+    pub fn new(name: &str, email: &str) -> Self {
+        let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
+        Self {
+            name: or(cleaned(name), "anonymous"),
+            email: or(cleaned(email).replace(' ', ""), "anonymous@localhost"),
+        }
+    }
+
+    /// Whoever made a change when no authorizer named anybody.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::new("", "")
+    }
+
+    /// The service itself: the committer of every commit that it makes, unless set by flags.
+    #[must_use]
+    pub fn service() -> Self {
+        Self::new("Collectory", "collectory@localhost")
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The e-mail address.
+    #[must_use]
+    pub fn email(&self) -> &str {
+        &self.email
+    }
+}
+
+fn cleaned(text: &str) -> String {
+    let blank = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let kept: String = text
+        .chars()
+        .filter(|c| !matches!(c, '<' | '>'))
+        .map(|c| if blank(c) { ' ' } else { c })
+        .take(Actor::TEXT_CHARS_MAX)
+        .collect();
+    kept.trim_matches(|c: char| c.is_whitespace() || matches!(c, '.' | ',' | ':' | ';' | '"' | '\\' | '\''))
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_in_a_name_can_forge_a_line_or_an_address() {
+        let actor = Actor::new("Mara\nCommitter: <x@y> \u{2028}z", "m<a>ra@example.org\n");
+        assert_eq!(actor.name(), "Mara Committer: x@y  z");
+        assert_eq!(actor.email(), "mara@example.org");
+    }
+
+    #[test]
+    fn an_empty_name_is_anonymous() {
+        assert_eq!(Actor::new(" <> ", "\n"), Actor::anonymous());
+        assert_eq!(Actor::anonymous().name(), "anonymous");
+        assert_eq!(Actor::anonymous().email(), "anonymous@localhost");
+    }
+}

@@ -1,0 +1,525 @@
+//! The attributes of a collection: which there are, which kind has them, what each may hold.
+
+use std::fmt;
+
+use super::{Directory, Kind, MediaType, Segment, VALUE_DEPTH_MAX, Value, Violation};
+
+/// The most characters of a text attribute, the name among them.
+pub const TEXT_CHARS_MAX: usize = 1000;
+
+/// The most bytes in the name of an `x-` attribute or of a status.
+const NAME_BYTES_MAX: usize = 128;
+
+/// Names a setting of a collection, `type` aside.
+///
+/// The order of the variants is the canonical order: new files are written in it and answers
+/// list attributes in it, extensions last and by name.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Attribute {
+    /// What people call the collection.
+    Name,
+    /// Where the content store keeps it.
+    Directory,
+    /// Whether folders inside the directory belong to it.
+    Recursive,
+    /// The format of documents.
+    Format,
+    /// Which key of a document holds its title.
+    DocumentTitleKey,
+    /// Which key of a document holds its description.
+    DocumentDescriptionKey,
+    /// Which key of a document holds its status.
+    DocumentStatusKey,
+    /// Where documents of each unpublished status are kept: status to directory and name.
+    UnpublishedStatuses,
+    /// Where old revisions of documents are kept.
+    RevisionDirectory,
+    /// Which media the collection takes.
+    Accept,
+    /// Where media are served.
+    Url,
+    /// How the path of a new medium is made.
+    PathFormat,
+    /// A setting of the user's own, `x-` and all: kept and served, any JSON value.
+    Extension(Box<str>),
+}
+
+/// What an attribute may hold.
+enum Rule {
+    Text,
+    Directory,
+    Boolean,
+    Statuses,
+    Accept,
+    Anything,
+}
+
+const BOTH: &[Kind] = &[Kind::Document, Kind::Media];
+const DOCUMENT: &[Kind] = &[Kind::Document];
+const MEDIA: &[Kind] = &[Kind::Media];
+
+/// The whole vocabulary: attribute, wire name, who has it.
+const KNOWN: &[(Attribute, &str, &[Kind])] = &[
+    (Attribute::Name, "name", BOTH),
+    (Attribute::Directory, "directory", BOTH),
+    (Attribute::Recursive, "recursive", BOTH),
+    (Attribute::Format, "format", DOCUMENT),
+    (Attribute::DocumentTitleKey, "documentTitleKey", DOCUMENT),
+    (Attribute::DocumentDescriptionKey, "documentDescriptionKey", DOCUMENT),
+    (Attribute::DocumentStatusKey, "documentStatusKey", DOCUMENT),
+    (Attribute::UnpublishedStatuses, "unpublishedStatuses", DOCUMENT),
+    (Attribute::RevisionDirectory, "revisionDirectory", DOCUMENT),
+    (Attribute::Accept, "accept", MEDIA),
+    (Attribute::Url, "url", MEDIA),
+    (Attribute::PathFormat, "pathFormat", MEDIA),
+];
+
+impl Attribute {
+    /// Finds the attribute with this wire name, if collections of this kind have it.
+    #[must_use]
+    pub fn parse(kind: Kind, name: &str) -> Option<Self> {
+        if is_extension(name) {
+            return Some(Self::Extension(name.into()));
+        }
+        KNOWN
+            .iter()
+            .find(|(_, known, kinds)| *known == name && kinds.contains(&kind))
+            .map(|(attribute, ..)| attribute.clone())
+    }
+
+    /// The name on the wire and in the file.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Extension(name) => name,
+            Self::Name
+            | Self::Directory
+            | Self::Recursive
+            | Self::Format
+            | Self::DocumentTitleKey
+            | Self::DocumentDescriptionKey
+            | Self::DocumentStatusKey
+            | Self::UnpublishedStatuses
+            | Self::RevisionDirectory
+            | Self::Accept
+            | Self::Url
+            | Self::PathFormat => {
+                KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(_, name, _)| name)
+            }
+        }
+    }
+
+    /// Every attribute with a fixed name that collections of this kind have, in canonical order.
+    pub fn known(kind: Kind) -> impl Iterator<Item = Self> {
+        KNOWN.iter().filter(move |(.., kinds)| kinds.contains(&kind)).map(|(attribute, ..)| attribute.clone())
+    }
+
+    /// Checks a value and brings it into its stored form (a directory without its trailing `/`).
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the value breaks, with the way to it.
+    pub fn check(&self, value: Value) -> Result<Value, Vec<Violation>> {
+        let checked = match self.rule() {
+            Rule::Text => text(value).map_err(single),
+            Rule::Directory => directory(value).map_err(single),
+            Rule::Boolean => boolean(value).map_err(single),
+            Rule::Statuses => statuses(value),
+            Rule::Accept => accept(value),
+            Rule::Anything => anything(value).map_err(single),
+        };
+        checked.map_err(|faults| {
+            faults
+                .into_iter()
+                .map(|(steps, message)| Violation::at(self.as_str(), message).below(steps))
+                .collect()
+        })
+    }
+
+    fn rule(&self) -> Rule {
+        match self {
+            Self::Directory | Self::RevisionDirectory => Rule::Directory,
+            Self::Recursive => Rule::Boolean,
+            Self::UnpublishedStatuses => Rule::Statuses,
+            Self::Accept => Rule::Accept,
+            Self::Extension(_) => Rule::Anything,
+            Self::Name
+            | Self::Format
+            | Self::DocumentTitleKey
+            | Self::DocumentDescriptionKey
+            | Self::DocumentStatusKey
+            | Self::Url
+            | Self::PathFormat => Rule::Text,
+        }
+    }
+
+    /// Says why a name is no attribute of this kind, and which one may have been meant.
+    pub(crate) fn unknown_message(kind: Kind, name: &str) -> String {
+        if name.starts_with("x-") {
+            return format!(
+                "the name of an `x-` attribute has at most {NAME_BYTES_MAX} bytes of letters, digits, `-` and `_` and ends in a letter or digit"
+            );
+        }
+        if let Some((_, known, kinds)) = KNOWN.iter().find(|(_, known, _)| *known == name) {
+            let owner = kinds.first().copied().unwrap_or(kind);
+            return format!("only {owner} collections have `{known}`, this is a {kind} collection");
+        }
+        if kind == Kind::Media
+            && let Some(shorthand) = Shorthand::parse(name)
+        {
+            return format!("only document collections have `{}`", shorthand.as_str());
+        }
+        let nearest = KNOWN
+            .iter()
+            .filter(|(.., kinds)| kinds.contains(&kind))
+            .map(|(_, known, _)| (distance(known, name), *known))
+            .min()
+            .filter(|(far, _)| *far <= 2);
+        match nearest {
+            Some((_, known)) => format!("there is no such attribute; did you mean `{known}`?"),
+            None => "there is no such attribute; names that begin with `x-` are free".into(),
+        }
+    }
+}
+
+impl fmt::Display for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// A short way to write one entry of `unpublishedStatuses` on input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shorthand {
+    /// `draftDirectory`
+    Draft,
+    /// `archiveDirectory`
+    Archive,
+    /// `trashDirectory`
+    Trash,
+}
+
+impl Shorthand {
+    /// All shorthands, in the order in which their entries are added.
+    pub const ALL: [Self; 3] = [Self::Draft, Self::Archive, Self::Trash];
+
+    /// Finds the shorthand with this wire name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|shorthand| shorthand.as_str() == name)
+    }
+
+    /// The name on the wire and in the file.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Draft => "draftDirectory",
+            Self::Archive => "archiveDirectory",
+            Self::Trash => "trashDirectory",
+        }
+    }
+
+    /// The status that the shorthand stands for.
+    #[must_use]
+    pub const fn status(self) -> &'static str {
+        match self {
+            Self::Draft => "draft",
+            Self::Archive => "archived",
+            Self::Trash => "trash",
+        }
+    }
+
+    /// The name that the entry gets.
+    #[must_use]
+    pub const fn status_name(self) -> &'static str {
+        match self {
+            Self::Draft => "Draft",
+            Self::Archive => "Archived",
+            Self::Trash => "Trash",
+        }
+    }
+
+    /// Checks the directory that a shorthand names.
+    pub(super) fn check(self, value: Value) -> Result<Value, Violation> {
+        directory(value).map_err(|message| Violation::at(self.as_str(), message))
+    }
+}
+
+/// A fault below an attribute: the steps down, and what is wrong there.
+type Fault = (Vec<Segment>, String);
+
+fn single(message: String) -> Vec<Fault> {
+    vec![(Vec::new(), message)]
+}
+
+fn text(value: Value) -> Result<Value, String> {
+    match &value {
+        Value::Text(text) => {
+            let chars = text.chars().count();
+            if chars > TEXT_CHARS_MAX {
+                return Err(format!(
+                    "at most {TEXT_CHARS_MAX} characters are allowed, this text has {chars}"
+                ));
+            }
+            Ok(value)
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+            Err(expected("a string", &value))
+        }
+    }
+}
+
+fn directory(value: Value) -> Result<Value, String> {
+    match text(value)? {
+        Value::Text(text) => Directory::parse(&text).map(|directory| Value::Text(directory.into())),
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_)) => {
+            Ok(other)
+        }
+    }
+}
+
+fn boolean(value: Value) -> Result<Value, String> {
+    match &value {
+        Value::Bool(_) => Ok(value),
+        Value::Null | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+            Err(expected("`true` or `false`", &value))
+        }
+    }
+}
+
+fn anything(value: Value) -> Result<Value, String> {
+    if value.depth() > VALUE_DEPTH_MAX {
+        return Err(format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep"));
+    }
+    Ok(value)
+}
+
+fn accept(value: Value) -> Result<Value, Vec<Fault>> {
+    let items = match value {
+        Value::List(items) => items,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_)) => {
+            return Err(single(expected("a list of media types", &other)));
+        }
+    };
+    let mut faults = Vec::new();
+    for (index, item) in items.iter().enumerate() {
+        let fault = match item.as_text() {
+            Some(text) => MediaType::parse(text).err(),
+            None => Some(expected("a string", item)),
+        };
+        faults.extend(fault.map(|message| (vec![Segment::Index(index)], message)));
+    }
+    if faults.is_empty() { Ok(Value::List(items)) } else { Err(faults) }
+}
+
+fn statuses(value: Value) -> Result<Value, Vec<Fault>> {
+    let entries = match value {
+        Value::Map(entries) => entries,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_)) => {
+            return Err(single(expected("a map from status to `directory` and `name`", &other)));
+        }
+    };
+    let mut faults = Vec::new();
+    let mut checked = Vec::with_capacity(entries.len());
+    for (status, entry) in entries {
+        let step = Segment::Name(status.clone());
+        if status.is_empty() || status.len() > NAME_BYTES_MAX || status.chars().any(char::is_control) {
+            faults.push((
+                vec![step],
+                format!("a status has 1 to {NAME_BYTES_MAX} bytes and no control characters"),
+            ));
+            continue;
+        }
+        match status_entry(entry) {
+            Ok(entry) => checked.push((status, entry)),
+            Err(below) => faults.extend(
+                below
+                    .into_iter()
+                    .map(|(steps, message)| (std::iter::once(step.clone()).chain(steps).collect(), message)),
+            ),
+        }
+    }
+    if faults.is_empty() { Ok(Value::Map(checked)) } else { Err(faults) }
+}
+
+fn status_entry(entry: Value) -> Result<Value, Vec<Fault>> {
+    let members = match entry {
+        Value::Map(members) => members,
+        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_)) => {
+            return Err(single(expected("a map with `directory` and `name`", &other)));
+        }
+    };
+    let mut faults = Vec::new();
+    let mut checked = Vec::with_capacity(members.len());
+    let mut located = false;
+    for (name, value) in members {
+        let result = match name.as_str() {
+            "directory" => {
+                located = true;
+                directory(value)
+            }
+            "name" => text(value),
+            _ => Err("a status has only `directory` and `name`".into()),
+        };
+        match result {
+            Ok(value) => checked.push((name, value)),
+            Err(message) => faults.push((vec![Segment::Name(name)], message)),
+        }
+    }
+    if !located {
+        faults.push((Vec::new(), "a status needs a `directory`".into()));
+    }
+    if faults.is_empty() { Ok(Value::Map(checked)) } else { Err(faults) }
+}
+
+/// Says what was found and how to write what was meant.
+fn expected(wanted: &str, found: &Value) -> String {
+    let hint = match found {
+        Value::Null => "; leave the attribute out to have none".to_owned(),
+        Value::Number(number) if wanted == "a string" => format!("; write \"{number}\" in quotes"),
+        Value::Bool(value) if wanted == "a string" => format!("; write \"{value}\" in quotes"),
+        Value::Text(text) if wanted.contains("true") => match text.to_ascii_lowercase().as_str() {
+            "yes" | "on" | "true" | "y" => "; write true without quotes".to_owned(),
+            "no" | "off" | "false" | "n" => "; write false without quotes".to_owned(),
+            _ => String::new(),
+        },
+        Value::Text(text) if wanted.contains("list") => format!("; write [{}]", Value::from(text.as_str())),
+        Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => String::new(),
+    };
+    let shown = match found {
+        Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.described()),
+        Value::Text(text) if text.chars().count() <= 40 => format!("the string {found}"),
+        Value::Null | Value::Text(_) | Value::List(_) | Value::Map(_) => found.described().to_owned(),
+    };
+    format!("expected {wanted}, found {shown}{hint}")
+}
+
+/// `x-` and a rest that is a member name of JSON:API 1.1 ("Member Names").
+fn is_extension(name: &str) -> bool {
+    let inner =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_') || (!c.is_ascii() && !c.is_control());
+    let edge = |c: char| c.is_ascii_alphanumeric() || (!c.is_ascii() && !c.is_control());
+    name.len() <= NAME_BYTES_MAX
+        && name.strip_prefix("x-").is_some_and(|rest| rest.chars().all(inner) && rest.ends_with(edge))
+}
+
+/// The number of edits between two names (Levenshtein), letter case aside.
+fn distance(one: &str, two: &str) -> usize {
+    let two: Vec<char> = two.to_ascii_lowercase().chars().take(NAME_BYTES_MAX).collect();
+    let mut row: Vec<usize> = (0..=two.len()).collect();
+    for (i, a) in one.to_ascii_lowercase().chars().enumerate() {
+        let mut corner = row[0];
+        row[0] = i + 1;
+        for (j, &b) in two.iter().enumerate() {
+            let above = row[j + 1];
+            row[j + 1] = (corner + usize::from(a != b)).min(above + 1).min(row[j] + 1);
+            corner = above;
+        }
+    }
+    row[two.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Number;
+
+    fn number(n: i64) -> Value {
+        Value::Number(Number::Integer(n))
+    }
+
+    #[track_caller]
+    fn refuses(attribute: &Attribute, value: Value, shown: &str) {
+        let violations = attribute.check(value).unwrap_err();
+        let all: Vec<_> = violations.iter().map(Violation::to_string).collect();
+        assert_eq!(all.join("\n"), shown);
+    }
+
+    #[test]
+    fn every_attribute_is_found_by_its_own_name() {
+        for kind in [Kind::Document, Kind::Media] {
+            for attribute in Attribute::known(kind) {
+                assert_eq!(Attribute::parse(kind, attribute.as_str()), Some(attribute));
+            }
+        }
+    }
+
+    #[test]
+    fn a_message_says_what_was_found_and_how_to_write_it() {
+        refuses(
+            &Attribute::Name,
+            number(2024),
+            "name: expected a string, found a number (2024); write \"2024\" in quotes",
+        );
+        refuses(
+            &Attribute::Recursive,
+            "yes".into(),
+            "recursive: expected `true` or `false`, found the string \"yes\"; write true without quotes",
+        );
+        refuses(
+            &Attribute::Name,
+            Value::Null,
+            "name: expected a string, found null; leave the attribute out to have none",
+        );
+        refuses(
+            &Attribute::Accept,
+            "image/png".into(),
+            "accept: expected a list of media types, found the string \"image/png\"; write [\"image/png\"]",
+        );
+    }
+
+    #[test]
+    fn all_faults_of_a_nested_value_are_told_at_once() {
+        let value = Value::Map(vec![
+            (
+                "draft".into(),
+                Value::Map(vec![("directory".into(), "../x".into()), ("nmae".into(), "Draft".into())]),
+            ),
+            ("gone".into(), Value::Map(vec![("name".into(), "Gone".into())])),
+            ("trash".into(), "trash".into()),
+        ]);
+        refuses(
+            &Attribute::UnpublishedStatuses,
+            value,
+            "unpublishedStatuses.draft.directory: \"../x\" has the part `..`; write the path without it\n\
+             unpublishedStatuses.draft.nmae: a status has only `directory` and `name`\n\
+             unpublishedStatuses.gone: a status needs a `directory`\n\
+             unpublishedStatuses.trash: expected a map with `directory` and `name`, found the string \"trash\"",
+        );
+        refuses(
+            &Attribute::Accept,
+            Value::List(vec!["image/*".into(), number(1), "png".into()]),
+            "accept[1]: expected a string, found a number (1); write \"1\" in quotes\n\
+             accept[2]: \"png\" is neither a media type such as \"image/png\" or \"image/*\" nor an extension such as \".pdf\"",
+        );
+    }
+
+    #[test]
+    fn an_unknown_name_is_met_with_the_nearest_known_one() {
+        let message = |name| Attribute::unknown_message(Kind::Document, name);
+        assert_eq!(message("directroy"), "there is no such attribute; did you mean `directory`?");
+        assert_eq!(message("Name"), "there is no such attribute; did you mean `name`?");
+        assert_eq!(message("colour"), "there is no such attribute; names that begin with `x-` are free");
+        assert_eq!(message("accept"), "only media collections have `accept`, this is a document collection");
+        assert_eq!(
+            Attribute::unknown_message(Kind::Media, "draftDirectory"),
+            "only document collections have `draftDirectory`"
+        );
+    }
+
+    #[test]
+    fn extensions_are_free_but_are_member_names() {
+        for name in ["x-a", "x-colour", "x-0_b-c", "x-größe"] {
+            assert!(Attribute::parse(Kind::Media, name).is_some(), "{name}");
+        }
+        for name in ["x-", "x", "X-a", "x-a-", "x-a b", "x-a.b", "x-a/b", "x-a\n"] {
+            assert!(Attribute::parse(Kind::Media, name).is_none(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_the_longest_length_is_taken() {
+        assert!(Attribute::Name.check(Value::Text("ä".repeat(TEXT_CHARS_MAX))).is_ok());
+        assert!(Attribute::Name.check(Value::Text("ä".repeat(TEXT_CHARS_MAX + 1))).is_err());
+    }
+}

@@ -1,0 +1,132 @@
+//! All collections at one moment.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+use super::{Collection, Event, Key};
+
+/// Whatever a catalog can hold: something cheap to clone that carries a collection.
+pub trait Held: Clone {
+    /// The collection.
+    fn collection(&self) -> &Arc<Collection>;
+}
+
+impl Held for Arc<Collection> {
+    fn collection(&self) -> &Arc<Collection> {
+        self
+    }
+}
+
+/// All collections at one moment, in the order of their keys.
+///
+/// Cloning shares everything and costs the same for ten collections as for a million (it is a
+/// persistent tree), so a snapshot can keep one and the writer can try a batch on another. `T` is
+/// whatever carries the collection: plain here, an entry with its ready-made answer in the engine.
+#[derive(Debug, Clone)]
+pub struct Catalog<T = Arc<Collection>> {
+    by_key: OrdMap<Key, T>,
+    /// Keys that hold upper-case letters, by their folded form; the others are their own.
+    mixed_case: OrdMap<Key, Key>,
+}
+
+impl<T> Default for Catalog<T> {
+    fn default() -> Self {
+        Self { by_key: OrdMap::new(), mixed_case: OrdMap::new() }
+    }
+}
+
+impl<T: Held> Catalog<T> {
+    /// The collection with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&T> {
+        self.by_key.get(key)
+    }
+
+    /// The existing key that differs from this one in letter case only.
+    #[must_use]
+    pub fn in_other_case(&self, key: &Key) -> Option<&Key> {
+        let folded = key.folded();
+        let lower = self.by_key.get_key_value(&folded).map(|(existing, _)| existing);
+        [lower, self.mixed_case.get(&folded)].into_iter().flatten().find(|existing| *existing != key)
+    }
+
+    /// Adds a collection, or replaces the one with its key.
+    pub fn insert(&mut self, item: T) {
+        let key = item.collection().key().clone();
+        let folded = key.folded();
+        if folded != key {
+            self.mixed_case.insert(folded, key.clone());
+        }
+        self.by_key.insert(key, item);
+    }
+
+    /// Takes a collection away.
+    pub fn remove(&mut self, key: &Key) -> Option<T> {
+        let folded = key.folded();
+        if self.mixed_case.get(&folded) == Some(key) {
+            self.mixed_case.remove(&folded);
+        }
+        self.by_key.remove(key)
+    }
+
+    /// Every collection in the order of the keys.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
+        self.by_key.values()
+    }
+
+    /// The collections whose keys come after this one, in order.
+    pub fn after(&self, key: &Key) -> impl DoubleEndedIterator<Item = &T> {
+        use std::ops::Bound::{Excluded, Unbounded};
+        self.by_key.range((Excluded(key.clone()), Unbounded)).map(|(_, item)| item)
+    }
+
+    /// The collections whose keys come before this one, in order.
+    pub fn before(&self, key: &Key) -> impl DoubleEndedIterator<Item = &T> {
+        self.by_key.range(..key.clone()).map(|(_, item)| item)
+    }
+
+    /// How many collections there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.by_key.is_empty()
+    }
+}
+
+impl Catalog {
+    /// Makes an event true.
+    pub fn apply(&mut self, event: &Event) {
+        match event {
+            Event::Created(after) | Event::Updated { after, .. } => self.insert(Arc::clone(after)),
+            Event::Deleted(before) => {
+                self.remove(before.key());
+            }
+        }
+    }
+
+    /// The catalog that a history of events leads to.
+    #[must_use]
+    pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
+        let mut catalog = Self::default();
+        for event in events {
+            catalog.apply(event);
+        }
+        catalog
+    }
+}
+
+impl<T: Held> FromIterator<T> for Catalog<T> {
+    fn from_iter<I: IntoIterator<Item = T>>(items: I) -> Self {
+        let mut catalog = Self::default();
+        for item in items {
+            catalog.insert(item);
+        }
+        catalog
+    }
+}

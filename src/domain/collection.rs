@@ -1,0 +1,363 @@
+//! A collection, and a change to it.
+
+use std::fmt;
+
+use super::{Attribute, Key, Shorthand, Value, Violation};
+
+/// What a collection holds: documents or media.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// Documents.
+    Document,
+    /// Media.
+    Media,
+}
+
+impl Kind {
+    /// Finds the kind that the attribute `type` names.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "document" => Some(Self::Document),
+            "media" => Some(Self::Media),
+            _ => None,
+        }
+    }
+
+    /// The value of the attribute `type`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Document => "document",
+            Self::Media => "media",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// One named folder's settings.
+///
+/// Made by [`Collection::new`] only, so whatever holds one knows that every rule is kept. Nothing
+/// is invented: an attribute that was not given is not there.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collection {
+    key: Key,
+    kind: Kind,
+    /// In canonical order, each attribute once.
+    attributes: Vec<(Attribute, Value)>,
+}
+
+impl Collection {
+    /// Makes a collection from attributes as they were written, shorthands included.
+    ///
+    /// `type` may stand among them and must then agree with `kind`.
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the attributes break, at least one.
+    pub fn new(
+        key: Key,
+        kind: Kind,
+        written: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Self, Vec<Violation>> {
+        let mut input =
+            Input::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))?;
+        for (shorthand, directory) in input.shorthands.drain(..).collect::<Vec<_>>() {
+            if let Some(directory) = directory {
+                add_status(&mut input.set, shorthand, directory);
+            }
+        }
+        input.set.sort_by(|(one, _), (two, _)| one.cmp(two));
+        input.set.shrink_to_fit();
+        Ok(Self { key, kind, attributes: input.set })
+    }
+
+    /// The key.
+    #[must_use]
+    pub const fn key(&self) -> &Key {
+        &self.key
+    }
+
+    /// The kind.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    /// The attributes in canonical order, without `type`.
+    #[must_use]
+    pub fn attributes(&self) -> &[(Attribute, Value)] {
+        &self.attributes
+    }
+
+    /// The value of an attribute, if the collection has it.
+    #[must_use]
+    pub fn get(&self, attribute: &Attribute) -> Option<&Value> {
+        value_of(&self.attributes, attribute)
+    }
+
+    /// The collection as a patch leaves it.
+    ///
+    /// Attributes merge one by one; a list or a map is replaced whole. A shorthand sets the
+    /// directory of its status and keeps the name that the status has; as `null` it takes the
+    /// status away.
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the patch breaks, at least one.
+    pub fn patched(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
+        let input = Input::check(self.kind, patch.written.iter().cloned(), |_| true)?;
+        let explicit: Vec<String> = match value_of(&input.set, &Attribute::UnpublishedStatuses) {
+            Some(Value::Map(entries)) => entries.iter().map(|(status, _)| status.clone()).collect(),
+            _ => Vec::new(),
+        };
+        let mut attributes = self.attributes.clone();
+        for (attribute, value) in input.set {
+            attributes.retain(|(present, _)| *present != attribute);
+            if value != Value::Null {
+                attributes.push((attribute, value));
+            }
+        }
+        for (shorthand, directory) in input.shorthands {
+            if explicit.iter().any(|status| status == shorthand.status()) {
+                continue;
+            }
+            match directory {
+                Some(directory) => set_status(&mut attributes, shorthand, directory),
+                None => remove_status(&mut attributes, shorthand),
+            }
+        }
+        attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
+        Ok(Self { key: self.key.clone(), kind: self.kind, attributes })
+    }
+}
+
+/// What to change in a collection: attributes by name, `null` to remove one.
+///
+/// It is checked when it meets the collection, since the kind decides what is allowed.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Patch {
+    written: Vec<(String, Value)>,
+}
+
+impl Patch {
+    /// Makes a patch of attributes as they were written.
+    #[must_use]
+    pub fn new(written: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self { written: written.into_iter().collect() }
+    }
+
+    /// The attributes as they were written.
+    #[must_use]
+    pub fn written(&self) -> &[(String, Value)] {
+        &self.written
+    }
+}
+
+/// Attributes from outside, checked; a shorthand without a directory stands for `null`.
+struct Input {
+    set: Vec<(Attribute, Value)>,
+    shorthands: Vec<(Shorthand, Option<Value>)>,
+}
+
+impl Input {
+    /// Checks each attribute; `null` is a value only where `may_be_null` says so.
+    fn check(
+        kind: Kind,
+        written: impl IntoIterator<Item = (String, Value)>,
+        may_be_null: impl Fn(&Attribute) -> bool,
+    ) -> Result<Self, Vec<Violation>> {
+        let mut input = Self { set: Vec::new(), shorthands: Vec::new() };
+        let mut violations = Vec::new();
+        let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
+        for (name, value) in written {
+            if name == "type" {
+                violations.extend(disagrees(kind, &value));
+            } else if let (Kind::Document, Some(shorthand)) = (kind, Shorthand::parse(&name)) {
+                if value == Value::Null && null_shorthands {
+                    input.shorthands.push((shorthand, None));
+                } else {
+                    match shorthand.check(value) {
+                        Ok(directory) => input.shorthands.push((shorthand, Some(directory))),
+                        Err(violation) => violations.push(violation),
+                    }
+                }
+            } else if let Some(attribute) = Attribute::parse(kind, &name) {
+                if value == Value::Null && may_be_null(&attribute) {
+                    input.set.push((attribute, value));
+                } else {
+                    match attribute.check(value) {
+                        Ok(value) => input.set.push((attribute, value)),
+                        Err(found) => violations.extend(found),
+                    }
+                }
+            } else {
+                violations.push(Violation::unknown(kind, &name));
+            }
+        }
+        if violations.is_empty() { Ok(input) } else { Err(violations) }
+    }
+}
+
+fn disagrees(kind: Kind, value: &Value) -> Option<Violation> {
+    (value.as_text() != Some(kind.as_str()))
+        .then(|| Violation::at("type", format!("expected {:?}, found {value}", kind.as_str())))
+}
+
+fn value_of<'a>(attributes: &'a [(Attribute, Value)], attribute: &Attribute) -> Option<&'a Value> {
+    attributes.iter().find(|(present, _)| present == attribute).map(|(_, value)| value)
+}
+
+/// The entries of `unpublishedStatuses`, added when it is absent.
+fn statuses_of(attributes: &mut Vec<(Attribute, Value)>) -> &mut Vec<(String, Value)> {
+    let at = attributes.iter().position(|(present, _)| *present == Attribute::UnpublishedStatuses);
+    let at = at.unwrap_or_else(|| {
+        attributes.push((Attribute::UnpublishedStatuses, Value::Map(Vec::new())));
+        attributes.len() - 1
+    });
+    match &mut attributes[at].1 {
+        Value::Map(entries) => entries,
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) => {
+            unreachable!("BUG: `unpublishedStatuses` passed its check without being a map")
+        }
+    }
+}
+
+/// Adds the status of a shorthand unless an explicit entry has won already.
+fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
+    let entries = statuses_of(attributes);
+    if !entries.iter().any(|(status, _)| status == shorthand.status()) {
+        entries
+            .push((shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into())));
+    }
+}
+
+/// Sets the directory of a shorthand's status and keeps its name.
+fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
+    let entries = statuses_of(attributes);
+    match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
+        Some((_, Value::Map(members))) => {
+            members.retain(|(name, _)| name != "directory");
+            members.insert(0, ("directory".into(), directory));
+        }
+        _ => entries
+            .push((shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into()))),
+    }
+}
+
+/// Takes the status of a shorthand away, and the whole attribute with the last one.
+fn remove_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand) {
+    for (attribute, value) in attributes.iter_mut() {
+        if let (Attribute::UnpublishedStatuses, Value::Map(entries)) = (attribute, value) {
+            entries.retain(|(status, _)| status != shorthand.status());
+        }
+    }
+    attributes.retain(|(attribute, value)| {
+        *attribute != Attribute::UnpublishedStatuses || *value != Value::Map(Vec::new())
+    });
+}
+
+fn status_entry(directory: Value, name: Value) -> Value {
+    Value::Map(vec![("directory".into(), directory), ("name".into(), name)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(pairs: &[(&str, &str)]) -> Vec<(String, Value)> {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value))).collect()
+    }
+
+    fn document(pairs: &[(&str, &str)]) -> Collection {
+        Collection::new(Key::parse("posts").unwrap(), Kind::Document, text(pairs)).unwrap()
+    }
+
+    fn shown(collection: &Collection) -> String {
+        collection.attributes().iter().map(|(name, value)| format!("{name}={value}\n")).collect()
+    }
+
+    #[test]
+    fn nothing_is_invented() {
+        assert_eq!(document(&[]).attributes(), &[]);
+    }
+
+    #[test]
+    fn attributes_stand_in_canonical_order() {
+        let collection = document(&[("x-b", "1"), ("format", "md"), ("x-a", "2"), ("name", "Posts")]);
+        assert_eq!(shown(&collection), "name=\"Posts\"\nformat=\"md\"\nx-a=\"2\"\nx-b=\"1\"\n");
+    }
+
+    #[test]
+    fn a_shorthand_becomes_a_status_and_is_not_kept() {
+        let collection = document(&[("trashDirectory", "bin/"), ("draftDirectory", "drafts")]);
+        assert_eq!(
+            shown(&collection),
+            "unpublishedStatuses={\"trash\": {\"directory\": \"bin\", \"name\": \"Trash\"}, \
+             \"draft\": {\"directory\": \"drafts\", \"name\": \"Draft\"}}\n"
+        );
+    }
+
+    #[test]
+    fn an_explicit_status_wins_over_its_shorthand() {
+        let explicit = Value::Map(vec![("draft".into(), status_entry("own".into(), "Entwurf".into()))]);
+        let written = vec![
+            ("draftDirectory".to_owned(), Value::from("drafts")),
+            ("unpublishedStatuses".to_owned(), explicit.clone()),
+        ];
+        let collection = Collection::new(Key::parse("posts").unwrap(), Kind::Document, written).unwrap();
+        assert_eq!(collection.get(&Attribute::UnpublishedStatuses), Some(&explicit));
+    }
+
+    #[test]
+    fn a_patch_merges_attribute_by_attribute_and_null_removes() {
+        let before = document(&[("name", "Posts"), ("directory", "posts"), ("format", "md")]);
+        let patch = Patch::new([("name".into(), "All".into()), ("format".into(), Value::Null)]);
+        assert_eq!(before.patched(&patch).unwrap(), document(&[("name", "All"), ("directory", "posts")]));
+        assert_eq!(before.patched(&Patch::default()).unwrap(), before);
+    }
+
+    #[test]
+    fn a_patched_shorthand_keeps_the_name_of_its_status() {
+        let named = Value::Map(vec![("draft".into(), status_entry("a".into(), "Entwurf".into()))]);
+        let before = document(&[]).patched(&Patch::new([("unpublishedStatuses".into(), named)])).unwrap();
+        let after = before.patched(&Patch::new([("draftDirectory".into(), "b".into())])).unwrap();
+        let expected = Value::Map(vec![("draft".into(), status_entry("b".into(), "Entwurf".into()))]);
+        assert_eq!(after.get(&Attribute::UnpublishedStatuses), Some(&expected));
+        let gone = after.patched(&Patch::new([("draftDirectory".into(), Value::Null)])).unwrap();
+        assert_eq!(gone, document(&[]));
+    }
+
+    #[test]
+    fn null_is_refused_where_nothing_can_be_removed() {
+        let key = Key::parse("posts").unwrap();
+        for name in ["name", "draftDirectory", "unpublishedStatuses"] {
+            let written = vec![(name.to_owned(), Value::Null)];
+            assert!(Collection::new(key.clone(), Kind::Document, written).is_err(), "{name}");
+        }
+        let free = vec![("x-none".to_owned(), Value::Null)];
+        assert!(Collection::new(key, Kind::Document, free).is_ok());
+    }
+
+    #[test]
+    fn a_type_that_disagrees_is_refused() {
+        let patch = |value: Value| document(&[]).patched(&Patch::new([("type".into(), value)]));
+        assert!(patch("document".into()).is_ok());
+        for wrong in ["media".into(), Value::Null, "Document".into(), true.into()] {
+            assert!(patch(wrong).is_err());
+        }
+    }
+
+    #[test]
+    fn all_violations_are_told_at_once() {
+        let written =
+            vec![("nmae".to_owned(), Value::from("x")), ("recursive".to_owned(), Value::from("no"))];
+        let violations = Collection::new(Key::parse("a").unwrap(), Kind::Document, written).unwrap_err();
+        assert_eq!(violations.len(), 2);
+    }
+}

@@ -1,0 +1,147 @@
+//! From a command to an event, or to a refusal.
+
+use std::sync::Arc;
+
+use super::catalog::Held;
+use super::{Catalog, Collection, Command, Event, Key, Refusal};
+
+/// Decides what a command means for the catalog as it stands.
+///
+/// Pure on purpose: no clock, no disk, no lock. Whatever a decision needs from outside travels
+/// inside the command, so the writer can ask again after it loses a race with a hand edit and get
+/// an honest second answer.
+///
+/// `Ok(None)` means "already so": the caller answers success and no commit is made, because a
+/// commit that changes nothing would be noise in the audit.
+///
+/// # Errors
+///
+/// Returns the [`Refusal`] to show the client. Every refusal is about the command; trouble with
+/// the disk is a `StoreError` and belongs to the caller.
+pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option<Event>, Refusal> {
+    let find = |key: &Key| -> Result<Arc<Collection>, Refusal> {
+        let item = catalog.get(key.as_str()).ok_or_else(|| Refusal::UnknownKey(key.clone()))?;
+        Ok(Arc::clone(item.collection()))
+    };
+    match command {
+        Command::Create(collection) => {
+            let key = collection.key();
+            if catalog.get(key.as_str()).is_some() {
+                return Err(Refusal::KeyTaken(key.clone()));
+            }
+            if let Some(existing) = catalog.in_other_case(key) {
+                return Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() });
+            }
+            Ok(Some(Event::Created(Arc::new(collection.clone()))))
+        }
+        Command::Update { key, kind, patch } => {
+            let before = find(key)?;
+            let after = before.patched(patch).map_err(Refusal::Invalid)?;
+            if let Some(asked) = kind.filter(|kind| *kind != before.kind()) {
+                return Err(Refusal::KindFixed { key: key.clone(), stored: before.kind(), asked });
+            }
+            Ok((after != *before).then(|| Event::Updated { before, after: Arc::new(after) }))
+        }
+        Command::Delete { key } => Ok(Some(Event::Deleted(find(key)?))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Kind, Patch, Value};
+
+    fn key(text: &str) -> Key {
+        Key::parse(text).unwrap()
+    }
+
+    fn docs(name: &str) -> Collection {
+        Collection::new(key(name), Kind::Document, [("name".to_owned(), Value::from(name))]).unwrap()
+    }
+
+    fn created(collection: Collection) -> Event {
+        Event::Created(Arc::new(collection))
+    }
+
+    fn rename(name: &str, to: &str) -> Command {
+        Command::Update { key: key(name), kind: None, patch: Patch::new([("name".into(), to.into())]) }
+    }
+
+    #[track_caller]
+    fn check(given: &[Event], when: &Command, then: Result<Option<Event>, Refusal>) {
+        let catalog = Catalog::replay(given);
+        assert_eq!(decide(&catalog, when), then);
+    }
+
+    #[test]
+    fn a_free_key_is_created() {
+        check(&[], &Command::Create(docs("posts")), Ok(Some(created(docs("posts")))));
+    }
+
+    #[test]
+    fn a_taken_key_is_refused() {
+        let media = Collection::new(key("posts"), Kind::Media, []).unwrap();
+        for again in [docs("posts"), media] {
+            check(&[created(docs("posts"))], &Command::Create(again), Err(Refusal::KeyTaken(key("posts"))));
+        }
+    }
+
+    #[test]
+    fn keys_that_differ_in_case_only_are_refused_both_ways() {
+        for (first, second) in [("posts", "Posts"), ("Posts", "posts"), ("pOsts", "Posts")] {
+            check(
+                &[created(docs(first))],
+                &Command::Create(docs(second)),
+                Err(Refusal::KeyTakenInOtherCase { key: key(second), existing: key(first) }),
+            );
+        }
+    }
+
+    #[test]
+    fn a_key_is_free_again_once_deleted() {
+        let gone = Event::Deleted(Arc::new(docs("Posts")));
+        check(
+            &[created(docs("Posts")), gone],
+            &Command::Create(docs("posts")),
+            Ok(Some(created(docs("posts")))),
+        );
+    }
+
+    #[test]
+    fn renaming_changes_what_was_asked_for() {
+        let before = Arc::new(docs("posts"));
+        let after = Arc::new(before.patched(&Patch::new([("name".into(), "All".into())])).unwrap());
+        check(
+            &[Event::Created(Arc::clone(&before))],
+            &rename("posts", "All"),
+            Ok(Some(Event::Updated { before, after })),
+        );
+    }
+
+    #[test]
+    fn renaming_to_the_same_name_changes_nothing() {
+        check(&[created(docs("posts"))], &rename("posts", "posts"), Ok(None));
+    }
+
+    #[test]
+    fn what_is_not_there_can_not_be_changed() {
+        check(&[], &rename("posts", "x"), Err(Refusal::UnknownKey(key("posts"))));
+        check(&[], &Command::Delete { key: key("posts") }, Err(Refusal::UnknownKey(key("posts"))));
+    }
+
+    #[test]
+    fn a_kind_can_not_change_and_bad_values_are_told_first() {
+        let update = |name: Value| Command::Update {
+            key: key("posts"),
+            kind: Some(Kind::Media),
+            patch: Patch::new([("name".into(), name)]),
+        };
+        check(
+            &[created(docs("posts"))],
+            &update("x".into()),
+            Err(Refusal::KindFixed { key: key("posts"), stored: Kind::Document, asked: Kind::Media }),
+        );
+        let refused = decide(&Catalog::replay(&[created(docs("posts"))]), &update(true.into()));
+        assert!(matches!(refused, Err(Refusal::Invalid(_))));
+    }
+}

@@ -1,0 +1,106 @@
+//! A directory of the content store and its rule.
+
+/// A relative path with `/`, as every directory-like attribute holds it.
+///
+/// The content store joins it to a folder of its own, so nothing in it may lead out of that
+/// folder on any system: no empty, `.` or `..` part, no `\`, no drive letter, no control
+/// character, at most [`Directory::BYTES_MAX`] bytes. One trailing `/` is dropped.
+///
+/// ```
+/// use collectory::domain::Directory;
+///
+/// assert_eq!(Directory::parse("content/posts/").unwrap().as_str(), "content/posts");
+/// assert!(Directory::parse("../etc").is_err());
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Directory(String);
+
+impl Directory {
+    /// The most bytes a directory has.
+    pub const BYTES_MAX: usize = 1024;
+
+    /// Parses a directory.
+    ///
+    /// # Errors
+    ///
+    /// Says what was found and what would be right, in one sentence for the caller.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        if text.len() > Self::BYTES_MAX {
+            return Err(format!(
+                "a directory has at most {} bytes, this one has {}",
+                Self::BYTES_MAX,
+                text.len()
+            ));
+        }
+        if text.is_empty() {
+            return Err("a directory can't be empty; leave the attribute out instead".into());
+        }
+        if text.starts_with('/') {
+            return Err(format!("{text:?} is absolute; write a relative path such as \"content/posts\""));
+        }
+        if let Some(stray) = text.chars().find(|c| c.is_control()) {
+            return Err(format!("a directory can't hold the control character {stray:?}"));
+        }
+        if text.contains('\\') {
+            return Err(format!("{text:?} holds a backslash; write `/` between the parts"));
+        }
+        if matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
+            return Err(format!("{text:?} begins with a drive letter; write a relative path"));
+        }
+        let path = text.strip_suffix('/').unwrap_or(text);
+        for part in path.split('/') {
+            match part {
+                "" => return Err(format!("{text:?} has an empty part; write one `/` between the parts")),
+                "." | ".." => {
+                    return Err(format!("{text:?} has the part `{part}`; write the path without it"));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self(path.to_owned()))
+    }
+
+    /// The path as text, without a trailing `/`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<Directory> for String {
+    fn from(directory: Directory) -> Self {
+        directory.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_are_directories() {
+        for (text, kept) in [
+            ("content/posts", "content/posts"),
+            ("content/posts/", "content/posts"),
+            ("a", "a"),
+            ("...", "..."),
+            (".hidden/x", ".hidden/x"),
+            ("größe/日本", "größe/日本"),
+            ("with space/x", "with space/x"),
+        ] {
+            assert_eq!(Directory::parse(text).map(String::from), Ok(kept.to_owned()), "{text:?}");
+        }
+        assert!(Directory::parse(&"d".repeat(Directory::BYTES_MAX)).is_ok());
+    }
+
+    #[test]
+    fn whatever_could_lead_elsewhere_is_refused() {
+        let long = "d".repeat(Directory::BYTES_MAX + 1);
+        for text in [
+            "", "/", "/etc", "..", ".", "../x", "x/..", "x/../y", "x/./y", "x//y", "x//", "a\\b", "C:",
+            "c:/x", "c:x", "a\nb", "a\0", "a\u{85}b", &long,
+        ] {
+            assert!(Directory::parse(text).is_err(), "{text:?}");
+        }
+    }
+}

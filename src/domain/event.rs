@@ -1,0 +1,50 @@
+//! What may happen.
+
+use std::sync::Arc;
+
+use super::{Collection, Key};
+
+/// A change of one collection.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    /// A collection was added.
+    Created(Arc<Collection>),
+    /// A collection was changed.
+    Updated {
+        /// As it was.
+        before: Arc<Collection>,
+        /// As it is.
+        after: Arc<Collection>,
+    },
+    /// A collection was removed.
+    Deleted(Arc<Collection>),
+}
+
+impl Event {
+    /// The collection that the event is about.
+    #[must_use]
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Created(collection) | Self::Deleted(collection) => collection.key(),
+            Self::Updated { after, .. } => after.key(),
+        }
+    }
+
+    /// The collection before the event.
+    #[must_use]
+    pub const fn before(&self) -> Option<&Arc<Collection>> {
+        match self {
+            Self::Created(_) => None,
+            Self::Updated { before, .. } | Self::Deleted(before) => Some(before),
+        }
+    }
+
+    /// The collection after the event.
+    #[must_use]
+    pub const fn after(&self) -> Option<&Arc<Collection>> {
+        match self {
+            Self::Created(after) | Self::Updated { after, .. } => Some(after),
+            Self::Deleted(_) => None,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Every "no" of the domain.
+
+use std::fmt;
+
+use super::{Attribute, Key, Kind};
+
+/// Why a command is not carried out.
+///
+/// Each is about the command; trouble with the disk is a
+/// [`StoreError`](crate::store::StoreError) and never stands here.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No collection has this key.
+    #[error("there is no collection with the key `{0}`")]
+    UnknownKey(Key),
+    /// A collection with this key exists, of whichever kind.
+    #[error("a collection with the key `{0}` exists already")]
+    KeyTaken(Key),
+    /// A collection exists whose key differs in letter case only.
+    #[error(
+        "the key `{key}` differs from the existing `{existing}` in letter case only, and some disks can't hold both"
+    )]
+    KeyTakenInOtherCase {
+        /// The key that was asked for.
+        key: Key,
+        /// The key that exists.
+        existing: Key,
+    },
+    /// A collection keeps the kind that it was created with.
+    #[error(
+        "`{key}` is a {stored} collection and can't become a {asked} collection; delete and create it instead"
+    )]
+    KindFixed {
+        /// The collection.
+        key: Key,
+        /// Its kind.
+        stored: Kind,
+        /// The kind that was asked for.
+        asked: Kind,
+    },
+    /// Attributes break their rules.
+    #[error("{}", listed(.0))]
+    Invalid(Vec<Violation>),
+    /// The collection would not fit into a file.
+    #[error("the settings of `{key}` would take {bytes} bytes as a file, at most {bytes_max} are read")]
+    TooLarge {
+        /// The collection.
+        key: Key,
+        /// What it would take.
+        bytes: usize,
+        /// What a file may have.
+        bytes_max: usize,
+    },
+}
+
+/// One rule that one value breaks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Violation {
+    /// Where the value stands, from the attributes down; empty for the attributes as a whole.
+    pub path: Vec<Segment>,
+    /// What was found and what would be right, one sentence without a full stop.
+    pub message: String,
+}
+
+/// One step of the way to a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Segment {
+    /// A member of a map.
+    Name(String),
+    /// An item of a list, from 0.
+    Index(usize),
+}
+
+impl Violation {
+    /// A violation at an attribute.
+    #[must_use]
+    pub fn at(attribute: &str, message: impl Into<String>) -> Self {
+        Self { path: vec![Segment::Name(attribute.to_owned())], message: message.into() }
+    }
+
+    /// The same, one or more steps further down.
+    #[must_use]
+    pub fn below(mut self, steps: impl IntoIterator<Item = Segment>) -> Self {
+        self.path.extend(steps);
+        self
+    }
+
+    /// A violation of an attribute that no collection of this kind has.
+    #[must_use]
+    pub fn unknown(kind: Kind, name: &str) -> Self {
+        Self::at(name, Attribute::unknown_message(kind, name))
+    }
+}
+
+/// Shows where and what: `unpublishedStatuses.draft.directory: …`, `accept[1]: …`.
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, segment) in self.path.iter().enumerate() {
+            match segment {
+                Segment::Name(name) if index == 0 => write!(f, "{name}")?,
+                Segment::Name(name) => write!(f, ".{name}")?,
+                Segment::Index(at) => write!(f, "[{at}]")?,
+            }
+        }
+        let colon = if self.path.is_empty() { "" } else { ": " };
+        write!(f, "{colon}{}", self.message)
+    }
+}
+
+fn listed(violations: &[Violation]) -> String {
+    violations.iter().map(Violation::to_string).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,75 @@
+//! The name of a commit.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A commit id on the served branch: compared and shown, never computed here.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision([u8; 20]);
+
+impl Revision {
+    /// Wraps the raw bytes of a commit id.
+    #[must_use]
+    pub const fn new(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
+    /// The raw bytes of the commit id.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+}
+
+/// A text that is not forty hexadecimal digits.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a revision is written as 40 hexadecimal digits")]
+pub struct NotARevision;
+
+impl FromStr for Revision {
+    type Err = NotARevision;
+
+    fn from_str(text: &str) -> Result<Self, NotARevision> {
+        let digits = text.as_bytes();
+        if digits.len() != 40 || !digits.iter().all(u8::is_ascii_hexdigit) {
+            return Err(NotARevision);
+        }
+        let mut bytes = [0; 20];
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).map_err(|_| NotARevision)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_reads_as_it_is_shown() {
+        let text = "0123456789abcdef0123456789abcdef01234567";
+        assert_eq!(text.parse::<Revision>().unwrap().to_string(), text);
+        for wrong in [
+            "",
+            "0123",
+            &text[1..],
+            "g123456789abcdef0123456789abcdef01234567",
+            "+123456789abcdef0123456789abcdef01234567",
+        ] {
+            assert_eq!(wrong.parse::<Revision>(), Err(NotARevision), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The value of an attribute, as JSON and YAML share it.
+
+use std::fmt;
+
+/// How deep lists and maps may be nested in a value.
+pub const VALUE_DEPTH_MAX: usize = 32;
+
+/// A value that JSON and YAML can both hold without loss.
+///
+/// Maps keep the order in which they were written, since people read it, but two maps that differ
+/// only in order are equal, as RFC 8259 section 4 has it: reordering alone is no change.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// No value.
+    Null,
+    /// True or false.
+    Bool(bool),
+    /// A number.
+    Number(Number),
+    /// A text.
+    Text(String),
+    /// A list.
+    List(Vec<Value>),
+    /// A map with distinct names, in the order of writing.
+    Map(Vec<(String, Value)>),
+}
+
+/// A number that survives the way to a file and back.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Number {
+    /// A whole number that fits into 64 bits with a sign.
+    Integer(i64),
+    /// A whole number above [`i64::MAX`] that fits into 64 bits.
+    Unsigned(u64),
+    /// A finite number with a fraction or an exponent.
+    Float(f64),
+}
+
+impl Value {
+    /// What the value is, in words for an error message, with its article.
+    #[must_use]
+    pub fn described(&self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Bool(_) => "a boolean",
+            Self::Number(_) => "a number",
+            Self::Text(_) => "a string",
+            Self::List(_) => "a list",
+            Self::Map(_) => "a map",
+        }
+    }
+
+    /// How deep lists and maps are nested; 0 for a plain value.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        match self {
+            Self::List(items) => 1 + items.iter().map(Self::depth).max().unwrap_or(0),
+            Self::Map(members) => 1 + members.iter().map(|(_, value)| value.depth()).max().unwrap_or(0),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) => 0,
+        }
+    }
+
+    /// The text, if the value is one.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Self::Text(text) => Some(text),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::List(_) | Self::Map(_) => None,
+        }
+    }
+
+    /// The member of a map, if the value is a map and has it.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        match self {
+            Self::Map(members) => members.iter().find(|(member, _)| member == name).map(|(_, value)| value),
+            Self::Null | Self::Bool(_) | Self::Number(_) | Self::Text(_) | Self::List(_) => None,
+        }
+    }
+}
+
+impl PartialEq for Value {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Bool(one), Self::Bool(two)) => one == two,
+            (Self::Number(one), Self::Number(two)) => one == two,
+            (Self::Text(one), Self::Text(two)) => one == two,
+            (Self::List(one), Self::List(two)) => one == two,
+            (Self::Map(one), Self::Map(two)) => {
+                one.len() == two.len() && one.iter().all(|(name, value)| other.get(name) == Some(value))
+            }
+            (Self::Null, Self::Null) => true,
+            _ => false,
+        }
+    }
+}
+
+impl From<&str> for Value {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<bool> for Value {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
+
+/// Shows the value as compact JSON, as messages for people quote it: `"Posts"`, `false`, `[1, 2]`.
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Text(text) => write_quoted(f, text),
+            Self::List(items) => {
+                f.write_str("[")?;
+                for (index, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if index == 0 { "" } else { ", " })?;
+                }
+                f.write_str("]")
+            }
+            Self::Map(members) => {
+                f.write_str("{")?;
+                for (index, (name, value)) in members.iter().enumerate() {
+                    f.write_str(if index == 0 { "" } else { ", " })?;
+                    write_quoted(f, name)?;
+                    write!(f, ": {value}")?;
+                }
+                f.write_str("}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Unsigned(number) => write!(f, "{number}"),
+            Self::Float(number) => write!(f, "{number:?}"),
+        }
+    }
+}
+
+/// Writes a JSON string (RFC 8259 section 7).
+fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    f.write_str("\"")?;
+    for c in text.chars() {
+        match c {
+            '"' => f.write_str("\\\"")?,
+            '\\' => f.write_str("\\\\")?,
+            '\n' => f.write_str("\\n")?,
+            '\r' => f.write_str("\\r")?,
+            '\t' => f.write_str("\\t")?,
+            c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
+                write!(f, "\\u{:04x}", u32::from(c))?
+            }
+            c => write!(f, "{c}")?,
+        }
+    }
+    f.write_str("\"")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn map(members: &[(&str, i64)]) -> Value {
+        Value::Map(
+            members
+                .iter()
+                .map(|(name, n)| ((*name).to_owned(), Value::Number(Number::Integer(*n))))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn the_order_of_a_map_is_kept_but_means_nothing() {
+        assert_eq!(map(&[("a", 1), ("b", 2)]), map(&[("b", 2), ("a", 1)]));
+        assert_ne!(map(&[("a", 1)]), map(&[("a", 2)]));
+        assert_ne!(map(&[("a", 1)]), map(&[("a", 1), ("b", 2)]));
+        assert_eq!(map(&[("b", 2), ("a", 1)]).to_string(), r#"{"b": 2, "a": 1}"#);
+    }
+
+    #[test]
+    fn a_shown_text_never_holds_a_line_break() {
+        let shown = Value::from("a\nb\r\u{85}\u{2028}\"").to_string();
+        assert_eq!(shown, "\"a\\nb\\r\\u0085\\u2028\\\"\"");
+    }
+}

@@ -1,0 +1,183 @@
+//! How the rest of the service reaches the writer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{mpsc, oneshot};
+
+use super::problem::Problem;
+use super::projection::{Entry, Snapshot};
+use super::signal::Signal;
+use crate::domain::{Actor, Command, Refusal};
+
+/// A wish to change collections, with everything that its commit has to say.
+#[derive(Debug, Clone)]
+pub struct Submission {
+    /// What to do, in order: all of it in one commit, or nothing.
+    pub changes: Vec<Wish>,
+    /// The author of the commit.
+    pub author: Actor,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+    /// The request that asks, for the commit's `Request-Id` trailer.
+    pub request_id: Option<String>,
+}
+
+/// A command and what must be true for it.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    /// What to do.
+    pub command: Command,
+    /// What the caller believes the collection to be.
+    pub condition: Condition,
+}
+
+/// What the caller believes a collection to be (RFC 9110 section 13.1).
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Condition {
+    /// `If-Match`: the collection has one of these tags.
+    pub if_match: Option<Tags>,
+    /// `If-None-Match`: the collection has none of these tags.
+    pub if_none_match: Option<Tags>,
+}
+
+/// The entity tags that a condition lists: the opaque parts, without quotes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Tags {
+    /// `*`: whatever exists.
+    Any,
+    /// One of these.
+    OneOf(Vec<String>),
+}
+
+impl Tags {
+    fn hold(&self, entry: &Entry) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(tags) => tags.contains(&entry.tag()),
+        }
+    }
+}
+
+impl Condition {
+    /// Whether the condition is true of what is served now.
+    #[must_use]
+    pub fn holds(&self, current: Option<&Entry>) -> bool {
+        let found = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));
+        self.if_match.as_ref().is_none_or(found) && !self.if_none_match.as_ref().is_some_and(found)
+    }
+}
+
+/// A submission that was carried out.
+#[derive(Debug, Clone)]
+pub struct Written {
+    /// A snapshot that holds the change, published before this answer.
+    pub snapshot: Arc<Snapshot>,
+    /// What became of each change, in order.
+    pub outcomes: Vec<Outcome>,
+}
+
+/// What became of one change.
+#[derive(Debug, Clone)]
+pub enum Outcome {
+    /// The collection is new.
+    Created(Arc<Entry>),
+    /// The collection is changed.
+    Updated(Arc<Entry>),
+    /// The collection was so already; no commit was made for it.
+    Unchanged(Arc<Entry>),
+    /// The collection is gone.
+    Deleted,
+}
+
+/// Why a submission was not carried out; nothing of it is in the repository.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SubmitError {
+    /// The domain says no.
+    #[error("change {index}: {refusal}")]
+    Refused {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// The collection is not what the caller believes.
+    #[error("change {index}: the condition does not hold")]
+    Condition {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// What the collection is.
+        current: Option<Arc<Entry>>,
+    },
+    /// The file that the change would build on is broken.
+    #[error("change {index}: {problem}")]
+    Broken {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// What is wrong with it.
+        problem: Arc<Problem>,
+    },
+    /// The file has an uncommitted edit, and those are not to be served or committed.
+    #[error("change {index}: {path} has an uncommitted edit")]
+    EditedByHand {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// The file, as a path inside the repository.
+        path: String,
+    },
+    /// The queue is full.
+    #[error("the write queue is full")]
+    Busy,
+    /// The repository has not been read yet.
+    #[error("the repository is still being read")]
+    Loading,
+    /// The service is shutting down.
+    #[error("the service is shutting down")]
+    ShuttingDown,
+    /// The repository can't be written now; the text is fit for a client and names no path outside
+    /// the repository.
+    #[error("{reason}")]
+    Unavailable {
+        /// What stands in the way, for the client.
+        reason: String,
+        /// When to try again.
+        retry_after: Duration,
+    },
+}
+
+/// Submits changes to the writer; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Handle {
+    inbox: mpsc::Sender<Signal>,
+}
+
+impl Handle {
+    pub(super) const fn new(inbox: mpsc::Sender<Signal>) -> Self {
+        Self { inbox }
+    }
+
+    /// Carries out a submission and answers when it is durable and can be read.
+    ///
+    /// Dropping the future after it was queued does not undo anything: the change is made and
+    /// nobody hears of it, as after a lost connection.
+    ///
+    /// # Errors
+    ///
+    /// Says why nothing was changed; a full queue is answered at once.
+    pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
+        let (reply, answer) = oneshot::channel();
+        self.inbox.try_send(Signal::Submit(Job { submission, reply })).map_err(|error| match error {
+            TrySendError::Full(_) => SubmitError::Busy,
+            TrySendError::Closed(_) => SubmitError::ShuttingDown,
+        })?;
+        answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
+    }
+}
+
+/// A submission on its way, and where its answer goes.
+#[derive(Debug)]
+pub struct Job {
+    pub(super) submission: Submission,
+    pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
+}

@@ -1,0 +1,150 @@
+//! The collections as readers see them right now.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use arc_swap::ArcSwapOption;
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+
+use super::problem::Problem;
+use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::store::BlobId;
+
+/// One collection as it is served, with everything that an answer needs.
+#[derive(Debug)]
+pub struct Entry {
+    /// The collection.
+    pub collection: Arc<Collection>,
+    /// The file's name inside the collections folder.
+    pub file: Box<str>,
+    /// The id of the served bytes.
+    pub blob: BlobId,
+    /// Whether the served version is a saved file that is not committed.
+    pub uncommitted: bool,
+    /// What is wrong with the file, if a last good version is served in its place.
+    pub problem: Option<Arc<Problem>>,
+    /// The ready-made resource, filled by whoever answers first.
+    pub answer: OnceLock<Bytes>,
+}
+
+impl Entry {
+    /// The opaque part of the entity tag: the blob id, marked where the body says more than the
+    /// bytes do (RFC 9110 section 8.8.3: a tag names one representation).
+    #[must_use]
+    pub fn tag(&self) -> String {
+        let mark = if self.uncommitted { "-uncommitted" } else { "" };
+        match &self.problem {
+            None => format!("{}{mark}", self.blob),
+            Some(problem) => {
+                let digest = Sha256::digest(problem.to_string());
+                format!(
+                    "{}{mark}-{:02x}{:02x}{:02x}{:02x}",
+                    self.blob, digest[0], digest[1], digest[2], digest[3]
+                )
+            }
+        }
+    }
+
+    /// What the entry adds to the digest of its list.
+    fn weight(&self) -> u128 {
+        let digest =
+            Sha256::new().chain_update(self.collection.key()).chain_update("\0").chain_update(self.tag());
+        digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+    }
+}
+
+impl Held for Arc<Entry> {
+    fn collection(&self) -> &Arc<Collection> {
+        &self.collection
+    }
+}
+
+/// Everything that readers may ask for, as it was at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// The head of the served branch; `None` before its first commit.
+    pub revision: Option<Revision>,
+    catalog: Catalog<Arc<Entry>>,
+    /// What is wrong, by path.
+    pub problems: Arc<BTreeMap<String, Arc<Problem>>>,
+    /// How many uncommitted hand edits are served, deleted files included.
+    pub uncommitted: usize,
+    /// Why the work tree is not looked at, or what stands half-done there.
+    pub work_tree: Option<Arc<str>>,
+    /// The sum of what the entries weigh: follows a change without visiting the others.
+    digest: u128,
+    /// The ready-made list of everything, filled by whoever answers first.
+    pub list: OnceLock<Bytes>,
+}
+
+impl Snapshot {
+    /// The collection with this key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<&Arc<Entry>> {
+        self.catalog.get(key)
+    }
+
+    /// All collections in the order of their keys.
+    #[must_use]
+    pub const fn catalog(&self) -> &Catalog<Arc<Entry>> {
+        &self.catalog
+    }
+
+    /// The opaque part of the list's entity tag; differs whenever the list's body does.
+    #[must_use]
+    pub fn list_tag(&self) -> String {
+        format!("{:032x}-{}", self.digest, self.uncommitted)
+    }
+
+    /// The next snapshot, to be changed before it is published: shares all entries, has no
+    /// ready-made list.
+    pub(crate) fn next(&self) -> Self {
+        Self {
+            revision: self.revision,
+            catalog: self.catalog.clone(),
+            problems: Arc::clone(&self.problems),
+            uncommitted: self.uncommitted,
+            work_tree: self.work_tree.clone(),
+            digest: self.digest,
+            list: OnceLock::new(),
+        }
+    }
+
+    /// Adds or replaces a collection.
+    pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
+        self.remove(entry.collection.key());
+        self.digest = self.digest.wrapping_add(entry.weight());
+        self.catalog.insert(entry);
+    }
+
+    /// Takes a collection away.
+    pub(crate) fn remove(&mut self, key: &Key) {
+        if let Some(entry) = self.catalog.remove(key) {
+            self.digest = self.digest.wrapping_sub(entry.weight());
+        }
+    }
+}
+
+/// Hands the present snapshot to readers.
+///
+/// Readers take a snapshot and keep it for the whole request, so one response can never mix two
+/// revisions, and nobody waits for anybody. Only the writer thread publishes; that is what makes
+/// plain `store` enough where a second publisher would need a compare-and-swap.
+#[derive(Debug, Clone, Default)]
+pub struct Projection {
+    current: Arc<ArcSwapOption<Snapshot>>,
+}
+
+impl Projection {
+    /// What is served now; `None` until the repository has been read for the first time.
+    #[must_use]
+    pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
+        self.current.load_full()
+    }
+
+    /// Makes `next` the truth.
+    pub(crate) fn publish(&self, next: Arc<Snapshot>) {
+        self.current.store(Some(next));
+    }
+}

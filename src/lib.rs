@@ -1,0 +1,5 @@
+//! Collectory.
+pub mod domain;
+pub mod engine;
+pub mod format;
+pub mod store;

@@ -1,0 +1,2 @@
+//! The `collectory` program.
+fn main() {}

@@ -1,0 +1,71 @@
+//! What can go wrong with the repository.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::domain::Revision;
+
+/// Why the repository could not do what it was asked.
+///
+/// Each variant says what we were doing and keeps what went wrong as its source, so `Display`
+/// stays one line and the chain tells the rest.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Someone else committed between our read and our write.
+    ///
+    /// Ordinary, not exceptional: the writer reloads and decides again.
+    #[error("the branch moved from {} to {} while committing", shown(.expected), shown(.found))]
+    HeadMoved {
+        /// The revision that was decided on.
+        expected: Option<Revision>,
+        /// The revision that the branch has now.
+        found: Option<Revision>,
+    },
+
+    /// A lock file that is not ours stayed for as long as we wait.
+    #[error("{path} is held by another git process; remove it only if none is running")]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// Another Collectory serves this repository.
+    #[error("another collectory serves {path} already")]
+    Served {
+        /// The repository.
+        path: PathBuf,
+    },
+
+    /// The repository is of a kind that can't be served.
+    #[error("{path} can't be served: {why}")]
+    Unsuitable {
+        /// The repository.
+        path: PathBuf,
+        /// What stands in the way and what to do.
+        why: String,
+    },
+
+    /// A path could not be read or written.
+    #[error("cannot {action} {path}")]
+    Path {
+        /// What we were doing, a verb.
+        action: &'static str,
+        /// The path.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// libgit2 refused; nothing of the batch is visible.
+    #[error("cannot {action}")]
+    Git {
+        /// What we were doing, a verb and its object.
+        action: String,
+        /// What libgit2 said.
+        source: git2::Error,
+    },
+}
+
+fn shown(revision: &Option<Revision>) -> String {
+    revision.map_or_else(|| "no commit".to_owned(), |revision| revision.to_string())
+}

@@ -1,0 +1,1 @@
+//! A journal in memory, with faults on demand.

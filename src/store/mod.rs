@@ -1,0 +1,216 @@
+//! Durable bytes: the only part that knows git.
+//!
+//! The store knows files of one folder and commits of one branch, in bytes and names; what a file
+//! means is the business of [`format`](crate::format), and what may happen to it of
+//! [`domain`](crate::domain). [`Journal`] is the write side with one owner, the engine's writer
+//! thread. Two implementations keep the same promises: [`git`] and, for tests, [`memory`] with
+//! faults on demand.
+//!
+//! A file is named by its name inside the collections folder (`posts.yaml`), never by a path.
+
+mod error;
+pub mod git;
+pub mod memory;
+
+use std::fmt;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Actor, Revision};
+pub use error::StoreError;
+
+/// The id of a file's content, as git computes it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlobId([u8; 20]);
+
+impl BlobId {
+    /// Wraps the raw bytes of a blob id.
+    #[must_use]
+    pub const fn new(bytes: [u8; 20]) -> Self {
+        Self(bytes)
+    }
+
+    /// The raw bytes.
+    #[must_use]
+    pub const fn as_bytes(&self) -> &[u8; 20] {
+        &self.0
+    }
+}
+
+impl fmt::Display for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+impl fmt::Debug for BlobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What stands under a name in the collections folder of a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TreeEntry {
+    /// A regular file, executable or not.
+    File(BlobId),
+    /// Anything else, in words with an article: "a symbolic link", "a folder", "a submodule".
+    Special(&'static str),
+}
+
+/// One name that differs between two revisions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileChange {
+    /// The name inside the collections folder.
+    pub name: String,
+    /// What the older revision has.
+    pub before: Option<TreeEntry>,
+    /// What the newer revision has.
+    pub after: Option<TreeEntry>,
+}
+
+/// One commit to be made.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// File name to its new content, `None` to remove it. Never empty.
+    pub files: Vec<(String, Option<Vec<u8>>)>,
+    /// The whole commit message.
+    pub message: String,
+    /// The author; the committer is the service.
+    pub author: Actor,
+    /// When, for author and committer alike.
+    pub at: DateTime<Utc>,
+}
+
+/// One commit that was made, durable and on the branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Committed {
+    /// The commit.
+    pub revision: Revision,
+    /// The content ids of the draft's files, in their order; `None` for a removed one.
+    pub blobs: Vec<Option<BlobId>>,
+}
+
+/// The metadata of a commit that exists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The commit.
+    pub revision: Revision,
+    /// Its parents; none for a root commit, several for a merge.
+    pub parents: Vec<Revision>,
+    /// Who wrote it.
+    pub author: Actor,
+    /// Who committed it.
+    pub committer: Actor,
+    /// When it was committed.
+    pub at: DateTime<Utc>,
+    /// The whole message, broken UTF-8 replaced.
+    pub message: String,
+}
+
+/// Which files of the work tree to look at.
+#[derive(Debug, Clone, Copy)]
+pub enum Look<'a> {
+    /// Every file of the folder.
+    All,
+    /// Only these names.
+    At(&'a [String]),
+}
+
+/// The work tree of the served branch, compared with the head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WorkTree {
+    /// The repository is bare or serves a branch that is not checked out: there are no hand edits
+    /// to find. The text says why, for `/readyz` and the log ("the branch `x` is checked out").
+    Away(String),
+    /// Git is in the middle of changing it (`index.lock` or `HEAD.lock` exists): ask again later.
+    Busy,
+    /// It shows the served branch.
+    Here {
+        /// What differs from the head among the files that were looked at, by name.
+        edits: Vec<Edit>,
+        /// What stands half-done, if anything ("a merge"), for `/readyz` and the log.
+        half_done: Option<&'static str>,
+    },
+}
+
+/// A file of the work tree that differs from the head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Edit {
+    /// The name inside the collections folder.
+    pub name: String,
+    /// What stands there now.
+    pub now: Saved,
+}
+
+/// What stands under a name in the work tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Saved {
+    /// A regular file; content over the asked-for limit is cut there, and `blob` is of the whole.
+    File {
+        /// The id that the content would have in git.
+        blob: BlobId,
+        /// The content.
+        bytes: Vec<u8>,
+    },
+    /// Nothing; the head has a file.
+    Gone,
+    /// Anything else, in words with an article: "a symbolic link", "a folder".
+    Special(&'static str),
+}
+
+/// The write side of a repository; one thread owns it.
+///
+/// # Errors
+///
+/// Every method returns a [`StoreError`] when the repository can't be read or written; a failed
+/// [`append`](Self::append) has left nothing but unreachable objects, unless it says otherwise.
+#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
+pub trait Journal: Send + 'static {
+    /// The head of the served branch now; `None` before its first commit.
+    fn head(&mut self) -> Result<Option<Revision>, StoreError>;
+
+    /// What differs in the collections folder between two revisions, in the order of the names;
+    /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with
+    /// `.` are told.
+    fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError>;
+
+    /// Reads contents, on all cores when they are many, and hands each with its index to `each`.
+    fn read(
+        &mut self,
+        blobs: &[BlobId],
+        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+    ) -> Result<(), StoreError>;
+
+    /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
+    /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.
+    ///
+    /// The work tree is brought up to the new head as far as it shows the served branch; trouble
+    /// there is logged and made good later, since the commits stand.
+    fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError>;
+
+    /// Compares the work tree with `head`.
+    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<WorkTree, StoreError>;
+
+    /// Brings a work tree that is behind the branch forward (after a crash or a push), where
+    /// that is safe; see design.md section 6. Nothing to do is no error.
+    fn catch_up(&mut self) -> Result<(), StoreError>;
+
+    /// Walks the first-parent history from `from` (the newest, included) and hands each commit
+    /// with what it changed in the folder to `each`, until that returns `false` or the root.
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError>;
+
+    /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
+
+    /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
+    fn person(&mut self) -> Actor;
+}
