@@ -48,8 +48,10 @@ impl Entry {
 
     /// What the entry adds to the digest of its list.
     fn weight(&self) -> u128 {
-        let digest =
-            Sha256::new().chain_update(self.collection.key()).chain_update("\0").chain_update(self.tag());
+        let digest = Sha256::new()
+            .chain_update(self.collection.key().as_str())
+            .chain_update("\0")
+            .chain_update(self.tag());
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
     }
 }
