@@ -3,3 +3,4 @@ pub mod domain;
 pub mod engine;
 pub mod format;
 pub mod store;
+pub mod watch;

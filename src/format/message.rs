@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use crate::domain::Event;
+use crate::domain::{Event, Key};
 
 /// What a commit message tells besides its events.
 #[derive(Debug, Clone, Default)]
@@ -11,8 +11,8 @@ pub struct About<'a> {
     pub reason: Option<&'a str>,
     /// The request that asked; any text.
     pub request_id: Option<&'a str>,
-    /// Whether the commit holds a person's saved edit (`Collectory-Origin: work-tree`).
-    pub by_hand: bool,
+    /// The key whose saved edit a person left uncommitted (`Collectory-Origin: work-tree`).
+    pub by_hand: Option<&'a Key>,
 }
 
 /// Composes the message of a commit that makes these events true (design.md section 5).
