@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
+use super::chain;
 use super::layers::{Content, File, Good, LastGood, Resolved, Wrong, not_a_file, resolve};
 use super::problem::{Problem, Serving};
 use super::projection::{Entry, Snapshot};
@@ -102,7 +103,7 @@ impl<J: Journal> Mirror<J> {
         let head = self.journal.head()?;
         self.move_to(head)?;
         if let Err(error) = self.journal.catch_up() {
-            tracing::warn!(error = %crate::engine::chain(&error), "cannot bring the work tree up to the branch, it is read as it is");
+            tracing::warn!(error = %chain(&error), "the work tree cannot be brought up to the branch, it is read as it is");
         }
         // What a file was before nobody knows, so there is nothing to be patient for.
         let patience = std::mem::take(&mut self.options.patience);
@@ -124,6 +125,8 @@ impl<J: Journal> Mirror<J> {
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let head = self.journal.head()?;
+        let follow =
+            head != self.snapshot.revision || matches!(hint, Hint::Everything) || self.busy_since.is_some();
         let mut names: Vec<String> = match hint {
             Hint::Files(names) => names.clone(),
             Hint::Branch | Hint::Everything => Vec::new(),
@@ -131,7 +134,9 @@ impl<J: Journal> Mirror<J> {
         if head != self.snapshot.revision {
             names.extend(self.move_to(head)?);
             names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-            self.journal.catch_up()?;
+        }
+        if follow && !self.catch_up() {
+            return Ok(());
         }
         names.sort();
         names.dedup();
@@ -141,6 +146,20 @@ impl<J: Journal> Mirror<J> {
             return Ok(());
         }
         self.rebuild(head, Moved::new(), changed, Readings::new(), &Catalog::default())
+    }
+
+    /// Brings a work tree forward that is behind the branch. While it is behind, its files say
+    /// nothing about what a person saved, so they are not looked at: false means "later".
+    fn catch_up(&mut self) -> bool {
+        match self.journal.catch_up() {
+            Ok(()) => true,
+            Err(error) => {
+                let since = *self.busy_since.get_or_insert_with(Instant::now);
+                let late = since.elapsed() >= self.options.busy_max;
+                tracing::debug!(error = %chain(&error), late, "the work tree cannot be brought up to the branch yet");
+                late
+            }
+        }
     }
 
     /// Follows the branch to `head`; returns the names that differ.
