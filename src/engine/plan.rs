@@ -125,9 +125,7 @@ impl Desk {
             outcomes.push(self.grant(ground, index, wish, &mut commit, new_id)?);
         }
         if !commit.files.is_empty() {
-            commit.events.sort_by(|one, two| one.key().cmp(two.key()));
-            let ids: Vec<Uuid> = commit.events.iter().map(|_| new_id()).collect();
-            let events: Vec<_> = ids.into_iter().zip(&commit.events).collect();
+            let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
