@@ -3,6 +3,7 @@ pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod format;
+pub mod http;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
