@@ -213,6 +213,11 @@ fn is_readable(c: char) -> bool {
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
 }
 
+/// Whether a line shows itself to every reader as it is.
+pub(super) fn is_readable_line(line: &str) -> bool {
+    line.chars().all(is_readable)
+}
+
 /// Whether a character may not stand in a file as it is: a line break to YAML 1.1 only, a byte
 /// order mark, or not printable to YAML.
 pub(super) fn is_foreign(c: char) -> bool {

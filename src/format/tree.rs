@@ -258,14 +258,14 @@ impl<'t> Builder<'t> {
             }
             Event::SequenceStart(anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
-                self.open(at, |layout| Content::List(Vec::new(), layout))
+                self.open(at, !span.is_empty(), |layout| Content::List(Vec::new(), layout))
             }
             Event::MappingStart(anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
-                self.open(at, |layout| Content::Map(Vec::new(), layout))
+                self.open(at, !span.is_empty(), |layout| Content::Map(Vec::new(), layout))
             }
             Event::SequenceEnd | Event::MappingEnd => {
-                self.close(self.byte(span.end.index()));
+                self.close();
                 true
             }
             Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => true,
@@ -281,15 +281,15 @@ impl<'t> Builder<'t> {
         }
     }
 
-    fn open(&mut self, at: usize, content: impl FnOnce(Layout) -> Content) -> bool {
+    fn open(&mut self, at: usize, bracket: bool, content: impl FnOnce(Layout) -> Content) -> bool {
         if self.stack.len() > VALUE_DEPTH_MAX {
             return self.fail(at, format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep"));
         }
         let inside = self.stack.last().is_some_and(|open| open.node.layout() != Some(Layout::Block));
-        let layout = match self.text.as_bytes().get(at) {
-            Some(b'{' | b'[') => Layout::Flow,
-            _ if inside => Layout::Pair,
-            _ => Layout::Block,
+        let layout = match bracket {
+            true => Layout::Flow,
+            false if inside => Layout::Pair,
+            false => Layout::Block,
         };
         if layout == Layout::Flow {
             self.behind = at + 1;
@@ -298,12 +298,13 @@ impl<'t> Builder<'t> {
         true
     }
 
-    fn close(&mut self, end: usize) {
+    fn close(&mut self) {
         let Some(Open { mut node, .. }) = self.stack.pop() else {
             return;
         };
         if node.layout() == Some(Layout::Flow) {
-            self.behind = end;
+            let at = self.next();
+            self.behind = at + usize::from(self.text[at..].starts_with(['}', ']']));
         }
         node.span.end = self.behind.max(node.span.start);
         let twice = repeated(node.entries());
@@ -373,14 +374,15 @@ impl<'t> Builder<'t> {
     /// From the `|` or `>` to the end of the last line that is not blank.
     fn block(&self, end: usize) -> Range<usize> {
         const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
-        let start = self.header();
+        let start = self.next();
         let header = self.text[start..].lines().next().unwrap_or_default().trim_end_matches(BLANK);
         let content = self.text[start..end.max(start)].trim_end_matches(BLANK);
         start..start + content.len().max(header.len())
     }
 
-    /// The `|` or `>` that follows what was read last.
-    fn header(&self) -> usize {
+    /// What follows the last scalar or bracket, indicators between them aside: a closing bracket,
+    /// or the `|` or `>` of a block scalar.
+    fn next(&self) -> usize {
         let mut at = self.behind;
         loop {
             let rest = &self.text[at..];
