@@ -2,6 +2,7 @@
 
 pub mod layout;
 pub mod message;
+pub mod policy;
 
 use crate::domain::{Collection, Key};
 
