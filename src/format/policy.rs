@@ -16,9 +16,10 @@
 //! leaves every byte that is there as it is.
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
+use std::marker::PhantomData;
 
-use serde::de::Error as _;
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use super::Fault;
@@ -36,90 +37,98 @@ struct File {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Token {
-    name: Name,
+    name: Checked<Name>,
     email: Option<String>,
-    hash: Hash,
-    may: Vec<May>,
+    hash: Checked<SecretHash>,
+    may: Vec<Checked<Permission>>,
     #[serde(default, deserialize_with = "some_keys")]
-    keys: Option<Vec<Pattern>>,
+    keys: Option<Vec<Checked<KeyPattern>>>,
 }
 
 /// No member means every key; a member without a value must not mean the same.
-fn some_keys<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Pattern>>, D::Error> {
-    let keys = Vec::<Pattern>::deserialize(deserializer)?;
+fn some_keys<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Vec<Checked<KeyPattern>>>, D::Error> {
+    let keys = Vec::deserialize(deserializer)?;
     if keys.is_empty() {
         return Err(D::Error::custom("the list of keys is empty; leave `keys` out for every key"));
     }
     Ok(Some(keys))
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
+/// A text that was checked while it was read, so that a fault has the place of the text.
+struct Checked<T>(T);
+
+/// What a [`Checked`] text becomes.
+trait Check: Sized {
+    fn check(text: &str) -> Result<Self, String>;
+}
+
+impl<'de, T: Check> Deserialize<'de> for Checked<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(Checking(PhantomData))
+    }
+}
+
+struct Checking<T>(PhantomData<T>);
+
+impl<T: Check> Visitor<'_> for Checking<T> {
+    type Value = Checked<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Checked<T>, E> {
+        T::check(text).map(Checked).map_err(E::custom)
+    }
+}
+
+/// The name of a person or a program, as git shows it.
 struct Name(String);
 
-impl TryFrom<String> for Name {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        check_name(&text).map(|()| Self(text))
-    }
-}
-
-/// A name is a person's or a program's, as git shows it.
-fn check_name(name: &str) -> Result<(), String> {
-    if Actor::new(name, "").name() == name && name != Actor::anonymous().name() {
-        Ok(())
-    } else {
-        Err(format!(
-            "{name:?} can't be the name of an author in git: a name is not empty, not `anonymous`, has no `<`, `>` or control characters and no blanks or punctuation at its edges"
-        ))
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Hash([u8; 32]);
-
-impl TryFrom<String> for Hash {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let wanted = "write `sha256:` and 64 hexadecimal digits, the hash of the secret";
-        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64).ok_or(wanted)?;
-        let mut hash = [0; 32];
-        for (byte, pair) in hash.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
-            let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
-            let value = high.ok_or(wanted)? * 16 + low.ok_or(wanted)?;
-            *byte = u8::try_from(value).expect("two hexadecimal digits are one byte");
+impl Check for Name {
+    fn check(text: &str) -> Result<Self, String> {
+        if Actor::new(text, "").name() != text || text == Actor::anonymous().name() {
+            return Err(format!(
+                "{text:?} can't be the name of an author in git: a name is not empty, not `anonymous`, has no `<`, `>` or control characters and no blanks or punctuation at its edges"
+            ));
         }
-        Ok(Self(hash))
+        Ok(Self(text.to_owned()))
     }
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct May(Permission);
+struct SecretHash([u8; 32]);
 
-impl TryFrom<String> for May {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let known = || Permission::ALL.map(Permission::as_str).join(", ");
-        Permission::parse(&text)
+impl Check for SecretHash {
+    fn check(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("sha256:").filter(|digits| digits.len() == 64);
+        digits
+            .and_then(bytes)
             .map(Self)
-            .ok_or_else(|| format!("{text:?} is no permission; there are {}", known()))
+            .ok_or_else(|| "write `sha256:` and 64 hexadecimal digits, the hash of the secret".into())
     }
 }
 
-#[derive(Deserialize)]
-#[serde(try_from = "String")]
-struct Pattern(KeyPattern);
+fn bytes(digits: &str) -> Option<[u8; 32]> {
+    let mut bytes = [0; 32];
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let [high, low] = [pair[0], pair[1]].map(|digit| char::from(digit).to_digit(16));
+        *byte = u8::try_from(high? * 16 + low?).ok()?;
+    }
+    Some(bytes)
+}
 
-impl TryFrom<String> for Pattern {
-    type Error = String;
+impl Check for Permission {
+    fn check(text: &str) -> Result<Self, String> {
+        let known = || Self::ALL.map(Self::as_str).join(", ");
+        Self::parse(text).ok_or_else(|| format!("{text:?} is no permission; there are {}", known()))
+    }
+}
 
-    fn try_from(text: String) -> Result<Self, String> {
-        KeyPattern::parse(&text).map(Self)
+impl Check for KeyPattern {
+    fn check(text: &str) -> Result<Self, String> {
+        Self::parse(text)
     }
 }
 
@@ -127,7 +136,7 @@ impl TryFrom<String> for Pattern {
 ///
 /// # Errors
 ///
-/// Returns the first fault by position.
+/// Returns the first fault; its place is the value's, or the token's where the value has none.
 pub fn read(bytes: &[u8]) -> Result<Vec<Grant>, Fault> {
     if bytes.len() > POLICY_BYTES_MAX {
         return Err(at_start(format!("a policy file has at most {POLICY_BYTES_MAX} bytes")));
@@ -161,8 +170,8 @@ fn fault(text: &str, error: &serde_yaml::Error) -> Fault {
 impl From<Token> for Grant {
     fn from(token: Token) -> Self {
         Self {
-            actor: actor(&token.name.0, token.email.as_deref()),
-            secret_hash: token.hash.0,
+            actor: actor(&token.name.0.0, token.email.as_deref()),
+            secret_hash: token.hash.0.0,
             may: token.may.into_iter().map(|may| may.0).collect(),
             keys: token.keys.map(|keys| keys.into_iter().map(|key| key.0).collect()),
         }
@@ -218,7 +227,7 @@ pub enum AddError {
 /// Refuses a broken file, a taken name, and a file that would not read as the old tokens and the
 /// new one.
 pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, AddError> {
-    check_name(&token.name).map_err(AddError::Name)?;
+    Name::check(&token.name).map_err(AddError::Name)?;
     let Some(old) = old else {
         return Ok(format!("{HEADING}tokens:\n{}", entry(token, "  ")));
     };
@@ -360,11 +369,11 @@ tokens:
             ("tokens: [".into(), 1, ""),
             (with("key: [a]"), 5, "unknown field `key`"),
             (with("keys: a"), 5, "sequence"),
-            (with("keys:"), 5, "the list of keys is empty"),
-            (with("keys: []"), 5, "the list of keys is empty"),
+            (with("keys:"), 2, "the list of keys is empty"),
+            (with("keys: []"), 2, "the list of keys is empty"),
             (with("keys: [\"a/b\"]"), 5, "no pattern of keys"),
-            (with("may: [read]"), 5, "duplicate"),
-            (with("email: 5"), 5, "string"),
+            (with("may: [read]"), 2, "duplicate"),
+            (with("email: []"), 5, "string"),
             ("tokens:\n  - name: A\n    hash: sha256:12\n    may: []\n".into(), 3, "64 hexadecimal digits"),
             ("tokens:\n  - name: A\n    hash: x\n    may: []\n".into(), 3, "sha256"),
             (with("keys: [a]").replace("[read]", "[raed]"), 4, "no permission; there are read, write"),
