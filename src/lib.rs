@@ -1,4 +1,5 @@
-//! Collectory.
+#![doc = include_str!("ARCHITECTURE.md")]
+
 pub mod config;
 pub mod domain;
 pub mod engine;
@@ -7,3 +8,4 @@ pub mod http;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
+pub mod watch;
