@@ -22,4 +22,4 @@ pub(crate) use patience::{DEADLINE, eventually, eventually_sync};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{Repo, git_command};
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, Finished, Setup, TestServer, program};
+pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};

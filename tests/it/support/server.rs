@@ -149,6 +149,13 @@ impl Setup {
 
     /// Starts the service and waits until it answers.
     pub(crate) async fn start(self) -> TestServer {
+        let server = self.start_unchecked();
+        server.answers().await;
+        server
+    }
+
+    /// Starts the service, for tests that let it listen where the harness does not look.
+    pub(crate) fn start_unchecked(self) -> TestServer {
         let folder = tempfile::Builder::new().prefix("collectory-it-").tempdir().expect("a temporary folder");
         let path = folder.path().join("settings");
         let repo = match &self.given {
@@ -164,9 +171,7 @@ impl Setup {
         let process = Process::spawn(self.command(folder.path(), &repo));
         let client = Client::new(process.address, &self.base);
         let process = Some(process);
-        let server = TestServer { folder, repo, setup: self, process, client, status: None, checked: true };
-        server.answers().await;
-        server
+        TestServer { folder, repo, setup: self, process, client, status: None, checked: true }
     }
 
     /// Starts a service that must refuse to run, and returns what it said.
@@ -178,7 +183,7 @@ impl Setup {
             Given::Fixture(name) | Given::Bare(name) => Repo::seeded(path, name),
             Given::Unborn | Given::Absent => Repo::at(path),
         };
-        run(self.command(folder.path(), &repo))
+        run_to_end(&mut self.command(folder.path(), &repo))
     }
 
     fn command(&self, folder: &Path, repo: &Repo) -> Command {
@@ -196,7 +201,7 @@ impl Setup {
 
 /// Runs a program to its end; one that does not end within the deadline is killed and fails.
 #[track_caller]
-pub(crate) fn run(mut command: Command) -> Finished {
+pub(crate) fn run_to_end(command: &mut Command) -> Finished {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let drain = |mut stream: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
@@ -363,6 +368,14 @@ impl TestServer {
         let log = process.log();
         assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
         log
+    }
+
+    /// Waits for the service to end by itself, with this exit code.
+    #[track_caller]
+    pub(crate) fn ends(&mut self, code: i32) {
+        let mut process = self.process.take().expect("the service runs");
+        let status = process.wait();
+        assert_eq!(status.code(), Some(code), "the log:\n{}", process.log());
     }
 
     /// Ends the process as a power cut would.
