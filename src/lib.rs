@@ -1,5 +1,11 @@
-//! Collectory.
+#![doc = include_str!("ARCHITECTURE.md")]
+
+pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod format;
+pub mod http;
+pub mod shutdown;
 pub mod store;
+pub mod telemetry;
+pub mod watch;

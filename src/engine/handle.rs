@@ -181,3 +181,10 @@ pub struct Job {
     pub(super) submission: Submission,
     pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
+
+impl Job {
+    /// Answers; that nobody waits any more is no failure.
+    pub(super) fn answer(self, answer: Result<Written, SubmitError>) {
+        drop(self.reply.send(answer));
+    }
+}

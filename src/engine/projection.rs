@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 
 use super::problem::Problem;
-use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::domain::{Catalog, Collection, Held, Revision};
 use crate::store::BlobId;
 
 /// One collection as it is served, with everything that an answer needs.
@@ -22,8 +22,11 @@ pub struct Entry {
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
     pub uncommitted: bool,
-    /// What is wrong with the file, if a last good version is served in its place.
+    /// What is wrong with the file or beside it.
     pub problem: Option<Arc<Problem>>,
+    /// Whether the file itself is broken, so that this is its last good version and there is
+    /// nothing for an update to build on.
+    pub stale: bool,
     /// The ready-made resource, filled by whoever answers first.
     pub answer: OnceLock<Bytes>,
 }
@@ -44,6 +47,15 @@ impl Entry {
                 )
             }
         }
+    }
+
+    /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.file == other.file
+            && self.blob == other.blob
+            && self.uncommitted == other.uncommitted
+            && self.stale == other.stale
+            && self.problem == other.problem
     }
 
     /// What the entry adds to the digest of its list.
@@ -87,6 +99,14 @@ impl Snapshot {
         self.catalog.get(key)
     }
 
+    /// What is wrong with the file of this key, if nothing is served in its place.
+    #[must_use]
+    pub fn problem_of(&self, key: &str) -> Option<&Arc<Problem>> {
+        self.problems
+            .values()
+            .find(|problem| problem.collection.as_ref().is_some_and(|it| it.as_str() == key))
+    }
+
     /// All collections in the order of their keys.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog<Arc<Entry>> {
@@ -115,13 +135,13 @@ impl Snapshot {
 
     /// Adds or replaces a collection.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        self.remove(entry.collection.key());
+        self.remove(entry.collection.key().as_str());
         self.digest = self.digest.wrapping_add(entry.weight());
         self.catalog.insert(entry);
     }
 
     /// Takes a collection away.
-    pub(crate) fn remove(&mut self, key: &Key) {
+    pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.catalog.remove(key) {
             self.digest = self.digest.wrapping_sub(entry.weight());
         }
@@ -136,6 +156,7 @@ impl Snapshot {
 #[derive(Debug, Clone, Default)]
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
+    trouble: Arc<ArcSwapOption<String>>,
 }
 
 impl Projection {
@@ -143,6 +164,17 @@ impl Projection {
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.current.load_full()
+    }
+
+    /// Why what is served may be out of date, if the repository can't be read at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<String>> {
+        self.trouble.load_full()
+    }
+
+    /// Notes why the repository can't be read, or that it can.
+    pub(crate) fn note_trouble(&self, why: Option<String>) {
+        self.trouble.store(why.map(Arc::new));
     }
 
     /// Makes `next` the truth.

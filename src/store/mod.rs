@@ -30,6 +30,17 @@ impl BlobId {
         Self(bytes)
     }
 
+    /// The id that git gives to this content: the SHA-1 of `blob`, its length and itself
+    /// (gitformat "objects", `git hash-object`), with collision detection.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        use sha1_checked::Digest as _;
+        let mut hasher = sha1_checked::Sha1::new();
+        hasher.update(format!("blob {}\0", content.len()));
+        hasher.update(content);
+        Self(hasher.finalize().into())
+    }
+
     /// The raw bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 20] {

@@ -1,0 +1,3 @@
+//! The edge.
+
+pub mod server;
