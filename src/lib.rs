@@ -2,4 +2,5 @@
 pub mod domain;
 pub mod engine;
 pub mod format;
+pub mod http;
 pub mod store;
