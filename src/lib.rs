@@ -5,7 +5,11 @@ pub mod domain;
 pub mod engine;
 pub mod format;
 pub mod http;
+pub mod service;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod watch;
+
+pub use http::{AllowAll, Authorizer};
+pub use service::{Service, ServiceBuilder};

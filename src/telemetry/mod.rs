@@ -71,7 +71,7 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
 
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
     let is_level = text.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
-    let directives = if is_level { format!("warn,collectory={text}") } else { text.to_owned() };
+    let directives = if is_level { format!("warn,notify=error,collectory={text}") } else { text.to_owned() };
     let directives = if text.eq_ignore_ascii_case("off") { "off".to_owned() } else { directives };
     EnvFilter::builder()
         .parse(&directives)
