@@ -189,6 +189,9 @@ fn stray_tab(text: &str, gap: Range<usize>) -> Option<usize> {
     })
 }
 
+/// Blanks to YAML, line ends included.
+const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+
 /// A list or map whose end has not come yet.
 struct Open {
     node: Node,
@@ -251,6 +254,12 @@ impl<'t> Builder<'t> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
+                if text_ends_unclear(self.text, &text, style) {
+                    self.note(
+                        self.text.len(),
+                        "end the last line of the text with a line end, or leave its blanks out",
+                    );
+                }
                 let scalar = self.scalar(at, self.byte(span.end.index()), text.into_owned(), style);
                 self.behind = scalar.span.end;
                 self.place(scalar);
@@ -348,7 +357,7 @@ impl<'t> Builder<'t> {
             ScalarStyle::Plain => (at..at + self.text[at..end.max(at)].trim_end().len(), Style::Plain),
             ScalarStyle::SingleQuoted => (self.quoted(at, '\''), Style::Single),
             ScalarStyle::DoubleQuoted => (self.quoted(at, '"'), Style::Double),
-            ScalarStyle::Literal | ScalarStyle::Folded => (self.block(end), Style::Block),
+            ScalarStyle::Literal | ScalarStyle::Folded => (self.block(end, &text), Style::Block),
         };
         Node { span, content: Content::Scalar(text, style) }
     }
@@ -371,12 +380,25 @@ impl<'t> Builder<'t> {
         at..self.text.len()
     }
 
-    /// From the `|` or `>` to the end of the last line that is not blank.
-    fn block(&self, end: usize) -> Range<usize> {
-        const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+    /// From the `|` or `>` to the end of the last line that counts: blank lines at the end do
+    /// only where the value ends in one.
+    fn block(&self, end: usize, value: &str) -> Range<usize> {
         let start = self.next();
-        let header = self.text[start..].lines().next().unwrap_or_default().trim_end_matches(BLANK);
-        let content = self.text[start..end.max(start)].trim_end_matches(BLANK);
+        let header = self.text[start..].lines().next().unwrap_or_default().trim_end();
+        let content = &self.text[start..end.max(start)];
+        let last = value.strip_suffix('\n').unwrap_or(value).rsplit('\n').next().unwrap_or_default();
+        let content = if value.is_empty() || !last.trim_matches(BLANK).is_empty() {
+            content.trim_end_matches(BLANK)
+        } else {
+            let lines = if end >= self.text.len() {
+                content.len()
+            } else {
+                content.rfind('\n').map_or(0, |at| at + 1)
+            };
+            let lines = &content[..lines];
+            let line = lines.strip_suffix('\n').unwrap_or(lines);
+            line.strip_suffix('\r').unwrap_or(line)
+        };
         start..start + content.len().max(header.len())
     }
 
@@ -405,6 +427,15 @@ impl Node {
             Content::List(_, layout) | Content::Map(_, layout) => Some(*layout),
         }
     }
+}
+
+/// Whether readers disagree on the end of a block scalar: on blanks in a last line without end.
+fn text_ends_unclear(file: &str, value: &str, style: ScalarStyle) -> bool {
+    let last = file.rsplit('\n').next().unwrap_or_default();
+    matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
+        && (value.is_empty() || value.ends_with([' ', '\n']))
+        && last.len() > last.trim_matches(BLANK).len()
+        && last.trim_matches(BLANK).is_empty()
 }
 
 /// The names that a map has before.

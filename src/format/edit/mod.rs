@@ -98,16 +98,32 @@ impl Step<'_> {
         let unreadable = || format!("`{name}` stands in a file that can't be taken apart");
         let root = tree::parse(self.text).root.ok_or_else(unreadable)?;
         let proof = proof::Proof { text: self.text, root: &root, next: self.next, names: &self.names() };
-        let spliced = self.spliced(&root).and_then(|splices| applied(self.text, splices));
-        if let Some(text) = spliced.filter(|text| proof.holds(text, true)) {
-            return Ok((text, None));
+        if let Some(text) = self.spliced(&root).and_then(|splices| applied(self.text, splices)) {
+            if let Some(text) = self.endings(text).into_iter().find(|text| proof.holds(text, true)) {
+                return Ok((text, None));
+            }
         }
         let emitted = self.emitted(&root).and_then(|splices| applied(self.text, splices));
-        match emitted.filter(|text| proof.holds(text, false)) {
+        let emitted = emitted.map_or_else(Vec::new, |text| self.endings(text));
+        match emitted.into_iter().find(|text| proof.holds(text, false)) {
             Some(text) => {
                 Ok((text, Some(format!("`{name}` could not be changed in place and was written anew"))))
             }
             None => Err(format!("`{name}` could not be changed in place")),
+        }
+    }
+
+    /// The text with the last line end that it should have, best first: none if there was none,
+    /// unless a text behind `|` has come to stand last and needs it.
+    fn endings(&self, text: String) -> Vec<String> {
+        let end = Sheet::new(self.text).line_end;
+        match text.strip_suffix(end) {
+            Some(stripped) if !self.text.ends_with('\n') => vec![stripped.to_owned(), text],
+            Some(_) => vec![text],
+            None => {
+                let ended = format!("{text}{end}");
+                vec![text, ended]
+            }
         }
     }
 
