@@ -43,11 +43,12 @@ pub(super) fn compare(
     cache: &mut StatCache,
     head: &RawTree,
     look: Look<'_>,
+    despite_locks: bool,
 ) -> Result<WorkTree, StoreError> {
     if let Some(why) = away(place, branch)? {
         return Ok(WorkTree::Away(why));
     }
-    if is_busy(place) {
+    if is_busy(place) && !despite_locks {
         return Ok(WorkTree::Busy);
     }
     let edits = match Folder::collections(place, false)? {
@@ -61,7 +62,7 @@ pub(super) fn compare(
         }
     };
     // A checkout that began meanwhile has changed files that the head does not explain.
-    if is_busy(place) || away(place, branch)?.is_some() {
+    if (is_busy(place) && !despite_locks) || away(place, branch)?.is_some() {
         return Ok(WorkTree::Busy);
     }
     Ok(WorkTree::Here { edits, half_done: half_done(place) })

@@ -289,10 +289,15 @@ impl Journal for GitJournal {
         Ok(group.committed)
     }
 
-    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<WorkTree, StoreError> {
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
         self.trees(head)?;
         let trees = self.trees.as_ref().expect("loaded above");
-        look::compare(&self.place, &self.branch, &mut self.stats, trees.folder(), look)
+        look::compare(&self.place, &self.branch, &mut self.stats, trees.folder(), look, despite_locks)
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
