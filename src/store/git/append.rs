@@ -4,6 +4,7 @@
 //! until then is unreachable objects, which `git gc` removes.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use super::delta;
 use super::object::{Kind, Oid, encode_commit, name};
@@ -26,6 +27,9 @@ const CHAIN_LEN_MAX: usize = 50;
 pub(super) struct PathChange {
     /// What the old head has.
     pub(super) before: Option<Pointer>,
+    /// What commits between the old head and the new one have: an edit that was committed for a
+    /// person stands in the work tree already, and is in the history now.
+    pub(super) passed: Vec<Option<Oid>>,
     /// What the new head has.
     pub(super) after: Option<Pointer>,
     /// Its content, when there is one.
@@ -134,9 +138,17 @@ impl Builder<'_> {
             after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.file_mode()), oid });
         }
         folder.set(file.as_bytes(), after);
-        let change = PathChange { before, after, content: content.map(<[u8]>::to_vec) };
-        let known = self.changes.entry(file.to_owned()).or_insert_with(|| change.clone());
-        (known.after, known.content) = (change.after, change.content);
+        let content = content.map(<[u8]>::to_vec);
+        match self.changes.entry(file.to_owned()) {
+            Entry::Vacant(slot) => {
+                slot.insert(PathChange { before, passed: Vec::new(), after, content });
+            }
+            Entry::Occupied(slot) => {
+                let known = slot.into_mut();
+                known.passed.push(before.map(|pointer| pointer.oid));
+                (known.after, known.content) = (after, content);
+            }
+        }
         Ok(after.map(|pointer| BlobId::new(pointer.oid)))
     }
 

@@ -5,9 +5,9 @@
 //! files. In both, only paths that differ between the old and the new head are looked at, and of
 //! each the file and the index entry are judged apart:
 //!
-//! * A **file** that is what the old head had becomes what the new head has; any other is a
-//!   person's and stays.
-//! * An **index entry** that is what the old head had becomes what the new head has, also where the
+//! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
+//!   committed for a person), becomes what the new head has; any other is a person's and stays.
+//! * An **index entry** that is what one of those had becomes what the new head has, also where the
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
 //!
@@ -36,17 +36,21 @@ use super::object::{hex, unhex};
 use super::place::Place;
 use super::refs::{self, Head};
 use super::swap::{Bench, New};
-use super::tree::{Pointer, differences};
+use super::tree::differences;
 use super::trees::Trees;
 use super::{GitJournal, history, look};
 use crate::domain::Revision;
-use crate::store::StoreError;
+use crate::store::{StoreError, TreeEntry};
 
 /// The note's name in the desk of the work tree.
 const NOTE: &str = "work-tree";
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
+
+/// How many commits are looked through for what a file was in between; a file that was older than
+/// that when we were killed is kept as if a person had edited it.
+const PASSED_COMMITS_MAX: usize = 1_000;
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -97,7 +101,8 @@ impl GitJournal {
         if let Some(old) = self.noted()
             && history::descends(&mut self.objects, &self.place, head, old)?
         {
-            let changes = self.changes_between(&old, &head)?;
+            let mut changes = self.changes_between(&old, &head)?;
+            self.add_passed(&mut changes, &old, &head)?;
             self.apply(lock, &changes, Occasion::Found)?;
         }
         self.note(&hex(&head))
@@ -127,9 +132,31 @@ impl GitJournal {
             let content = after
                 .map(|pointer| self.objects.read(&pointer.oid, ObjectType::Blob, <[u8]>::to_vec))
                 .transpose()?;
-            changes.insert(name, PathChange { before, after, content });
+            changes.insert(name, PathChange { before, passed: Vec::new(), after, content });
         }
         Ok(changes)
+    }
+
+    /// Adds what the commits between the two revisions had.
+    fn add_passed(
+        &mut self,
+        changes: &mut PathChanges,
+        old: &[u8; 20],
+        new: &[u8; 20],
+    ) -> Result<(), StoreError> {
+        let mut left = PASSED_COMMITS_MAX;
+        history::walk(&mut self.objects, &self.place, Revision::new(*new), &mut |commit, made| {
+            for change in made {
+                if let Some(known) = changes.get_mut(&change.name) {
+                    known.passed.push(match change.before {
+                        Some(TreeEntry::File(blob)) => Some(*blob.as_bytes()),
+                        Some(TreeEntry::Special(_)) | None => None,
+                    });
+                }
+            }
+            left -= 1;
+            left > 0 && commit.parents.first().is_some_and(|parent| parent.as_bytes() != old)
+        })
     }
 
     /// Changes files, then the index, and releases its lock.
@@ -175,20 +202,26 @@ impl GitJournal {
     ) -> Result<(), StoreError> {
         let path = self.place.inside(name);
         let staged = index.as_ref().map(|index| index.get(&path));
-        let is = |pointer: Option<Pointer>| staged == Some(as_staged(pointer));
+        let is_old = staged.is_some_and(|staged| is_known(&staged, change));
         let may_touch = match occasion {
             Occasion::Ours => true,
-            Occasion::Found => is(change.before),
+            Occasion::Found => is_old,
         };
         let mut is_new = Ok(false);
         if let Some(folder) = folder.filter(|_| may_touch) {
             is_new = Bench::new(&self.place, folder).and_then(|bench| {
                 let new = change.after.zip(change.content.as_deref());
                 let new = new.map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
-                bench.change(name, change.before.map(|pointer| pointer.oid), new)
+                let before = change.before.map(|pointer| pointer.oid);
+                for old in std::iter::once(before).chain(change.passed.iter().copied()) {
+                    if bench.change(name, old, new)? {
+                        return Ok(true);
+                    }
+                }
+                Ok(false)
             });
         }
-        if let Some(index) = index.filter(|_| is(change.before)) {
+        if let Some(index) = index.filter(|_| is_old) {
             // Zeros make git look into the file.
             let stat = match (folder, &is_new) {
                 (Some(folder), Ok(true)) => folder.stat(name)?.as_ref().map(index_stat),
@@ -222,8 +255,17 @@ impl GitJournal {
     }
 }
 
-fn as_staged(pointer: Option<Pointer>) -> Staged {
-    pointer.map_or(Staged::Nothing, |pointer| Staged::File { mode: pointer.file_mode(), oid: pointer.oid })
+/// Whether an index entry is what a revision before the new head had.
+fn is_known(staged: &Staged, change: &PathChange) -> bool {
+    let (before, passed) = (change.before, &change.passed);
+    match staged {
+        Staged::Nothing => before.is_none() || passed.contains(&None),
+        Staged::File { mode, oid } => {
+            before.is_some_and(|pointer| pointer.oid == *oid && pointer.file_mode() == *mode)
+                || passed.contains(&Some(*oid))
+        }
+        Staged::Conflict => false,
+    }
 }
 
 fn write_index(lock: &mut LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
