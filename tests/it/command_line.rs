@@ -22,7 +22,17 @@ fn help_and_version_go_to_standard_output() {
     }
     assert!(run(folder.path(), &["--version"]).exits(0).stdout.starts_with("collectory "));
     let serve = run(folder.path(), &["serve", "--help"]).exits(0).stdout;
-    for flag in ["--auth", "--repo", "--branch", "--path", "--listen", "--base-path", "--uncommitted", "--log-format", "--shutdown-grace-ms"] {
+    for flag in [
+        "--auth",
+        "--repo",
+        "--branch",
+        "--path",
+        "--listen",
+        "--base-path",
+        "--uncommitted",
+        "--log-format",
+        "--shutdown-grace-ms",
+    ] {
         assert!(serve.contains(flag), "{flag} in:\n{serve}");
     }
 }
@@ -95,13 +105,16 @@ async fn a_flag_wins_over_its_variable() {
 
 #[tokio::test]
 async fn json_logs_are_json_and_hold_no_secrets() {
-    let setup = TestServer::setup("small").auth(Auth::Policy("tokens: []\n".into())).flag(&["--log-format", "json"]);
+    let setup =
+        TestServer::setup("small").auth(Auth::Policy("tokens: []\n".into())).flag(&["--log-format", "json"]);
     let mut server = setup.start().await;
     server.with_token("very-secret-token").list().await.is(401);
     let log = server.stop();
     assert!(!log.contains("very-secret-token"), "{log}");
-    let lines: Vec<Value> =
-        log.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"))).collect();
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
     assert!(!lines.is_empty());
     assert!(lines.iter().all(|line| line["level"].is_string()), "{log}");
 }
@@ -183,7 +196,9 @@ fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
 #[test]
 fn a_token_is_printed_once_and_only_its_hash_is_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let one = run(folder.path(), &["token", "Mara", "--policy", "policy.yaml", "--email", "mara@example.org"]).exits(0);
+    let one =
+        run(folder.path(), &["token", "Mara", "--policy", "policy.yaml", "--email", "mara@example.org"])
+            .exits(0);
     let two = run(folder.path(), &["token", "Ben", "--policy", "policy.yaml", "--may", "read"]).exits(0);
     assert_ne!(one.stdout, two.stdout);
     let text = std::fs::read_to_string(folder.path().join("policy.yaml")).unwrap();
@@ -197,7 +212,9 @@ fn a_token_is_printed_once_and_only_its_hash_is_kept() {
         let secret = finished.stdout.trim();
         assert!(secret.len() >= 32 && !text.contains(secret));
     }
-    let mode = std::os::unix::fs::PermissionsExt::mode(&folder.path().join("policy.yaml").metadata().unwrap().permissions());
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &folder.path().join("policy.yaml").metadata().unwrap().permissions(),
+    );
     assert_eq!(mode & 0o002, 0, "others can't write it");
 }
 
@@ -220,7 +237,11 @@ fn the_repository_is_settings_unless_named() {
     let refused = run(folder.path(), &["serve", "--auth", "none", "--listen", "127.0.0.1:0"]).exits(1);
     assert!(refused.stderr.contains("settings"), "{}", refused.stderr);
     let elsewhere = run_to_end(program(folder.path()).env("COLLECTORY_REPO", "settings/letter.txt").args([
-        "serve", "--auth", "none", "--listen", "127.0.0.1:0",
+        "serve",
+        "--auth",
+        "none",
+        "--listen",
+        "127.0.0.1:0",
     ]));
     assert!(elsewhere.exits(1).stderr.contains("letter.txt"));
 }

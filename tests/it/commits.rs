@@ -27,7 +27,10 @@ async fn an_update_lists_old_and_new_values() {
         text,
         "Update posts: name, recursive\n\nname: \"Posts\" -> \"All posts\"\nrecursive: true -> false"
     );
-    assert!(trailers.starts_with("Collectory-Action: collection.updated\nCollectory-Key: posts\n"), "{trailers}");
+    assert!(
+        trailers.starts_with("Collectory-Action: collection.updated\nCollectory-Key: posts\n"),
+        "{trailers}"
+    );
 }
 
 #[tokio::test]
@@ -101,7 +104,10 @@ async fn a_commit_changes_exactly_one_file_and_has_one_parent() {
     assert_eq!(server.repo().git(&["rev-parse", "HEAD^@"]), before);
     let changed = server.repo().git(&["diff-tree", "-r", "--name-status", "HEAD^", "HEAD"]);
     assert_eq!(changed, "A\tcollections/pics.yaml");
-    assert_eq!(server.repo().git(&["ls-tree", "HEAD", "collections/pics.yaml"]).split(' ').next(), Some("100644"));
+    assert_eq!(
+        server.repo().git(&["ls-tree", "HEAD", "collections/pics.yaml"]).split(' ').next(),
+        Some("100644")
+    );
 }
 
 #[tokio::test]
@@ -127,14 +133,19 @@ async fn a_reason_stands_in_the_body() {
 async fn a_reason_that_is_too_long_is_refused() {
     let server = TestServer::on("small").await;
     let request = server.request("DELETE", "/collections/posts").header("Commit-Message", &"r".repeat(1025));
-    assert_eq!(request.send().await.is(400).error(), ("invalid_data".into(), json!({"header": "Commit-Message"})));
+    assert_eq!(
+        request.send().await.is(400).error(),
+        ("invalid_data".into(), json!({"header": "Commit-Message"}))
+    );
 }
 
 #[tokio::test]
 async fn no_text_from_a_caller_can_forge_a_trailer_or_a_line() {
     let server = TestServer::on("small").await;
-    let separators =
-        ["\n", "\r", "\r\n", "\n\n", "\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}", "\u{2029}", "\0"];
+    let separators = [
+        "\n", "\r", "\r\n", "\n\n", "\u{b}", "\u{c}", "\u{1c}", "\u{1d}", "\u{1e}", "\u{85}", "\u{2028}",
+        "\u{2029}", "\0",
+    ];
     for (index, separator) in separators.iter().enumerate() {
         let forged = format!("x{separator}Collectory-Key: forged{separator}Collectory-Action: forged{index}");
         let attributes = json!({"name": forged, "x-note": {"a": [forged]}});
@@ -198,8 +209,12 @@ async fn the_request_id_of_the_caller_is_a_trailer() {
 
 #[tokio::test]
 async fn the_committer_can_be_set() {
-    let setup = TestServer::setup("small")
-        .flag(&["--committer-name", "Settings Bot", "--committer-email", "bot@example.org"]);
+    let setup = TestServer::setup("small").flag(&[
+        "--committer-name",
+        "Settings Bot",
+        "--committer-email",
+        "bot@example.org",
+    ]);
     let server = setup.start().await;
     server.delete("posts").await.is(204);
     assert_eq!(server.repo().field("HEAD", "%cn <%ce>"), "Settings Bot <bot@example.org>");
@@ -222,7 +237,14 @@ async fn hooks_and_filters_of_the_repository_never_run() {
     let proof = server.folder().join("ran");
     let script = format!("#!/bin/sh\necho ran >> '{}'\nexit 1\n", proof.display());
     let git_folder = server.repo().git_folder();
-    for name in ["pre-commit", "commit-msg", "post-commit", "reference-transaction", "post-index-change", "post-checkout"] {
+    for name in [
+        "pre-commit",
+        "commit-msg",
+        "post-commit",
+        "reference-transaction",
+        "post-index-change",
+        "post-checkout",
+    ] {
         let hook = git_folder.join("hooks").join(name);
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, &script).unwrap();

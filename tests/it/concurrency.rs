@@ -115,7 +115,8 @@ async fn ordinary_commits_beside_api_writes_lose_nothing() {
             repo.write("notes.txt", &format!("note {number}\n"));
             let added = repo.try_git(&["add", "notes.txt"]).status.success();
             let message = format!("Note {number}");
-            let committed = added && repo.try_git(&["commit", "--quiet", "--message", &message]).status.success();
+            let committed =
+                added && repo.try_git(&["commit", "--quiet", "--message", &message]).status.success();
             done += usize::from(committed);
         }
         done

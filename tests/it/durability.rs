@@ -15,7 +15,12 @@ fn rounds() -> usize {
 }
 
 /// Writes until the connection breaks; returns the names of the acknowledged commits.
-async fn write_until_cut(client: Client, writer: usize, round: usize, acknowledged: Arc<AtomicUsize>) -> Vec<String> {
+async fn write_until_cut(
+    client: Client,
+    writer: usize,
+    round: usize,
+    acknowledged: Arc<AtomicUsize>,
+) -> Vec<String> {
     let mut subjects = Vec::new();
     for number in 0.. {
         let key = format!("r{round}-w{writer}-n{number}");
@@ -70,7 +75,8 @@ async fn check(server: &TestServer, expected: &[String]) {
     let mut found = std::collections::BTreeMap::new();
     for entry in log.split('\u{1}') {
         let (subject, body) = entry.trim_start().split_once('\0').unwrap_or((entry, ""));
-        let reason = body.lines().find(|line| line.starts_with('r') && line.contains("-w") && line.contains("-n"));
+        let reason =
+            body.lines().find(|line| line.starts_with('r') && line.contains("-w") && line.contains("-n"));
         let name = match reason {
             Some(reason) if subject.starts_with("Update shared") => format!("because {reason}"),
             _ => subject.to_owned(),
@@ -88,8 +94,10 @@ async fn check(server: &TestServer, expected: &[String]) {
     assert_eq!(server.repo().strays(), Vec::<std::path::PathBuf>::new());
     assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
     let tree = server.repo().git(&["ls-tree", "--name-only", "HEAD", "collections/"]);
-    let mut keys: Vec<_> =
-        tree.lines().map(|path| path.trim_start_matches("collections/").trim_end_matches(".yaml").to_owned()).collect();
+    let mut keys: Vec<_> = tree
+        .lines()
+        .map(|path| path.trim_start_matches("collections/").trim_end_matches(".yaml").to_owned())
+        .collect();
     keys.sort();
     assert_eq!(server.list().await.is(200).ids(), keys);
     let created = found.keys().filter(|name| name.starts_with("Create ")).count();
@@ -129,7 +137,8 @@ async fn a_stop_under_load_answers_what_it_has_begun() {
     for writer in 0..4 {
         writers.spawn(write_until_cut(server.client().clone(), writer, 0, Arc::clone(&acknowledged)));
     }
-    eventually("writes are acknowledged", async || (acknowledged.load(Ordering::Relaxed) >= 5).then_some(())).await;
+    eventually("writes are acknowledged", async || (acknowledged.load(Ordering::Relaxed) >= 5).then_some(()))
+        .await;
     let stopping = tokio::task::spawn_blocking(move || {
         server.stop();
         server

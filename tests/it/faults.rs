@@ -114,7 +114,11 @@ async fn objects_that_can_not_be_written_are_answered_without_details() {
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
     unblock(&objects);
     recovers(&server).await;
-    assert!(server.log().to_lowercase().contains("objects"), "the log says what to look at: {}", server.log());
+    assert!(
+        server.log().to_lowercase().contains("objects"),
+        "the log says what to look at: {}",
+        server.log()
+    );
 }
 
 #[tokio::test]
@@ -186,8 +190,8 @@ fn rest_of(mut stream: TcpStream) -> String {
 
 #[tokio::test]
 async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
-    let setup = TestServer::setup("small")
-        .flag(&["--header-wait-ms-max", "200", "--body-wait-ms-max", "200"]);
+    let setup =
+        TestServer::setup("small").flag(&["--header-wait-ms-max", "200", "--body-wait-ms-max", "200"]);
     let server = setup.start().await;
     let mut slow_head = TcpStream::connect(server.address()).unwrap();
     slow_head.write_all(b"GET /collections HTTP/1.1\r\nHost").unwrap();

@@ -75,9 +75,16 @@ async fn new_files_are_canonical() {
     });
     server.create(&document("posts", attributes)).await.is(201);
     let file = server.repo().read("collections/posts.yaml");
-    let names: Vec<_> = file.lines().filter(|line| !line.starts_with(' ')).map(|line| line.split(':').next().unwrap()).collect();
+    let names: Vec<_> = file
+        .lines()
+        .filter(|line| !line.starts_with(' '))
+        .map(|line| line.split(':').next().unwrap())
+        .collect();
     assert_eq!(names, ["type", "name", "directory", "recursive", "format", "unpublishedStatuses", "x-z"]);
-    assert!(file.starts_with("type: document\nname: Posts\ndirectory: content/posts\nrecursive: true\n"), "{file}");
+    assert!(
+        file.starts_with("type: document\nname: Posts\ndirectory: content/posts\nrecursive: true\n"),
+        "{file}"
+    );
     assert!(file.ends_with('\n') && !file.contains('\t') && !file.contains('\r'), "{file}");
 }
 
@@ -97,10 +104,60 @@ async fn an_independent_reader_finds_what_was_stored() {
 async fn texts_that_look_like_something_else_are_quoted() {
     let server = TestServer::on("empty").await;
     let texts: &[&str] = &[
-        "yes", "no", "on", "off", "y", "n", "Yes", "NO", "null", "~", "", "true", "False", "1", "-1", "1.0", "1e3",
-        "0x10", "0o17", "017", "1_000", "12:30", "1:2:3", "2026-01-02", "2026-01-02T03:04:05Z", ".inf", ".NaN", "=",
-        "<<", " edge", "edge ", "- a", "a: b", "a #b", "@a", "`a", "%a", "&a", "*a", "!a", "|", ">", "'", "\"",
-        "{a", "[a", "---", "...", "?", "a\nb", "a\tb", "\u{85}", "\u{2028}", "\u{feff}a",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "y",
+        "n",
+        "Yes",
+        "NO",
+        "null",
+        "~",
+        "",
+        "true",
+        "False",
+        "1",
+        "-1",
+        "1.0",
+        "1e3",
+        "0x10",
+        "0o17",
+        "017",
+        "1_000",
+        "12:30",
+        "1:2:3",
+        "2026-01-02",
+        "2026-01-02T03:04:05Z",
+        ".inf",
+        ".NaN",
+        "=",
+        "<<",
+        " edge",
+        "edge ",
+        "- a",
+        "a: b",
+        "a #b",
+        "@a",
+        "`a",
+        "%a",
+        "&a",
+        "*a",
+        "!a",
+        "|",
+        ">",
+        "'",
+        "\"",
+        "{a",
+        "[a",
+        "---",
+        "...",
+        "?",
+        "a\nb",
+        "a\tb",
+        "\u{85}",
+        "\u{2028}",
+        "\u{feff}a",
     ];
     server.create(&document("texts", json!({"x-texts": texts}))).await.is(201);
     let file = server.repo().read("collections/texts.yaml");
@@ -152,7 +209,8 @@ async fn yaml_is_read_strictly() {
     server.repo().write("collections/large.yaml", &format!("type: document\n# {}\n", "x".repeat(64 * 1024)));
     let deep = format!("type: document\nx-a: {}1{}\n", "[".repeat(2000), "]".repeat(2000));
     server.repo().write("collections/deep.yaml", &deep);
-    std::fs::write(server.repo().path().join("collections/latin.yaml"), b"type: document\nname: \xe4\n").unwrap();
+    std::fs::write(server.repo().path().join("collections/latin.yaml"), b"type: document\nname: \xe4\n")
+        .unwrap();
     let head = server.repo().commit("Add broken files");
     server.serves(&head).await;
     let problems = server.get("/problems").await.is(200).data();
@@ -184,7 +242,9 @@ async fn shorthands_are_understood_in_files_too() {
 #[tokio::test]
 async fn windows_line_ends_stay() {
     let server = TestServer::on("empty").await;
-    server.repo().write("collections/posts.yaml", "type: document\r\nname: Posts # note\r\nrecursive: true\r\n");
+    server
+        .repo()
+        .write("collections/posts.yaml", "type: document\r\nname: Posts # note\r\nrecursive: true\r\n");
     let head = server.repo().commit("Add posts");
     server.serves(&head).await;
     server.patch("posts", json!({"name": "All"})).await.is(200);

@@ -50,9 +50,11 @@ async fn unknown_profiles_are_ignored_in_requests() {
 #[tokio::test]
 async fn a_content_type_without_a_body_is_fine() {
     let server = TestServer::on("small").await;
-    for (method, path, status) in
-        [("GET", "/collections", 200), ("GET", "/collections/posts", 200), ("DELETE", "/collections/posts", 204)]
-    {
+    for (method, path, status) in [
+        ("GET", "/collections", 200),
+        ("GET", "/collections/posts", 200),
+        ("DELETE", "/collections/posts", 204),
+    ] {
         let request = server.request(method, path).header("Content-Type", "application/vnd.api+json");
         request.send().await.is(status);
     }
@@ -62,7 +64,9 @@ async fn a_content_type_without_a_body_is_fine() {
 async fn the_openapi_documents_have_media_types_of_their_own() {
     let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
     for accept in ["*/*", "application/json", "text/html", "application/vnd.api+json; charset=x"] {
-        for (path, media_type) in [("/openapi.json", "application/json"), ("/openapi.yaml", "application/yaml")] {
+        for (path, media_type) in
+            [("/openapi.json", "application/json"), ("/openapi.yaml", "application/yaml")]
+        {
             let answer = server.request("GET", path).header("Accept", accept).send().await.is(200);
             assert_eq!(answer.header("content-type"), media_type);
         }
@@ -74,7 +78,9 @@ async fn the_cursor_profile_is_claimed_exactly_when_it_is_applied() {
     let server = TestServer::on("small").await;
     let profile = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
     let accept = format!("application/vnd.api+json; profile=\"{profile}\"");
-    let ask = |query: &str| server.request("GET", &format!("/collections?{query}")).header("Accept", &accept).send();
+    let ask = |query: &str| {
+        server.request("GET", &format!("/collections?{query}")).header("Accept", &accept).send()
+    };
     let page = ask("page[size]=1").await.is(200);
     let applied = page.header("content-type").contains(profile);
     let too_large = ask("page[size]=101").await;

@@ -19,7 +19,18 @@ fn the_document_is_openapi_3_1_of_version_1_0_0() {
     assert_eq!(document["openapi"], "3.1.0");
     assert_eq!(document["info"]["version"], "1.0.0");
     assert!(document["info"]["title"].is_string());
-    let known = ["openapi", "info", "jsonSchemaDialect", "servers", "paths", "webhooks", "components", "security", "tags", "externalDocs"];
+    let known = [
+        "openapi",
+        "info",
+        "jsonSchemaDialect",
+        "servers",
+        "paths",
+        "webhooks",
+        "components",
+        "security",
+        "tags",
+        "externalDocs",
+    ];
     for name in document.as_object().unwrap().keys() {
         assert!(known.contains(&name.as_str()) || name.starts_with("x-"), "{name} is no member of OpenAPI");
     }
@@ -29,7 +40,8 @@ fn the_document_is_openapi_3_1_of_version_1_0_0() {
 fn every_operation_has_an_id_of_its_own_a_summary_and_described_responses() {
     let mut ids = std::collections::BTreeSet::new();
     for (path, method, operation) in operations() {
-        let id = operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} has no operationId"));
+        let id =
+            operation["operationId"].as_str().unwrap_or_else(|| panic!("{method} {path} has no operationId"));
         assert!(ids.insert(id), "{id} twice");
         assert!(operation["summary"].is_string(), "{method} {path} has no summary");
         let responses = operation["responses"].as_object().unwrap_or_else(|| panic!("{method} {path}"));
@@ -82,7 +94,8 @@ fn every_schema_compiles_and_fits_its_examples() {
     for (name, schema) in schemas {
         let mut whole = root.clone();
         whole["$ref"] = Value::from(format!("#/components/schemas/{name}"));
-        let validator = jsonschema::draft202012::new(&whole).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let validator =
+            jsonschema::draft202012::new(&whole).unwrap_or_else(|error| panic!("{name}: {error}"));
         let examples = schema["examples"].as_array().into_iter().flatten().chain(schema.get("example"));
         for example in examples {
             let faults: Vec<_> = validator.iter_errors(example).map(|error| error.to_string()).collect();

@@ -86,8 +86,16 @@ async fn one_fault_undoes_everything_and_is_pointed_at() {
         (json!({"op": "remove"}), 400, "/atomic:operations/1"),
         (json!({"op": "add"}), 400, "/atomic:operations/1"),
         (json!(7), 400, "/atomic:operations/1"),
-        (json!({"op": "add", "data": {"type": "document-collection", "lid": "l"}}), 400, "/atomic:operations/1"),
-        (json!({"op": "remove", "ref": {"type": "document-collection", "lid": "l"}}), 400, "/atomic:operations/1"),
+        (
+            json!({"op": "add", "data": {"type": "document-collection", "lid": "l"}}),
+            400,
+            "/atomic:operations/1",
+        ),
+        (
+            json!({"op": "remove", "ref": {"type": "document-collection", "lid": "l"}}),
+            400,
+            "/atomic:operations/1",
+        ),
     ];
     for (operation, status, pointer) in cases {
         let refused = server.operations(json!([fine, operation])).await.is(status);
@@ -150,7 +158,11 @@ async fn the_media_type_of_the_extension_is_required() {
         server.request("POST", "/operations").body(media_type, &body).send().await.is(415);
     }
     let request = server.request("POST", "/operations").body(ATOMIC, &body);
-    let refused = request.header("Accept", "application/vnd.api+json;ext=\"https://example.org/x\"").send().await.is(406);
+    let refused = request
+        .header("Accept", "application/vnd.api+json;ext=\"https://example.org/x\"")
+        .send()
+        .await
+        .is(406);
     assert_eq!(refused.error().1, json!({"header": "Accept"}));
     server.request("POST", "/operations?include=x").body(ATOMIC, &body).send().await.is(400);
     server.read("posts").await.is(200);

@@ -65,7 +65,10 @@ async fn no_or_an_unknown_token_is_401_everywhere() {
             assert!(refused.header("www-authenticate").starts_with("Bearer"));
             assert_eq!(refused.error().0, "unauthenticated");
         }
-        client.operations(json!([{"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}])).await.is(401);
+        client
+            .operations(json!([{"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}]))
+            .await
+            .is(401);
     }
     assert_eq!(server.repo().head(), head);
 }
@@ -165,7 +168,11 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     let mara = server.with_token("mara");
     mara.list().await.is(200);
     std::fs::write(&file, "tokens: [broken").unwrap();
-    let extra = format!("{}  - name: New\n    email: n@example.org\n    hash: sha256:{}\n    may: [read]\n", policy(), hash("new"));
+    let extra = format!(
+        "{}  - name: New\n    email: n@example.org\n    hash: sha256:{}\n    may: [read]\n",
+        policy(),
+        hash("new")
+    );
     mara.list().await.is(200);
     std::fs::write(&file, &extra).unwrap();
     let new = server.with_token("new");
@@ -208,7 +215,17 @@ async fn a_token_made_on_the_command_line_works() {
     let file = server.folder().join("policy.yaml");
     std::fs::write(&file, format!("# Ask Mara before changing this.\n{}", policy())).unwrap();
     let mut command = program(server.folder());
-    command.args(["token", "Ben Ox", "--email", "ben@example.org", "--may", "read,write", "--keys", "p*", "--policy"]);
+    command.args([
+        "token",
+        "Ben Ox",
+        "--email",
+        "ben@example.org",
+        "--may",
+        "read,write",
+        "--keys",
+        "p*",
+        "--policy",
+    ]);
     let output = command.arg(&file).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let secret = String::from_utf8(output.stdout).unwrap();

@@ -20,7 +20,13 @@ async fn an_unchanged_answer_is_not_sent_again() {
     for path in ["/collections", "/collections/posts"] {
         let whole = server.get(path).await.is(200);
         let tag = whole.header("etag");
-        let matching = [tag.clone(), format!("W/{tag}"), "*".into(), format!("\"other\", {tag}"), format!("{tag}, \"x\"")];
+        let matching = [
+            tag.clone(),
+            format!("W/{tag}"),
+            "*".into(),
+            format!("\"other\", {tag}"),
+            format!("{tag}, \"x\""),
+        ];
         for value in &matching {
             for method in ["GET", "HEAD"] {
                 let same = conditional(&server, method, path, ("If-None-Match", value)).await.is(304);

@@ -41,7 +41,8 @@ async fn sparse_fieldsets_work_on_writes() {
     let created = server.request("POST", &format!("/collections{path}")).document(&body).send().await.is(201);
     assert_eq!(created.attributes(), json!({"name": "New"}));
     let body = document("new", json!({"directory": "newer"}));
-    let updated = server.request("PATCH", &format!("/collections/new{path}")).document(&body).send().await.is(200);
+    let updated =
+        server.request("PATCH", &format!("/collections/new{path}")).document(&body).send().await.is(200);
     assert_eq!(updated.attributes(), json!({"name": "New"}));
 }
 
@@ -126,7 +127,12 @@ async fn pages_by_number_start_with_one() {
 #[tokio::test]
 async fn a_cursor_walk_sees_everything_once_and_ends_in_null() {
     let server = twelve().await;
-    for query in ["page[size]=5", "page[size]=5&sort=-name", "page[size]=5&sort=directory", "page[size]=1&page[after]="] {
+    for query in [
+        "page[size]=5",
+        "page[size]=5&sort=-name",
+        "page[size]=5&sort=directory",
+        "page[size]=1&page[after]=",
+    ] {
         let mut page = server.get(&format!("/collections?{query}")).await.is(200);
         assert!(page.json()["links"]["prev"].is_null(), "{query}");
         let mut seen = page.ids();

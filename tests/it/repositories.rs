@@ -151,7 +151,10 @@ async fn broken_files_of_the_past_are_served_in_their_last_good_version() {
         assert_eq!(read.attributes()["name"], "Posts");
         let problem = &read.json()["data"]["meta"]["problem"];
         assert_eq!(problem["path"], "collections/posts.yaml");
-        assert!(problem["line"].is_u64() && problem["column"].is_u64() && problem["message"].is_string(), "{problem}");
+        assert!(
+            problem["line"].is_u64() && problem["column"].is_u64() && problem["message"].is_string(),
+            "{problem}"
+        );
         server.restart().await;
     }
     let conflict = server.patch("posts", json!({"name": "x"})).await.is(409);

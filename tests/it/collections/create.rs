@@ -108,11 +108,76 @@ async fn any_text_comes_back_as_it_was_sent() {
     let server = TestServer::on("empty").await;
     let long = "ä".repeat(1000);
     let texts = [
-        "", " ", " both ends ", "yes", "no", "on", "Off", "null", "~", "Null", "true", "1", "1.5", "0x1F", "1e3",
-        "012", "12:30:45", "2026-01-02", ".inf", ".nan", "-", "- a", "a: b", "a #b", "#", "'", "\"", "\\", "|",
-        ">", "%", "@", "`", "!", "&a", "*a", "?", ":", "{}", "[]", "a\nb", "\n", "a\n", "\ttab", "tab\t", "\r",
-        "a\r\nb", "\u{0}", "\u{7}", "\u{85}", "\u{a0}", "\u{2028}", "\u{feff}", "🎉", "日本語", "e\u{301}", "---",
-        "...", "<<", "=", "y", "n", "Y", "1_000", "0b1", "0o7", "+1", "1.", ".5", long.as_str(),
+        "",
+        " ",
+        " both ends ",
+        "yes",
+        "no",
+        "on",
+        "Off",
+        "null",
+        "~",
+        "Null",
+        "true",
+        "1",
+        "1.5",
+        "0x1F",
+        "1e3",
+        "012",
+        "12:30:45",
+        "2026-01-02",
+        ".inf",
+        ".nan",
+        "-",
+        "- a",
+        "a: b",
+        "a #b",
+        "#",
+        "'",
+        "\"",
+        "\\",
+        "|",
+        ">",
+        "%",
+        "@",
+        "`",
+        "!",
+        "&a",
+        "*a",
+        "?",
+        ":",
+        "{}",
+        "[]",
+        "a\nb",
+        "\n",
+        "a\n",
+        "\ttab",
+        "tab\t",
+        "\r",
+        "a\r\nb",
+        "\u{0}",
+        "\u{7}",
+        "\u{85}",
+        "\u{a0}",
+        "\u{2028}",
+        "\u{feff}",
+        "🎉",
+        "日本語",
+        "e\u{301}",
+        "---",
+        "...",
+        "<<",
+        "=",
+        "y",
+        "n",
+        "Y",
+        "1_000",
+        "0b1",
+        "0o7",
+        "+1",
+        "1.",
+        ".5",
+        long.as_str(),
     ];
     for (index, text) in texts.iter().enumerate() {
         let key = format!("t{index}");
@@ -180,9 +245,11 @@ async fn members_that_json_api_does_not_know_are_ignored() {
 #[tokio::test]
 async fn plain_json_is_taken_too() {
     let server = TestServer::on("empty").await;
-    for (key, media_type) in
-        [("a", "application/json"), ("b", "application/json; charset=utf-8"), ("c", "Application/JSON;charset=UTF-8")]
-    {
+    for (key, media_type) in [
+        ("a", "application/json"),
+        ("b", "application/json; charset=utf-8"),
+        ("c", "Application/JSON;charset=UTF-8"),
+    ] {
         let request = server.request("POST", "/collections").body(media_type, &document(key, json!({})));
         request.send().await.is(201);
     }
@@ -196,8 +263,12 @@ async fn all_faults_are_told_at_once() {
         "unpublishedStatuses": {"a/b~c": {"name": "no directory"}},
     });
     let refused = server.create(&document("posts", attributes)).await.is(400).json();
-    let mut pointers: Vec<_> =
-        refused["errors"].as_array().unwrap().iter().map(|e| e["source"]["pointer"].as_str().unwrap()).collect();
+    let mut pointers: Vec<_> = refused["errors"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|e| e["source"]["pointer"].as_str().unwrap())
+        .collect();
     pointers.sort_unstable();
     let expected = [
         "/data/attributes/directory",

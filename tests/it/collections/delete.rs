@@ -31,7 +31,12 @@ async fn the_last_collection_can_be_deleted_and_created_again() {
 #[tokio::test]
 async fn a_body_with_a_delete_is_ignored() {
     let server = TestServer::on("small").await;
-    server.request("DELETE", "/collections/posts").document(&document("posts", json!({}))).send().await.is(204);
+    server
+        .request("DELETE", "/collections/posts")
+        .document(&document("posts", json!({})))
+        .send()
+        .await
+        .is(204);
     let request = RawRequest::new("DELETE", "/collections/pages")
         .header("Content-Type", "application/vnd.api+json")
         .body("{not json");

@@ -18,9 +18,7 @@ async fn every_collection_is_listed_in_the_order_of_the_keys() {
 async fn a_list_holds_exactly_what_the_contract_shows() {
     let server = TestServer::on("small").await;
     let found = server.list().await.is(200).json();
-    let item = |kind: &str, id: &str, attributes: serde_json::Value| {
-        json!({"type": kind, "id": id, "attributes": attributes, "links": {"self": format!("/collections/{id}")}})
-    };
+    let item = |kind: &str, id: &str, attributes: serde_json::Value| json!({"type": kind, "id": id, "attributes": attributes, "links": {"self": format!("/collections/{id}")}});
     let expected = json!({
         "jsonapi": {"version": "1.1"},
         "data": [

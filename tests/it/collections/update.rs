@@ -30,7 +30,8 @@ async fn maps_and_lists_are_replaced_whole() {
     let server = TestServer::on("small").await;
     server.create(&request_fixture("document.json")).await.is(201);
     let statuses = json!({"hidden": {"directory": "hidden"}});
-    let updated = server.patch("blog", json!({"unpublishedStatuses": statuses, "x-colour": "red"})).await.is(200);
+    let updated =
+        server.patch("blog", json!({"unpublishedStatuses": statuses, "x-colour": "red"})).await.is(200);
     assert_eq!(updated.attributes()["unpublishedStatuses"], statuses);
     assert_eq!(updated.attributes()["x-colour"], "red");
     let updated = server.update("images", &media("images", json!({"accept": [".gif"]}))).await.is(200);

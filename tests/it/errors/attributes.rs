@@ -96,8 +96,29 @@ fn documents() -> Vec<Bad> {
 
 fn directories() -> Vec<Value> {
     let bad = [
-        "", "/", "/etc", ".", "..", "../x", "x/..", "x/../y", "x/./y", "x//y", "x//", "./x", "a\\b", "..\\x", "C:",
-        "c:/x", "C:\\x", "a\nb", "a\u{0}", "a\u{85}b", "\u{7f}", "//host/share", "\\\\host\\share",
+        "",
+        "/",
+        "/etc",
+        ".",
+        "..",
+        "../x",
+        "x/..",
+        "x/../y",
+        "x/./y",
+        "x//y",
+        "x//",
+        "./x",
+        "a\\b",
+        "..\\x",
+        "C:",
+        "c:/x",
+        "C:\\x",
+        "a\nb",
+        "a\u{0}",
+        "a\u{85}b",
+        "\u{7f}",
+        "//host/share",
+        "\\\\host\\share",
     ];
     let mut values: Vec<_> = bad.iter().map(|text| json!(text)).collect();
     values.push(json!("d".repeat(1025)));

@@ -29,7 +29,9 @@ fn resources() -> Vec<Case> {
         post(r#"{"data": {}}"#).is(400, "invalid_data").pointer("/data"),
         post(r#"{"data": {"id": "a"}}"#).is(400, "invalid_data").pointer("/data"),
         post(r#"{"data": {"type": "document-collection"}}"#).is(400, "invalid_data").pointer("/data"),
-        post(r#"{"data": {"type": "document-collection", "lid": "a"}}"#).is(400, "invalid_data").pointer("/data"),
+        post(r#"{"data": {"type": "document-collection", "lid": "a"}}"#)
+            .is(400, "invalid_data")
+            .pointer("/data"),
     ];
     let types = [
         "null",
@@ -51,7 +53,8 @@ fn resources() -> Vec<Case> {
         cases.push(post(text).is(400, "invalid_data").pointer("/data/type"));
     }
     for value in ["null", "[]", "1", "\"x\"", "true"] {
-        let text = format!(r#"{{"data": {{"type": "document-collection", "id": "a", "attributes": {value}}}}}"#);
+        let text =
+            format!(r#"{{"data": {{"type": "document-collection", "id": "a", "attributes": {value}}}}}"#);
         cases.push(post(text).is(400, "invalid_data").pointer("/data/attributes"));
     }
     cases
@@ -69,14 +72,24 @@ fn patches() -> Vec<Case> {
         patch(r#"{"data": {}}"#).is(400, "invalid_data").pointer("/data"),
         patch(r#"{"data": {"type": "document-collection"}}"#).is(400, "invalid_data").pointer("/data"),
         patch(r#"{"data": {"id": "posts"}}"#).is(400, "invalid_data").pointer("/data"),
-        patch(r#"{"data": {"type": "document-collection", "id": 7}}"#).is(400, "invalid_data").pointer("/data/id"),
-        patch(r#"{"data": {"type": "document-collection", "id": "pages"}}"#).is(409, "conflict").pointer("/data/id"),
-        patch(r#"{"data": {"type": "document-collection", "id": "Posts"}}"#).is(409, "conflict").pointer("/data/id"),
+        patch(r#"{"data": {"type": "document-collection", "id": 7}}"#)
+            .is(400, "invalid_data")
+            .pointer("/data/id"),
+        patch(r#"{"data": {"type": "document-collection", "id": "pages"}}"#)
+            .is(409, "conflict")
+            .pointer("/data/id"),
+        patch(r#"{"data": {"type": "document-collection", "id": "Posts"}}"#)
+            .is(409, "conflict")
+            .pointer("/data/id"),
         patch(r#"{"data": {"type": "document-collection", "id": "posts "}}"#)
             .is_one_of(&[400, 409])
             .pointer("/data/id"),
-        patch(r#"{"data": {"type": "media-collection", "id": "posts"}}"#).is(409, "conflict").pointer("/data/type"),
-        patch(r#"{"data": {"type": "nonsense", "id": "posts"}}"#).is_one_of(&[400, 409]).pointer("/data/type"),
+        patch(r#"{"data": {"type": "media-collection", "id": "posts"}}"#)
+            .is(409, "conflict")
+            .pointer("/data/type"),
+        patch(r#"{"data": {"type": "nonsense", "id": "posts"}}"#)
+            .is_one_of(&[400, 409])
+            .pointer("/data/type"),
         patch(r#"{"data": {"type": 1, "id": "posts"}}"#).is(400, "invalid_data").pointer("/data/type"),
         patch(r#"{"data": {"type": "document-collection", "id": "posts", "attributes": []}}"#)
             .is(400, "invalid_data")

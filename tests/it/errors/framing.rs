@@ -25,7 +25,8 @@ async fn malformed_requests_are_refused_and_the_service_lives_on() {
     for text in MALFORMED {
         let answer = raw_exchange(server.address(), text.as_bytes());
         let answer = String::from_utf8_lossy(&answer);
-        let refused = answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 5");
+        let refused =
+            answer.is_empty() || answer.starts_with("HTTP/1.1 4") || answer.starts_with("HTTP/1.1 5");
         assert!(refused, "{text:?} was answered with {answer:?}");
         server.read("posts").await.is(200);
     }

@@ -3,7 +3,8 @@
 use super::{Case, case};
 
 const BODY: &str = r#"{"data": {"type": "document-collection", "id": "new"}}"#;
-const UPDATE: &str = r#"{"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}}"#;
+const UPDATE: &str =
+    r#"{"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}}"#;
 
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = methods();
@@ -69,7 +70,9 @@ fn content_types() -> Vec<Case> {
     }
     cases.push(case("POST", "/collections").untyped(BODY).is(415, "unsupported_media_type"));
     cases.push(case("PATCH", "/collections/posts").untyped(UPDATE).is(415, "unsupported_media_type"));
-    for (method, path) in [("GET", "/collections"), ("GET", "/collections/posts"), ("DELETE", "/collections/posts")] {
+    for (method, path) in
+        [("GET", "/collections"), ("GET", "/collections/posts"), ("DELETE", "/collections/posts")]
+    {
         let with = case(method, path).header("Content-Type", "application/vnd.api+json; charset=utf-8");
         cases.push(with.is(415, "unsupported_media_type").source_header("Content-Type"));
     }
@@ -89,7 +92,8 @@ fn accepts() -> Vec<Case> {
     ];
     let mut cases = Vec::new();
     for value in types {
-        let refused = |case: Case| case.header("Accept", value).is(406, "not_acceptable").source_header("Accept");
+        let refused =
+            |case: Case| case.header("Accept", value).is(406, "not_acceptable").source_header("Accept");
         cases.push(refused(case("GET", "/collections")));
         cases.push(refused(case("GET", "/collections/posts")));
         cases.push(refused(case("POST", "/collections").text(BODY)));

@@ -26,7 +26,13 @@ pub(crate) struct Case {
 
 /// Begins a case.
 pub(crate) fn case(method: &str, target: &str) -> Case {
-    Case { request: RawRequest::new(method, target), typed: false, statuses: Vec::new(), code: None, source: None }
+    Case {
+        request: RawRequest::new(method, target),
+        typed: false,
+        statuses: Vec::new(),
+        code: None,
+        source: None,
+    }
 }
 
 /// A creation with this body, which is JSON:API text.

@@ -98,8 +98,7 @@ const QUERIES: &[(&str, &str)] = &[
 ];
 
 pub(crate) fn cases() -> Vec<Case> {
-    let mut cases: Vec<_> =
-        NOWHERE.iter().map(|path| case("GET", path).is(404, "not_found")).collect();
+    let mut cases: Vec<_> = NOWHERE.iter().map(|path| case("GET", path).is(404, "not_found")).collect();
     for path in ["/collections/nothing", "/collections/..", "/collections/%00"] {
         cases.push(case("DELETE", path).is(404, "not_found"));
         cases.push(case("HEAD", path).is(404, "not_found"));

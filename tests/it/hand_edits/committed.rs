@@ -81,7 +81,11 @@ async fn resets_of_every_kind_are_understood() {
     server.repo().git(&["reset", "--quiet", "--soft", "HEAD^"]);
     server.serves(&server.repo().head()).await;
     let good = server.shows("posts", "name", "Second").await;
-    assert_eq!(good.json()["data"]["meta"]["uncommitted"], true, "files and index are the person's, and stay");
+    assert_eq!(
+        good.json()["data"]["meta"]["uncommitted"],
+        true,
+        "files and index are the person's, and stay"
+    );
     assert_eq!(server.repo().status(), "M  collections/posts.yaml");
     server.repo().git(&["reset", "--quiet", "--mixed", "HEAD"]);
     server.shows("posts", "name", "Second").await;
@@ -147,7 +151,9 @@ async fn a_push_into_the_repository_is_live_bare_or_not() {
 #[tokio::test]
 async fn housekeeping_changes_nothing() {
     let server = edited().await;
-    for command in [&["pack-refs", "--all"][..], &["gc", "--quiet"], &["repack", "-a", "-d", "-q"], &["prune"]] {
+    for command in
+        [&["pack-refs", "--all"][..], &["gc", "--quiet"], &["repack", "-a", "-d", "-q"], &["prune"]]
+    {
         server.repo().git(command);
         let name = format!("After {}", command[0]);
         server.patch("posts", json!({"name": name})).await.is(200);

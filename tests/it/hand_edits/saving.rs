@@ -173,7 +173,8 @@ async fn thousands_of_files_at_once_are_all_seen() {
     for number in 0..3000 {
         server.repo().write(&format!("collections/k{number:04}.yaml"), &named("Many"));
     }
-    eventually("all are served", async || (server.list().await.is(200).ids().len() == 3003).then_some(())).await;
+    eventually("all are served", async || (server.list().await.is(200).ids().len() == 3003).then_some(()))
+        .await;
     assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 3000);
     server.repo().git(&["clean", "--quiet", "--force", "-d"]);
     eventually("all are gone", async || (server.list().await.is(200).ids().len() == 3).then_some(())).await;

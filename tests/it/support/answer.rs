@@ -105,13 +105,20 @@ impl Answer {
     }
 
     fn header(&self, name: &str) -> Option<&str> {
-        self.headers.iter().find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+        self.headers
+            .iter()
+            .find(|(found, _)| found.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
     }
 
     #[track_caller]
     fn check_headers(&self) {
         for (name, _) in &self.headers {
-            assert!(HEADERS.contains(&name.as_str()), "nobody decided on the header {name}: {}", self.shown());
+            assert!(
+                HEADERS.contains(&name.as_str()),
+                "nobody decided on the header {name}: {}",
+                self.shown()
+            );
         }
         assert_eq!(self.header("cache-control"), Some("no-store"), "{}", self.shown());
         let vary = self.header("vary").unwrap_or_default().to_ascii_lowercase();

@@ -138,8 +138,10 @@ impl Request {
     async fn try_send(http: reqwest::RequestBuilder, asked: Asked) -> Result<Answer, reqwest::Error> {
         let response = http.send().await?;
         let status = response.status().as_u16();
-        let text = |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        let text =
+            |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers =
+            response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
         Ok(Answer { asked, status, headers, body: response.bytes().await?.to_vec() })
     }
 }

@@ -31,7 +31,8 @@ impl RawRequest {
     }
 
     fn bytes(&self) -> Vec<u8> {
-        let mut head = format!("{} {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", self.method, self.target);
+        let mut head =
+            format!("{} {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n", self.method, self.target);
         for (name, value) in &self.headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
@@ -111,7 +112,8 @@ fn unchunked(mut rest: &[u8]) -> Vec<u8> {
     loop {
         let line = rest.windows(2).position(|window| window == b"\r\n").expect("a chunk has a size line");
         let size = std::str::from_utf8(&rest[..line]).expect("a chunk size is ASCII");
-        let size = usize::from_str_radix(size.split(';').next().unwrap_or_default(), 16).expect("a chunk size");
+        let size =
+            usize::from_str_radix(size.split(';').next().unwrap_or_default(), 16).expect("a chunk size");
         if size == 0 {
             return body;
         }

@@ -198,7 +198,11 @@ impl Repo {
 
     /// The values of one trailer of a commit.
     pub(crate) fn trailer(&self, revision: &str, name: &str) -> Vec<String> {
-        self.trailers(revision).into_iter().filter(|(found, _)| found == name).map(|(_, value)| value).collect()
+        self.trailers(revision)
+            .into_iter()
+            .filter(|(found, _)| found == name)
+            .map(|(_, value)| value)
+            .collect()
     }
 
     /// What `git status` says, one line a file.
@@ -211,11 +215,8 @@ impl Repo {
     #[track_caller]
     pub(crate) fn fsck(&self) {
         let output = self.try_git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
-        let said = format!(
-            "{}{}",
-            String::from_utf8_lossy(&output.stdout),
-            String::from_utf8_lossy(&output.stderr)
-        );
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         let unborn = |line: &&str| line.starts_with("notice: ") || line.contains("unborn branch");
         let faults: Vec<_> = said.lines().filter(|line| !unborn(line)).collect();
         assert!(output.status.success() && faults.is_empty(), "git fsck: {faults:#?}");
@@ -265,7 +266,8 @@ pub(crate) fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
 pub(crate) fn copy_folder(from: &Path, to: &Path) {
     walk(from, &mut |path| {
         let target = to.join(path.strip_prefix(from).expect("a walk stays below its root"));
-        fs::create_dir_all(target.parent().expect("a file stands in a folder")).expect("a folder can be made");
+        fs::create_dir_all(target.parent().expect("a file stands in a folder"))
+            .expect("a folder can be made");
         fs::copy(path, target).expect("a file can be copied");
     });
 }

@@ -71,9 +71,10 @@ fn path_item(target: &str) -> Option<(String, bool)> {
     let fits = |template: &str| {
         let wanted: Vec<_> = template.split('/').skip(1).collect();
         parts.len() >= wanted.len()
-            && wanted.iter().zip(&parts[parts.len() - wanted.len()..]).all(|(want, found)| {
-                want == found || (want.starts_with('{') && !found.is_empty())
-            })
+            && wanted
+                .iter()
+                .zip(&parts[parts.len() - wanted.len()..])
+                .all(|(want, found)| want == found || (want.starts_with('{') && !found.is_empty()))
     };
     let literal = |template: &&String| template.matches('{').count();
     let best = paths.keys().filter(|template| fits(template)).min_by_key(literal)?;
@@ -110,6 +111,8 @@ fn validator(pointer: &str) -> Arc<Validator> {
         schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
         schema["$ref"] = json!(format!("#{fragment}"));
         let validator = jsonschema::options().with_draft(Draft::Draft202012).build(&schema);
-        Arc::new(validator.unwrap_or_else(|error| panic!("the schema at {pointer} does not compile: {error}")))
+        Arc::new(
+            validator.unwrap_or_else(|error| panic!("the schema at {pointer} does not compile: {error}")),
+        )
     }))
 }

@@ -202,7 +202,8 @@ impl Setup {
 /// Runs a program to its end; one that does not end within the deadline is killed and fails.
 #[track_caller]
 pub(crate) fn run_to_end(command: &mut Command) -> Finished {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
     let drain = |mut stream: Box<dyn Read + Send>| {
         std::thread::spawn(move || {
             let mut text = String::new();
@@ -213,7 +214,8 @@ pub(crate) fn run_to_end(command: &mut Command) -> Finished {
     let stdout = drain(Box::new(child.stdout.take().expect("it is piped")));
     let stderr = drain(Box::new(child.stderr.take().expect("it is piped")));
     let mut guard = KillOnDrop(child);
-    let status = eventually_sync("the program ends", || guard.0.try_wait().expect("a child can be waited for"));
+    let status =
+        eventually_sync("the program ends", || guard.0.try_wait().expect("a child can be waited for"));
     let text = |reader: JoinHandle<String>| reader.join().expect("a reader ends");
     Finished { status, stdout: text(stdout), stderr: text(stderr) }
 }
@@ -258,7 +260,8 @@ impl Process {
 
     fn wait(&mut self) -> ExitStatus {
         let child = &mut self.child;
-        let status = eventually_sync("the service stops", || child.try_wait().expect("a child can be waited for"));
+        let status =
+            eventually_sync("the service stops", || child.try_wait().expect("a child can be waited for"));
         for reader in self.readers.drain(..) {
             reader.join().expect("a reader ends");
         }
@@ -423,7 +426,12 @@ impl TestServer {
     }
 
     /// Waits until an attribute has a value (`null` for none) and returns the whole answer.
-    pub(crate) async fn shows(&self, key: &str, attribute: &str, value: impl Into<serde_json::Value>) -> super::Good {
+    pub(crate) async fn shows(
+        &self,
+        key: &str,
+        attribute: &str,
+        value: impl Into<serde_json::Value>,
+    ) -> super::Good {
         let value = value.into();
         eventually(&format!("{key} has {attribute} {value}"), async || {
             let answer = self.read(key).await;
