@@ -28,6 +28,7 @@ pub(super) fn entry_of(collection: Arc<Collection>) -> Arc<Entry> {
         collection,
         uncommitted: false,
         problem: None,
+        stale: false,
         answer: OnceLock::new(),
     })
 }

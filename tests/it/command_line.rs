@@ -1,7 +1,6 @@
 //! The program on the command line: help, codes, variables, logs, and the other commands.
 
 use std::path::Path;
-use std::process::Command;
 
 use serde_json::{Value, json};
 

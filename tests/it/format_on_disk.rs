@@ -168,7 +168,7 @@ async fn texts_that_look_like_something_else_are_quoted() {
     }
 }
 
-/// What PyYAML, a reader of YAML 1.1, makes of a text; nothing where it is not installed.
+/// What `PyYAML`, a reader of YAML 1.1, makes of a text; nothing where it is not installed.
 fn python_reads(text: &str) -> Option<Value> {
     let script = "import sys, json, yaml; print(json.dumps(yaml.safe_load(sys.argv[1])))";
     let output = Command::new("python3").args(["-c", script, text]).env("PYTHONUTF8", "1").output().ok()?;

@@ -2,6 +2,8 @@
 //!
 //! One test binary, since each would link the whole program's dependencies again.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't go on has failed, and says where")]
+
 mod authorize;
 mod collections;
 mod command_line;

@@ -72,7 +72,7 @@ impl Case {
     }
 
     /// Statuses among which the standards leave the choice.
-    pub(crate) fn is_one_of(mut self, statuses: &[u16]) -> Self {
+    pub(crate) fn any_of(mut self, statuses: &[u16]) -> Self {
         self.statuses = statuses.to_vec();
         self
     }

@@ -15,11 +15,11 @@ mod schema;
 mod server;
 
 pub(crate) use answer::{Answer, Good};
-pub(crate) use client::{ATOMIC, Client, JSON_API, Request};
-pub(crate) use documents::{document, media, patch_of};
+pub(crate) use client::{ATOMIC, Client, JSON_API};
+pub(crate) use documents::{document, media};
 pub(crate) use fixtures::{fixture, request_fixture};
-pub(crate) use patience::{DEADLINE, eventually, eventually_sync};
+pub(crate) use patience::{DEADLINE, eventually};
 pub(crate) use raw::{RawRequest, raw_exchange};
-pub(crate) use repo::{Repo, git_command};
+pub(crate) use repo::Repo;
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
+pub(crate) use server::{Auth, Finished, TestServer, program, run_to_end};

@@ -59,7 +59,6 @@ pub(crate) struct TestServer {
     process: Option<Process>,
     client: Client,
     status: Option<String>,
-    checked: bool,
 }
 
 struct Process {
@@ -171,7 +170,7 @@ impl Setup {
         let process = Process::spawn(self.command(folder.path(), &repo));
         let client = Client::new(process.address, &self.base);
         let process = Some(process);
-        TestServer { folder, repo, setup: self, process, client, status: None, checked: true }
+        TestServer { folder, repo, setup: self, process, client, status: None }
     }
 
     /// Starts a service that must refuse to run, and returns what it said.
@@ -333,11 +332,6 @@ impl TestServer {
         self.running().address
     }
 
-    /// The process id.
-    pub(crate) fn pid(&self) -> u32 {
-        self.running().child.id()
-    }
-
     /// Everything that was logged so far.
     pub(crate) fn log(&self) -> String {
         self.running().log()
@@ -346,11 +340,6 @@ impl TestServer {
     /// Declares what `git status --porcelain` shows in the end; nothing, unless declared.
     pub(crate) fn leaves(&mut self, status: &str) {
         self.status = Some(status.trim_end().to_owned());
-    }
-
-    /// Gives up the checks at the end, for tests that break the repository on purpose.
-    pub(crate) fn leaves_a_broken_repository(&mut self) {
-        self.checked = false;
     }
 
     /// Waits until the service answers requests.
@@ -496,9 +485,7 @@ impl Drop for TestServer {
         if self.process.is_some() {
             self.stop();
         }
-        if self.checked {
-            self.check_repository();
-        }
+        self.check_repository();
     }
 }
 

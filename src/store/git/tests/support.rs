@@ -215,7 +215,7 @@ pub(super) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
 #[track_caller]
 pub(super) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
-    match journal.work_tree(head, Look::All).unwrap() {
+    match journal.work_tree(head, Look::All, false).unwrap() {
         WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
         other => panic!("{other:?}"),
     }
