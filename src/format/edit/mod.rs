@@ -98,10 +98,10 @@ impl Step<'_> {
         let unreadable = || format!("`{name}` stands in a file that can't be taken apart");
         let root = tree::parse(self.text).root.ok_or_else(unreadable)?;
         let proof = proof::Proof { text: self.text, root: &root, next: self.next, names: &self.names() };
-        if let Some(text) = self.spliced(&root).and_then(|splices| applied(self.text, splices)) {
-            if let Some(text) = self.endings(text).into_iter().find(|text| proof.holds(text, true)) {
-                return Ok((text, None));
-            }
+        let spliced = self.spliced(&root).and_then(|splices| applied(self.text, splices));
+        let spliced = spliced.map_or_else(Vec::new, |text| self.endings(text));
+        if let Some(text) = spliced.into_iter().find(|text| proof.holds(text, true)) {
+            return Ok((text, None));
         }
         let emitted = self.emitted(&root).and_then(|splices| applied(self.text, splices));
         let emitted = emitted.map_or_else(Vec::new, |text| self.endings(text));

@@ -2,9 +2,9 @@ use std::fmt::Write as _;
 
 use proptest::prelude::*;
 
+use super::super::read;
 use super::super::scalar;
 use super::super::tests::{key, nasty_text};
-use super::super::{read, write};
 use super::*;
 use crate::domain::{Kind, Number, Patch};
 
@@ -362,9 +362,9 @@ impl Hand {
                 let indent = indent + self.step;
                 for line in text.lines() {
                     if line.is_empty() {
-                        out.push('\n')
+                        out.push('\n');
                     } else {
-                        writeln!(out, "{:indent$}{line}", "").unwrap()
+                        writeln!(out, "{:indent$}{line}", "").unwrap();
                     }
                 }
             }
