@@ -15,6 +15,7 @@ pub mod memory;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision};
 pub use error::StoreError;
@@ -28,6 +29,15 @@ impl BlobId {
     #[must_use]
     pub const fn new(bytes: [u8; 20]) -> Self {
         Self(bytes)
+    }
+
+    /// The id of this content.
+    #[must_use]
+    pub fn of(content: &[u8]) -> Self {
+        let mut hasher = sha1_checked::Sha1::new();
+        hasher.update(format!("blob {}\0", content.len()));
+        hasher.update(content);
+        Self((*hasher.try_finalize().hash()).into())
     }
 
     /// The raw bytes.

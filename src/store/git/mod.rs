@@ -113,8 +113,8 @@ pub struct GitJournal {
     stats: StatCache,
     #[cfg(test)]
     fault: Option<tests::Fault>,
-    // Held as long as we live; the kernel releases it when the process dies.
-    _service_lock: Option<File>,
+    // Held as long as we live.
+    _service_lock: Option<ServiceLock>,
 }
 
 impl GitJournal {
@@ -272,6 +272,8 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        // After a move that was not ours, the work tree may be behind, or the note may be.
+        self.bring_forward()?;
         let index = self.lock_index()?;
         let found = self.head()?;
         if found != expected {
@@ -283,7 +285,7 @@ impl Journal for GitJournal {
         let group = append::build(&self.place, &trees, drafts, &self.committer)?;
         self.publish(&trees, &group, drafts)?;
         if let Some(index) = index {
-            self.bring_up(index, expected, &group);
+            self.bring_up(index, &group);
         }
         self.trees = Some(group.trees);
         Ok(group.committed)
@@ -386,8 +388,19 @@ fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreErr
     Err(place.unsuitable(format!("{branch} is no name for a branch")))
 }
 
+/// The lock of the one who serves; the kernel releases it when the process dies.
+struct ServiceLock(File);
+
+impl Drop for ServiceLock {
+    fn drop(&mut self) {
+        // Closing the file would not do while a process that someone is just starting has a copy
+        // of it. An error leaves that.
+        drop(self.0.unlock());
+    }
+}
+
 /// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
-fn lock_service(place: &Place) -> Result<File, StoreError> {
+fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
     let desk = place.desk();
     for folder in [&desk, &place.work_tree_desk()] {
         std::fs::create_dir_all(folder)
@@ -397,7 +410,7 @@ fn lock_service(place: &Place) -> Result<File, StoreError> {
     let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(ServiceLock(file)),
         Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
         Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
     }

@@ -11,8 +11,9 @@
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
 //!
-//! The note `collectory/work-tree` holds the revision that the work tree was last brought to. It is
-//! needed only for the second occasion. It may be older than the truth, since a person's own commit
+//! The note `collectory/work-tree` holds the revision that the work tree was last brought to, zeros
+//! before the first commit. It is needed only for the second occasion, and made right before each
+//! of our own moves, so that after a kill it names what the work tree has. It may be older than the truth, since a person's own commit
 //! or checkout brings the work tree forward without us: then files and entries are what the *new*
 //! head has, and nothing is to be done. An entry that is new beside a file that is old is a person's
 //! edit and stays; we always change the file first and the index after it.
@@ -32,18 +33,20 @@ use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat};
 use super::index::{GitIndex, Staged};
 use super::lock::LockFile;
-use super::object::{hex, unhex};
+use super::object::{Oid, hex, unhex};
 use super::place::Place;
 use super::refs::{self, Head};
 use super::swap::{Bench, New};
 use super::tree::{Pointer, differences};
 use super::trees::Trees;
 use super::{GitJournal, history, look};
-use crate::domain::Revision;
 use crate::store::StoreError;
 
 /// The note's name in the desk of the work tree.
 const NOTE: &str = "work-tree";
+
+/// What the note holds before the first commit.
+const UNBORN: Oid = [0; 20];
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
@@ -73,13 +76,9 @@ impl GitJournal {
 
     /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
     /// is only told; [`catch_up`](crate::store::Journal::catch_up) makes it good.
-    pub(super) fn bring_up(&mut self, index: LockFile, old: Option<Revision>, group: &Group) {
-        let known = self.noted();
+    pub(super) fn bring_up(&mut self, index: LockFile, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
-        let brought = self.apply(index, &group.changes, Occasion::Ours);
-        // Where the work tree was behind before, it still is, and the note must go on saying so.
-        let is_whole = known.is_none() || known == old.map(|revision| *revision.as_bytes());
-        let noted = brought.and_then(|()| if is_whole { self.note(&hex(&new)) } else { Ok(()) });
+        let noted = self.apply(index, &group.changes, Occasion::Ours).and_then(|()| self.note(&new));
         if let Err(error) = noted {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%error, cause, "committed, but the work tree is not up to date yet");
@@ -89,31 +88,34 @@ impl GitJournal {
     /// Brings a work tree forward that is behind; see
     /// [`Journal::catch_up`](crate::store::Journal::catch_up).
     pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
-        if self.is_noted()? {
+        let read = |journal: &Self| refs::read(&journal.place.common_dir, &journal.branch);
+        if look::away(&self.place, &self.branch)?.is_some()
+            || self.noted() == Some(read(self)?.unwrap_or(UNBORN))
+        {
             return Ok(());
         }
         let Some(lock) = self.lock_index()? else { return Ok(()) };
-        let Some(head) = refs::read(&self.place.common_dir, &self.branch)? else { return Ok(()) };
-        if let Some(old) = self.noted()
-            && history::descends(&mut self.objects, &self.place, head, old)?
+        let head = read(self)?.unwrap_or(UNBORN);
+        if let Some(old) = self.noted().filter(|old| *old != head)
+            && self.is_ahead(&head, &old)?
         {
             let changes = self.changes_between(&old, &head)?;
             self.apply(lock, &changes, Occasion::Found)?;
         }
-        self.note(&hex(&head))
+        self.note(&head)
     }
 
-    /// Whether there is nothing to do: no work tree, another branch, or the note names the head.
-    fn is_noted(&self) -> Result<bool, StoreError> {
-        if look::away(&self.place, &self.branch)?.is_some() {
-            return Ok(true);
+    fn is_ahead(&mut self, head: &Oid, old: &Oid) -> Result<bool, StoreError> {
+        match (*head == UNBORN, *old == UNBORN) {
+            (true, _) => Ok(false),
+            (false, true) => Ok(true),
+            (false, false) => history::descends(&mut self.objects, &self.place, *head, *old),
         }
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
-        Ok(head.is_none() || head == self.noted())
     }
 
-    fn changes_between(&mut self, old: &[u8; 20], new: &[u8; 20]) -> Result<PathChanges, StoreError> {
-        let old = Trees::load(&mut self.objects, &self.place, Some(*old))?;
+    fn changes_between(&mut self, old: &Oid, new: &Oid) -> Result<PathChanges, StoreError> {
+        let born = (*old != UNBORN).then_some(*old);
+        let old = Trees::load(&mut self.objects, &self.place, born)?;
         let new = Trees::load(&mut self.objects, &self.place, Some(*new))?;
         let found = differences(old.folder().bytes(), new.folder().bytes())
             .map_err(|error| self.place.unsuitable(error.to_string()))?;
@@ -203,19 +205,19 @@ impl GitJournal {
     }
 
     /// The revision that the work tree was last brought to.
-    fn noted(&self) -> Option<[u8; 20]> {
+    fn noted(&self) -> Option<Oid> {
         let note = read_if_there(&self.place.work_tree_desk().join(NOTE)).ok()??;
         unhex(note.get(..40)?)
     }
 
     /// Notes it. The file is overwritten where it stands, with as many bytes as before, so a power
     /// cut leaves the old note or the new one and never an empty file.
-    fn note(&self, revision: &str) -> Result<(), StoreError> {
+    fn note(&self, revision: &Oid) -> Result<(), StoreError> {
         let path = self.place.work_tree_desk().join(NOTE);
         let write = || {
             let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
             let is_first = file.metadata()?.len() == 0;
-            file.write_all(format!("{revision}\n").as_bytes())?;
+            file.write_all(format!("{}\n", hex(revision)).as_bytes())?;
             if is_first { file.sync_all() } else { Ok(()) }
         };
         write().map_err(|source| StoreError::at("write", &path, source))
