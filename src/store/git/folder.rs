@@ -89,7 +89,7 @@ impl Folder {
 
     /// Reads a regular file whole, keeping its beginning.
     ///
-    /// `None` when it is gone, is no regular file, or can't be opened.
+    /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(super) fn read(&self, name: &str) -> Result<Option<Content>, StoreError> {
         for _ in 0..READS_MAX {
             let Ok(fd) = rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) else {
@@ -108,8 +108,7 @@ impl Folder {
                 return Ok(Some(content));
             }
         }
-        let source = io::Error::new(io::ErrorKind::ResourceBusy, "it changes while it is being read");
-        Err(StoreError::at("read", &self.path.join(name), source))
+        Ok(None)
     }
 
     /// The error of a failed action on a name.

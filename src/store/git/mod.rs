@@ -111,6 +111,10 @@ pub struct GitJournal {
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     stats: StatCache,
+    // The revision up to which everything is on disk; `None` as long as that is not known.
+    durable: Option<Option<object::Oid>>,
+    // Whether files of the work tree were written since they were last flushed.
+    is_work_tree_dirty: bool,
     #[cfg(test)]
     fault: Option<tests::Fault>,
     // Held as long as we live.
@@ -151,6 +155,8 @@ impl GitJournal {
             packs: Packs::open(&place),
             trees: None,
             stats: StatCache::default(),
+            durable: None,
+            is_work_tree_dirty: false,
             #[cfg(test)]
             fault: None,
             _service_lock: service_lock,
@@ -322,6 +328,12 @@ impl Journal for GitJournal {
 
     fn tend(&mut self) -> Result<(), StoreError> {
         self.check_writable()?;
+        if self.is_work_tree_dirty
+            && let Some(root) = &self.place.work_tree
+        {
+            self.barrier.file_system(root)?;
+            self.is_work_tree_dirty = false;
+        }
         if self.packs.tend(&self.barrier)? {
             self.objects.close();
         }
@@ -332,6 +344,9 @@ impl Journal for GitJournal {
 impl GitJournal {
     /// Puts a group on disk and moves the branch to it.
     fn publish(&mut self, before: &Trees, group: &append::Group, drafts: &[Draft]) -> Result<(), StoreError> {
+        if self.durable != Some(before.revision) {
+            self.barrier.file_system(&self.place.common_dir)?;
+        }
         self.packs.write(&group.pack, &self.barrier)?;
         #[cfg(test)]
         self.stop_at(tests::Fault::BeforeTheBranch)?;
@@ -345,6 +360,7 @@ impl GitJournal {
             wait: self.lock_wait,
         };
         step.make(&self.place, &self.barrier)?;
+        self.durable = Some(group.trees.revision);
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
         Ok(())

@@ -135,7 +135,13 @@ impl GitJournal {
     }
 
     /// Changes files, then the index, and releases its lock.
-    fn apply(&self, mut lock: LockFile, changes: &PathChanges, occasion: Occasion) -> Result<(), StoreError> {
+    fn apply(
+        &mut self,
+        mut lock: LockFile,
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
+        self.is_work_tree_dirty = true;
         let path = self.place.git_dir.join("index");
         let bytes = read_if_there(&path)?;
         let mut index = match bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
