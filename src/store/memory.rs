@@ -13,7 +13,8 @@ use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
 
 use super::{
-    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Look, Saved, StoreError, TreeEntry, WorkTree,
+    BlobId, Commit, Committed, Draft, EachContent, Edit, FileChange, Journal, Look, Saved, StoreError,
+    TreeEntry, WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
@@ -361,11 +362,7 @@ impl Journal for MemoryJournal {
         Ok(self.readable()?.changes(from, to))
     }
 
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError> {
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         let state = self.readable()?;
         for (index, blob) in blobs.iter().enumerate() {
             let content = state.blobs.get(blob).map(Vec::as_slice);

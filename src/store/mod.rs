@@ -169,6 +169,10 @@ pub enum Saved {
     Special(&'static str),
 }
 
+/// Takes contents as they are read, from several threads at once: the index of each among those
+/// that were asked for, and the content.
+pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
+
 /// The write side of a repository; one thread owns it.
 ///
 /// # Errors
@@ -190,11 +194,7 @@ pub trait Journal: Send + 'static {
     ) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`.
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError>;
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
     /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.

@@ -15,8 +15,8 @@
 //! moved has everything it needs. Within 1 to 3 no order is needed, since nothing names the new
 //! objects before the rename. A file that is new or replaced is flushed before the rename that
 //! gives it its name, and a rename is durable once its folder has been flushed (fsync(2): "Calling
-//! fsync() does not necessarily ensure that the entry in the directory containing the file has also
-//! reached disk. For that an explicit fsync() on a file descriptor for the directory is also
+//! `fsync()` does not necessarily ensure that the entry in the directory containing the file has also
+//! reached disk. For that an explicit `fsync()` on a file descriptor for the directory is also
 //! needed"). `fdatasync` is enough for contents: it includes what is needed to read them back, the
 //! length among it (fdatasync(2)).
 //!

@@ -165,6 +165,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// The stamp of a file.
+    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
     pub(super) const fn of(stat: &Stat) -> Self {
         Self {
             file: (stat.st_dev as u64, stat.st_ino as u64),

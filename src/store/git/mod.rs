@@ -26,6 +26,7 @@ mod index;
 mod init;
 mod lock;
 mod look;
+mod note;
 mod object;
 mod objects;
 mod pack;
@@ -47,13 +48,14 @@ use std::time::Duration;
 
 use barrier::Barrier;
 use look::StatCache;
+use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
 use refs::Head;
 use trees::Trees;
 
-use super::{Commit, Committed, Draft, FileChange, Journal, Look, StoreError, WorkTree};
+use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 
@@ -111,6 +113,7 @@ pub struct GitJournal {
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     stats: StatCache,
+    note: Note,
     // The revision up to which everything is on disk; `None` as long as that is not known.
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
@@ -155,6 +158,7 @@ impl GitJournal {
             packs: Packs::open(&place),
             trees: None,
             stats: StatCache::default(),
+            note: Note::new(&place.work_tree_desk()),
             durable: None,
             is_work_tree_dirty: false,
             #[cfg(test)]
@@ -264,11 +268,7 @@ impl Journal for GitJournal {
         read::changes(&mut self.objects, &self.place, self.trees.as_ref(), [from, to])
     }
 
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError> {
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         read::contents(&mut self.objects, blobs, each);
         Ok(())
     }
@@ -332,6 +332,7 @@ impl Journal for GitJournal {
             && let Some(root) = &self.place.work_tree
         {
             self.barrier.file_system(root)?;
+            self.note.write_flushed()?;
             self.is_work_tree_dirty = false;
         }
         if self.packs.tend(&self.barrier)? {

@@ -14,7 +14,7 @@ use super::place::Place;
 use super::tree::differences;
 use super::trees::{Trees, folder_oid};
 use crate::domain::Revision;
-use crate::store::{BlobId, FileChange, StoreError};
+use crate::store::{BlobId, EachContent, FileChange, StoreError};
 
 /// From so many contents on, all cores read.
 const PARALLEL_LEN_MIN: usize = 512;
@@ -51,7 +51,7 @@ pub(super) fn changes(
             (None, Some(oid)) => objects.read(&oid, ObjectType::Tree, <[u8]>::to_vec).map(Cow::Owned),
         }
     };
-    compare(&*tree(oids[0], from)?, &*tree(oids[1], to)?, &oids[1].unwrap_or_default())
+    compare(&tree(oids[0], from)?, &tree(oids[1], to)?, &oids[1].unwrap_or_default())
 }
 
 /// What differs between the contents of two versions of the collections folder.
@@ -67,11 +67,7 @@ pub(super) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange
 }
 
 /// Reads contents; see [`Journal::read`](crate::store::Journal::read).
-pub(super) fn contents(
-    objects: &mut Objects,
-    blobs: &[BlobId],
-    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-) {
+pub(super) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachContent<'_>) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     if blobs.len() < PARALLEL_LEN_MIN || cores == 1 {
         return read_some(objects, blobs.iter().enumerate(), each);
@@ -99,7 +95,7 @@ pub(super) fn contents(
 fn read_some<'a>(
     objects: &mut Objects,
     blobs: impl Iterator<Item = (usize, &'a BlobId)>,
-    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+    each: &EachContent<'_>,
 ) {
     for (index, blob) in blobs {
         let read = objects.read(blob.as_bytes(), ObjectType::Blob, |content| each(index, Ok(content)));

@@ -253,8 +253,8 @@ fn a_missing_folder_is_every_file_gone_and_a_linked_one_is_not_followed() {
 fn a_change_of_equal_length_right_after_a_look_is_found() {
     let (repo, mut journal) = served();
     assert_eq!(edits(&mut journal), []);
-    for round in 0..50 {
-        let text = format!("{:02}\n", round);
+    for round in 0..30 {
+        let text = format!("{round:02}\n");
         fs::write(repo.file("a.yaml"), &text).unwrap();
         assert_eq!(edits(&mut journal), [edit("a.yaml", &text)]);
     }
@@ -296,4 +296,81 @@ fn a_split_index_is_left_alone() {
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "a2\n");
     assert_eq!(repo.git(&["show", "HEAD:collections/a.yaml"]), "a2\n");
+}
+
+#[test]
+fn what_a_power_cut_blanked_is_restored() {
+    let (repo, mut journal) = served();
+    fs::write(repo.path().join("README.md"), "read\n").unwrap();
+    repo.commit(&[]);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    journal.tend().unwrap();
+    append(&mut journal, &[set("b.yaml", "b2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    drop(journal);
+    // The same note, from an earlier start of the system.
+    let note = repo.path().join(".git/collectory/work-tree");
+    let text = fs::read_to_string(&note).unwrap();
+    let system = text.lines().nth(2).unwrap();
+    fs::write(&note, text.replace(system, &"0".repeat(system.len()))).unwrap();
+    repo.save("a.yaml", "");
+    repo.save("b.yaml", "");
+    repo.save("d.yaml", "\0\0\0\0");
+    fs::write(repo.path().join(".git/index"), "").unwrap();
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("b.yaml").as_str(), repo.saved("d.yaml").as_str()), ("b2\n", "d1\n"));
+    assert_eq!(repo.status(), " M collections/a.yaml\n", "what was flushed before is a person's work");
+    repo.check();
+}
+
+#[test]
+fn commits_by_hand_at_the_same_time_never_revert_ours() {
+    const ROUNDS: usize = 8;
+    let (repo, mut journal) = served();
+    std::thread::scope(|scope| {
+        let by_hand = scope.spawn(|| {
+            for round in 0..ROUNDS {
+                repo.save("a.yaml", &format!("by hand {round}\n"));
+                // It may lose the race, and then says so.
+                repo.try_git(&["commit", "-q", "-a", "-m", "By hand"]);
+            }
+        });
+        for round in 0..4 * ROUNDS {
+            loop {
+                match try_append(&mut journal, &[set("b.yaml", &format!("{round}\n"))]) {
+                    Ok(_) => break,
+                    Err(StoreError::HeadMoved { .. } | StoreError::Locked { .. }) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let head = journal.head().unwrap();
+            assert_eq!(files_at(&mut journal, head)["b.yaml"], format!("{round}\n"));
+        }
+        by_hand.join().unwrap();
+    });
+    repo.try_git(&["commit", "-q", "-a", "-m", "The rest"]);
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.saved("b.yaml"), format!("{}\n", 4 * ROUNDS - 1));
+    repo.check();
+}
+
+#[test]
+fn a_save_at_the_same_time_is_never_overwritten() {
+    const ROUNDS: usize = 20;
+    let (repo, mut journal) = served();
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let text = format!("by hand {round}\n");
+            let (repo, written) = (&repo, text.clone());
+            let save = scope.spawn(move || {
+                let draft = repo.path().join("draft");
+                fs::write(&draft, written).unwrap();
+                fs::rename(draft, repo.file("a.yaml")).unwrap();
+            });
+            append(&mut journal, &[set("a.yaml", &format!("by us {round}\n"))]);
+            save.join().unwrap();
+            assert_eq!(repo.saved("a.yaml"), text);
+        });
+        append(&mut journal, &[set("a.yaml", &format!("by hand {round}\n"))]);
+    }
 }

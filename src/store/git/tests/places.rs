@@ -164,7 +164,6 @@ fn nothing_that_the_repository_names_is_run() {
         let path = repo.path().join(".git/hooks").join(hook);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, &script).unwrap();
-        #[expect(clippy::permissions_set_readonly_false, reason = "a hook must be executable")]
         fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     }
     repo.git(&["config", "filter.x.clean", script.lines().last().unwrap()]);
