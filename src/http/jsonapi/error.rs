@@ -316,7 +316,9 @@ impl From<SubmitError> for ApiError {
             ),
             SubmitError::EditedByHand { index: _, path } => Self::new(
                 Code::CONFLICT,
-                format!("The file {path} was edited by hand and the edit is not committed; commit or undo it first"),
+                format!(
+                    "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
+                ),
             ),
             SubmitError::Busy => {
                 Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)
