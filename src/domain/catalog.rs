@@ -62,12 +62,13 @@ impl<T: Held> Catalog<T> {
     }
 
     /// Takes a collection away.
-    pub fn remove(&mut self, key: &Key) -> Option<T> {
+    pub fn remove(&mut self, key: &str) -> Option<T> {
+        let (key, item) = self.by_key.remove_with_key(key)?;
         let folded = key.folded();
-        if self.mixed_case.get(&folded) == Some(key) {
+        if self.mixed_case.get(&folded) == Some(&key) {
             self.mixed_case.remove(&folded);
         }
-        self.by_key.remove(key)
+        Some(item)
     }
 
     /// Every collection in the order of the keys.
@@ -105,7 +106,7 @@ impl Catalog {
         match event {
             Event::Created(after) | Event::Updated { after, .. } => self.insert(Arc::clone(after)),
             Event::Deleted(before) => {
-                self.remove(before.key());
+                self.remove(before.key().as_str());
             }
         }
     }

@@ -182,6 +182,13 @@ pub struct Job {
     pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
 
+impl Job {
+    /// Answers; that nobody waits any more is no failure.
+    pub(super) fn answer(self, answer: Result<Written, SubmitError>) {
+        drop(self.reply.send(answer));
+    }
+}
+
 #[cfg(test)]
 impl Handle {
     /// A handle whose submissions are answered by a function, one after the other, on a thread that

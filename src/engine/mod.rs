@@ -1,11 +1,112 @@
 //! The engine: the only part of the service that changes anything.
+//!
+//! One thread owns the journal. Requests, hand edits, fetched commits and the shutdown arrive at
+//! it as [`Signal`]s through one bounded queue, so they happen in one order and that order is the
+//! order of the commits.
+//!
+//! ```text
+//! Handle ──Submit──▶ Writer ──▶ plan ──▶ Journal ──▶ Mirror ──▶ Projection
+//! watch  ──Changed─▶   │       (pure)    (disk)    (what is)    (readers)
+//! ```
+//!
+//! What is promised here, and tested in `tests`:
+//!
+//! * A write is answered after it is on disk *and* readable.
+//! * Readers never wait: they hold a [`Snapshot`] and share nothing else.
+//! * A repository that cannot be read leaves the last good snapshot in place.
+//! * A saved file that looks broken, empty or gone is believed only after it stayed so for
+//!   [`Options::settle_patience`]; a write to its key waits for that.
+//!
+//! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
+//! about those.
 
 mod handle;
+mod layers;
+mod mirror;
+mod plan;
 mod problem;
 mod projection;
 mod signal;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod writer;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+
+use crate::store::Journal;
 pub use handle::{Condition, Handle, Outcome, Submission, SubmitError, Tags, Wish, Written};
+pub use mirror::Clock;
 pub use problem::{Problem, Serving};
 pub use projection::{Entry, Projection, Snapshot};
 pub use signal::{Hint, Signal};
+
+/// How the engine works; every limit with its unit.
+#[derive(Clone)]
+pub struct Options {
+    /// The collections folder, as a path inside the repository.
+    pub folder: String,
+    /// Whether uncommitted hand edits are served.
+    pub serve_uncommitted: bool,
+    /// How many signals may wait; a submission beyond that is answered [`SubmitError::Busy`].
+    pub queue_len_max: usize,
+    /// How many submissions share one durability barrier at most.
+    pub batch_len_max: usize,
+    /// How often a batch is decided again after it lost a race for the branch.
+    pub races_max: usize,
+    /// How long a file that is broken, empty or gone must stay so before it is believed.
+    pub settle_patience: Duration,
+    /// How long git may stand in the middle of changing the work tree before we look all the same.
+    pub busy_max: Duration,
+    /// How long to wait before trying again to read a repository that could not be read.
+    pub retry_wait: Duration,
+    /// Tells the time.
+    pub clock: Clock,
+    /// Counts the edits that had to rewrite more of a file than what changed.
+    pub fallbacks: Arc<AtomicU64>,
+}
+
+/// A running engine: what readers, writers and the watcher need of it.
+#[derive(Debug)]
+pub struct Engine {
+    /// Where changes are submitted.
+    pub handle: Handle,
+    /// Where the present snapshot is read.
+    pub projection: Projection,
+    /// Where notices of change and the shutdown go.
+    pub signals: mpsc::Sender<Signal>,
+    /// Ends when the writer has finished its last batch.
+    pub writer: thread::JoinHandle<()>,
+}
+
+/// Starts the writer on a journal.
+///
+/// The repository is read on the writer's thread; until that has succeeded the projection is
+/// empty and submissions are answered [`SubmitError::Loading`].
+///
+/// # Errors
+///
+/// Fails when the system gives no thread.
+pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine> {
+    let (signals, inbox) = mpsc::channel(options.queue_len_max);
+    let projection = Projection::default();
+    let writer = writer::Writer::new(journal, inbox, projection.clone(), options);
+    let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
+    Ok(Engine { handle: Handle::new(signals.clone()), projection, signals, writer })
+}
+
+/// An error with all its causes on one line, for the log.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(&format!(": {error}"));
+        cause = error.source();
+    }
+    line
+}

@@ -6,9 +6,10 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 use super::problem::Problem;
-use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::domain::{Catalog, Collection, Held, Revision};
 use crate::store::BlobId;
 
 /// One collection as it is served, with everything that an answer needs.
@@ -22,8 +23,11 @@ pub struct Entry {
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
     pub uncommitted: bool,
-    /// What is wrong with the file, if a last good version is served in its place.
+    /// What is wrong with the file or beside it.
     pub problem: Option<Arc<Problem>>,
+    /// Whether the file itself is broken, so that this is its last good version and there is
+    /// nothing for an update to build on.
+    pub stale: bool,
     /// The ready-made resource, filled by whoever answers first.
     pub answer: OnceLock<Bytes>,
 }
@@ -46,6 +50,15 @@ impl Entry {
         }
     }
 
+    /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.file == other.file
+            && self.blob == other.blob
+            && self.uncommitted == other.uncommitted
+            && self.stale == other.stale
+            && self.problem == other.problem
+    }
+
     /// What the entry adds to the digest of its list.
     fn weight(&self) -> u128 {
         let digest = Sha256::new()
@@ -53,6 +66,25 @@ impl Entry {
             .chain_update("\0")
             .chain_update(self.tag());
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+    }
+}
+
+#[cfg(test)]
+impl Entry {
+    /// An entry of a committed file that is fine; the blob id follows the content.
+    pub(crate) fn committed(collection: Arc<Collection>) -> Self {
+        let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
+        let mut blob = [0; 20];
+        blob.copy_from_slice(&digest[..20]);
+        Self {
+            file: format!("{}.yaml", collection.key()).into(),
+            blob: BlobId::new(blob),
+            collection,
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        }
     }
 }
 
@@ -87,6 +119,14 @@ impl Snapshot {
         self.catalog.get(key)
     }
 
+    /// What is wrong with the file of this key, if nothing is served in its place.
+    #[must_use]
+    pub fn problem_of(&self, key: &str) -> Option<&Arc<Problem>> {
+        self.problems
+            .values()
+            .find(|problem| problem.collection.as_ref().is_some_and(|it| it.as_str() == key))
+    }
+
     /// All collections in the order of their keys.
     #[must_use]
     pub const fn catalog(&self) -> &Catalog<Arc<Entry>> {
@@ -115,13 +155,13 @@ impl Snapshot {
 
     /// Adds or replaces a collection.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        self.remove(entry.collection.key());
+        self.remove(entry.collection.key().as_str());
         self.digest = self.digest.wrapping_add(entry.weight());
         self.catalog.insert(entry);
     }
 
     /// Takes a collection away.
-    pub(crate) fn remove(&mut self, key: &Key) {
+    pub(crate) fn remove(&mut self, key: &str) {
         if let Some(entry) = self.catalog.remove(key) {
             self.digest = self.digest.wrapping_sub(entry.weight());
         }
@@ -136,6 +176,8 @@ impl Snapshot {
 #[derive(Debug, Clone, Default)]
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
+    trouble: Arc<ArcSwapOption<String>>,
+    told: Arc<Notify>,
 }
 
 impl Projection {
@@ -145,8 +187,32 @@ impl Projection {
         self.current.load_full()
     }
 
+    /// Waits until the repository has been read, or could not be.
+    pub async fn told(&self) {
+        loop {
+            let told = self.told.notified();
+            if self.current.load().is_some() || self.trouble.load().is_some() {
+                return;
+            }
+            told.await;
+        }
+    }
+
+    /// Why what is served may be out of date, if the repository can't be read at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<Arc<String>> {
+        self.trouble.load_full()
+    }
+
+    /// Notes why the repository can't be read, or that it can.
+    pub(crate) fn note_trouble(&self, why: Option<String>) {
+        self.trouble.store(why.map(Arc::new));
+        self.told.notify_waiters();
+    }
+
     /// Makes `next` the truth.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
         self.current.store(Some(next));
+        self.told.notify_waiters();
     }
 }

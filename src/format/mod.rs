@@ -1,7 +1,95 @@
 //! Bytes to meaning and back: the file of a collection and the message of a commit.
+//!
+//! ```text
+//! bytes ──read──▶ Collection or Fault          Event ──compose──▶ message ──parse──▶ Message
+//! Collection ──write──▶ bytes                  name ──file_name──▶ Key
+//! bytes, before, after ──edit──▶ bytes
+//! ```
+//!
+//! # The file of a collection
+//!
+//! One YAML document, a map of attributes by their wire names; only `type` is required.
+//!
+//! ```
+//! use collectory::domain::{Attribute, Key};
+//! use collectory::format;
+//!
+//! let posts = Key::parse("posts").unwrap();
+//! let file = "\
+//! ## Shown first in the sidebar.
+//! type: document
+//! name: Posts
+//! draftDirectory: drafts/   # a shorthand for unpublishedStatuses.draft
+//! x-colour: [12, blue]
+//! ";
+//! let collection = format::read(&posts, file.as_bytes()).unwrap();
+//! assert_eq!(collection.get(&Attribute::Name), Some(&"Posts".into()));
+//!
+//! // Written anew, in canonical order and form:
+//! let written = String::from_utf8(format::write(&collection)).unwrap();
+//! assert_eq!(written, "\
+//! type: document
+//! name: Posts
+//! unpublishedStatuses:
+//!   draft:
+//!     directory: drafts
+//!     name: Draft
+//! x-colour:
+//!   - 12
+//!   - blue
+//! ");
+//! ```
+//!
+//! **Reading is strict**, so a file means the same to everyone who reads it. Allowed are UTF-8
+//! (a byte order mark at the start is skipped and kept), lines that end in LF or CR LF, and at
+//! most [`FILE_BYTES_MAX`] bytes. Refused, with line and column, are: a second document,
+//! directives (`%YAML`), anchors, aliases, tags, duplicate names, names that are no strings, tabs
+//! outside of values and comments, control characters and line separators as they are, and values
+//! nested deeper than [`VALUE_DEPTH_MAX`](crate::domain::VALUE_DEPTH_MAX).
+//!
+//! **Plain scalars** are read only where YAML 1.1 and 1.2 agree: `true` and `false` (also `True`,
+//! `TRUE`), `null`, `~` and nothing at all, and numbers as JSON writes them, with a fraction and a
+//! signed exponent if there is an exponent. Everything that some reader takes for a boolean, a
+//! number or a date and another for a string is refused with the way to write it:
+//!
+//! ```
+//! # use collectory::{domain::Key, format};
+//! let fault = format::read(&Key::parse("posts").unwrap(), b"type: document\nname: yes\n").unwrap_err();
+//! assert_eq!((fault.line, fault.column), (2, 7));
+//! assert_eq!(
+//!     fault.message,
+//!     "name: `yes` is a boolean to some YAML readers and a string to others; write \"yes\" in quotes"
+//! );
+//! ```
+//!
+//! **An edit** changes the bytes of the values that change, and nothing else:
+//!
+//! ```
+//! # use collectory::{domain::{Key, Patch}, format};
+//! let old = b"type: document # not media\n\nname:   'Posts'  # ask Mara\n";
+//! let before = format::read(&Key::parse("posts").unwrap(), old).unwrap();
+//! let patch = Patch::new([("name".to_owned(), "All posts".into()), ("recursive".to_owned(), true.into())]);
+//! let edited = format::edit(old, &before, &before.patched(&patch).unwrap());
+//! assert_eq!(
+//!     String::from_utf8(edited.bytes).unwrap(),
+//!     "type: document # not media\n\nname:   'All posts'  # ask Mara\nrecursive: true\n"
+//! );
+//! assert_eq!(edited.fallback, None);
+//! ```
+//!
+//! What is not here: where files and commits are kept ([`store`](crate::store)) and which
+//! attributes there are ([`domain`](crate::domain)).
 
+mod edit;
 pub mod layout;
 pub mod message;
+pub mod policy;
+mod read;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod write;
 
 use crate::domain::{Collection, Key};
 
@@ -33,20 +121,20 @@ pub struct Edited {
 /// # Errors
 ///
 /// Returns the first fault by position; its message tells how many more there are.
-pub fn read(_key: &Key, _bytes: &[u8]) -> Result<Collection, Fault> {
-    unimplemented!("by the format layer")
+pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
+    read::read(key, bytes)
 }
 
 /// Writes a new file in canonical form.
 #[must_use]
-pub fn write(_collection: &Collection) -> Vec<u8> {
-    unimplemented!("by the format layer")
+pub fn write(collection: &Collection) -> Vec<u8> {
+    write::write(collection).into_bytes()
 }
 
 /// Turns the file of `before` into a file of `after`, changing only the bytes of what changed.
 ///
 /// `old` must read as `before`.
 #[must_use]
-pub fn edit(_old: &[u8], _before: &Collection, _after: &Collection) -> Edited {
-    unimplemented!("by the format layer")
+pub fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
+    edit::edit(old, before, after)
 }

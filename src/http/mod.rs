@@ -28,10 +28,12 @@ mod call;
 mod context;
 mod cors;
 mod jsonapi;
+pub mod policy;
 mod rejection;
 mod reply;
 mod request_id;
 mod routes;
+pub mod server;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -322,7 +322,7 @@ mod tests {
             let next = links["next"].as_str().unwrap().strip_prefix("/c?").unwrap().to_owned();
             let expected = keys(&letters, &next);
             let gone = if sort == "-name" { "c" } else { "b" };
-            let held = letters.remove(&super::super::super::testing::key(gone)).unwrap();
+            let held = letters.remove(gone).unwrap();
             assert_eq!(keys(&letters, &next), expected, "{sort}");
             letters.insert(held);
         }

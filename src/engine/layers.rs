@@ -1,0 +1,194 @@
+//! The two layers that a collection is served from: the commit, and the saved file above it.
+//!
+//! ```text
+//! work tree   posts.yaml (edited)                       uncommitted, wins when valid
+//! head        posts.yaml   pages.yml   media.yaml       committed
+//!             ─────────────────────────────────
+//! served      posts        pages       media
+//! ```
+//!
+//! [`resolve`] is the whole rule of what is served for one key. It is pure: it is given what
+//! stands under the two names that the key can have, and says what to serve and what is wrong.
+
+use std::sync::Arc;
+
+use crate::domain::{Collection, Key};
+use crate::format::Fault;
+use crate::store::BlobId;
+
+/// What one of the two files of a key is.
+#[derive(Debug, Clone)]
+pub(super) struct File {
+    /// The name inside the collections folder.
+    pub(super) name: String,
+    /// What it holds.
+    pub(super) content: Content,
+    /// Whether it stands in the work tree only.
+    pub(super) uncommitted: bool,
+}
+
+/// What a file holds.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// A collection.
+    Good(Good),
+    /// Something that can't be read as one.
+    Broken(Fault),
+    /// Not a regular file; what it is, with an article.
+    Special(&'static str),
+}
+
+/// A version of a collection that could be read.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Good {
+    pub(super) blob: BlobId,
+    pub(super) collection: Arc<Collection>,
+}
+
+/// What is to be served for a key, before times and authors are known.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Resolved {
+    /// The served version and the file it is from.
+    pub(super) served: Option<(String, Good)>,
+    /// Whether the served version is not committed.
+    pub(super) uncommitted: bool,
+    /// Whether the served version is an older one than the file.
+    pub(super) stale: bool,
+    /// What is wrong with which file.
+    pub(super) wrong: Vec<Wrong>,
+}
+
+/// A file that can't be served as it stands.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Wrong {
+    /// The name inside the collections folder.
+    pub(super) name: String,
+    /// Where and what.
+    pub(super) fault: Fault,
+    /// Whether the fault stands in the work tree only.
+    pub(super) uncommitted: bool,
+}
+
+/// A last good version, for a file that is broken.
+#[derive(Debug, Clone)]
+pub(super) struct LastGood {
+    pub(super) name: String,
+    pub(super) good: Good,
+    /// Whether it was a saved edit that nobody committed.
+    pub(super) uncommitted: bool,
+}
+
+/// Decides what is served for `key` from its two files.
+///
+/// `last_good` is asked only when the file that counts is broken.
+pub(super) fn resolve(
+    key: &Key,
+    yaml: Option<File>,
+    yml: Option<File>,
+    last_good: impl FnOnce() -> Option<LastGood>,
+) -> Resolved {
+    let mut wrong = Vec::new();
+    if let (Some(first), Some(second)) = (&yaml, &yml) {
+        wrong.push(Wrong {
+            name: second.name.clone(),
+            fault: Fault {
+                line: 1,
+                column: 1,
+                message: format!(
+                    "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
+                    first.name
+                ),
+            },
+            uncommitted: second.uncommitted,
+        });
+    }
+    let Some(file) = yaml.or(yml) else {
+        return Resolved { served: None, uncommitted: false, stale: false, wrong };
+    };
+    let fault = match file.content {
+        Content::Good(good) => {
+            let served = Some((file.name, good));
+            return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
+        }
+        Content::Broken(fault) => fault,
+        Content::Special(what) => not_a_file(what),
+    };
+    wrong.insert(0, Wrong { name: file.name, fault, uncommitted: file.uncommitted });
+    match last_good() {
+        Some(LastGood { name, good, uncommitted }) => {
+            Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
+        }
+        None => Resolved { served: None, uncommitted: false, stale: false, wrong },
+    }
+}
+
+/// The fault of a name that is no regular file.
+pub(super) fn not_a_file(what: &str) -> Fault {
+    Fault {
+        line: 1,
+        column: 1,
+        message: format!(
+            "this is {what}; only regular files are read, and nothing is followed out of the folder"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Kind;
+
+    fn key() -> Key {
+        Key::parse("posts").unwrap()
+    }
+
+    fn good(name: &str) -> Good {
+        let attributes = [("name".to_owned(), name.into())];
+        let collection = Arc::new(Collection::new(key(), Kind::Document, attributes).unwrap());
+        Good { blob: BlobId::of(name.as_bytes()), collection }
+    }
+
+    fn file(name: &str, content: Content, uncommitted: bool) -> Option<File> {
+        Some(File { name: name.to_owned(), content, uncommitted })
+    }
+
+    fn broken() -> Content {
+        Content::Broken(Fault { line: 2, column: 3, message: "bad".into() })
+    }
+
+    #[test]
+    fn a_valid_file_is_served_as_it_is() {
+        let resolved = resolve(&key(), None, file("posts.yml", Content::Good(good("a")), true), || panic!());
+        assert_eq!(resolved.served, Some(("posts.yml".into(), good("a"))));
+        assert!(resolved.uncommitted && !resolved.stale && resolved.wrong.is_empty());
+    }
+
+    #[test]
+    fn of_two_files_the_yaml_one_is_served_and_the_other_is_a_problem() {
+        let yaml = file("posts.yaml", Content::Good(good("a")), false);
+        let yml = file("posts.yml", Content::Good(good("b")), true);
+        let resolved = resolve(&key(), yaml, yml, || panic!());
+        assert_eq!(resolved.served, Some(("posts.yaml".into(), good("a"))));
+        assert!(!resolved.stale, "the file that counts is fine");
+        assert_eq!(resolved.wrong[0].name, "posts.yml");
+        assert!(resolved.wrong[0].uncommitted);
+    }
+
+    #[test]
+    fn a_broken_file_keeps_its_last_good_version() {
+        let last = LastGood { name: "posts.yaml".into(), good: good("old"), uncommitted: true };
+        let resolved = resolve(&key(), file("posts.yaml", broken(), true), None, || Some(last));
+        assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
+        assert!(resolved.uncommitted && resolved.stale);
+        assert_eq!((resolved.wrong[0].fault.line, resolved.wrong[0].fault.column), (2, 3));
+    }
+
+    #[test]
+    fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
+        for content in [broken(), Content::Special("a symbolic link")] {
+            let resolved = resolve(&key(), file("posts.yaml", content, false), None, || None);
+            assert_eq!(resolved.served, None);
+            assert_eq!(resolved.wrong.len(), 1);
+        }
+    }
+}

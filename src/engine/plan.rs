@@ -1,0 +1,281 @@
+//! From waiting submissions to commits that can be made: pure.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, OnceLock};
+
+use chrono::{DateTime, Utc};
+use imbl::{HashMap as SharedMap, HashSet as SharedSet};
+use uuid::Uuid;
+
+use super::handle::{Outcome, Submission, SubmitError, Wish};
+use super::projection::{Entry, Snapshot};
+use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Refusal, decide};
+use crate::format::{self, layout, message};
+use crate::store::{BlobId, Draft};
+
+/// What a plan stands on: everything that it needs from the disk, read before.
+pub(super) struct Ground<'a> {
+    /// What is served now.
+    pub(super) snapshot: &'a Snapshot,
+    /// The contents that updates build on.
+    pub(super) sources: HashMap<BlobId, Vec<u8>>,
+    /// The hand edits that have to be committed before a key can be written.
+    pub(super) by_hand: BTreeMap<Key, HandEdit>,
+    /// Every file that stands for a key at the head or in the work tree, if not just the served one.
+    pub(super) files_of: HashMap<Key, Vec<String>>,
+    /// The folder, as a path inside the repository.
+    pub(super) folder: &'a str,
+    /// The author of hand edits.
+    pub(super) person: Actor,
+    /// When the commits are made.
+    pub(super) now: DateTime<Utc>,
+}
+
+/// The saved files of one key that nobody committed.
+#[derive(Debug, Clone)]
+pub(super) struct HandEdit {
+    /// Name to content; `None` where the file was deleted.
+    pub(super) files: Vec<(String, Option<Vec<u8>>)>,
+    /// What the edit means, unless it is broken or changes only comments.
+    pub(super) event: Option<Event>,
+    /// Whether the service may commit it.
+    pub(super) committable: bool,
+}
+
+/// What is to be done and said about a batch.
+pub(super) struct Plan {
+    /// The commits to make, in order.
+    pub(super) drafts: Vec<Draft>,
+    /// The answer to each submission, in order, good once the drafts are durable.
+    pub(super) answers: Vec<Result<Vec<Outcome>, SubmitError>>,
+    /// The catalog that the drafts lead to.
+    pub(super) catalog: Catalog<Arc<Entry>>,
+    /// Edits that had to rewrite more than what changed, with the reason.
+    pub(super) fallbacks: Vec<(Key, String)>,
+}
+
+/// Decides each submission against the state that its predecessors would leave.
+///
+/// A refusal in a batch can rest on a neighbour's commit that is not on disk yet, so nobody is
+/// answered from here: the writer answers the whole batch after the barrier, or plans again when
+/// the barrier fails.
+pub(super) fn plan<'s>(
+    ground: &Ground<'_>,
+    submissions: impl IntoIterator<Item = &'s Submission>,
+    new_id: &mut dyn FnMut() -> Uuid,
+) -> Plan {
+    let mut desk = Desk::new(ground);
+    let mut plan =
+        Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
+    for submission in submissions {
+        let mut attempt = desk.clone();
+        let answer = attempt.carry_out(ground, submission, new_id);
+        if answer.is_ok() {
+            plan.drafts.append(&mut attempt.drafts);
+            plan.fallbacks.append(&mut attempt.fallbacks);
+            desk = attempt;
+        }
+        plan.answers.push(answer);
+    }
+    plan.catalog = desk.catalog;
+    plan
+}
+
+/// The state that a submission is decided against; cheap to clone, so that a refused one leaves
+/// nothing behind.
+#[derive(Clone)]
+struct Desk {
+    catalog: Catalog<Arc<Entry>>,
+    /// The contents that drafts of this batch gave to files.
+    written: SharedMap<String, Arc<Vec<u8>>>,
+    /// Keys whose hand edits, broken files and spare files are dealt with.
+    settled: SharedSet<Key>,
+    /// What the submission at hand adds.
+    drafts: Vec<Draft>,
+    fallbacks: Vec<(Key, String)>,
+}
+
+/// The files and events of the one commit that a submission makes.
+#[derive(Default)]
+struct Commit {
+    files: BTreeMap<String, Option<Vec<u8>>>,
+    events: Vec<Event>,
+}
+
+impl Desk {
+    fn new(ground: &Ground<'_>) -> Self {
+        Self {
+            catalog: ground.snapshot.catalog().clone(),
+            written: SharedMap::new(),
+            settled: SharedSet::new(),
+            drafts: Vec::new(),
+            fallbacks: Vec::new(),
+        }
+    }
+
+    fn carry_out(
+        &mut self,
+        ground: &Ground<'_>,
+        submission: &Submission,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<Vec<Outcome>, SubmitError> {
+        let mut commit = Commit::default();
+        let mut outcomes = Vec::with_capacity(submission.changes.len());
+        for (index, wish) in submission.changes.iter().enumerate() {
+            outcomes.push(self.grant(ground, index, wish, &mut commit, new_id)?);
+        }
+        if !commit.files.is_empty() {
+            let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
+            let about = message::About {
+                reason: submission.reason.as_deref(),
+                request_id: submission.request_id.as_deref(),
+                by_hand: None,
+            };
+            self.drafts.push(Draft {
+                message: message::compose(&events, &about),
+                files: commit.files.into_iter().collect(),
+                author: submission.author.clone(),
+                at: ground.now,
+            });
+        }
+        Ok(outcomes)
+    }
+
+    /// Carries out one wish on the desk.
+    fn grant(
+        &mut self,
+        ground: &Ground<'_>,
+        index: usize,
+        wish: &Wish,
+        commit: &mut Commit,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<Outcome, SubmitError> {
+        let key = wish.command.key();
+        let current = self.catalog.get(key.as_str()).cloned();
+        if !wish.condition.holds(current.as_deref()) {
+            return Err(SubmitError::Condition { index, current });
+        }
+        self.refuse_broken(ground, index, &wish.command)?;
+        let refused = |refusal| SubmitError::Refused { index, refusal };
+        let event = match decide(&self.catalog, &wish.command).map_err(refused)? {
+            Some(event) => event,
+            None => {
+                return Ok(Outcome::Unchanged(
+                    current.expect("an update that changes nothing found its key"),
+                ));
+            }
+        };
+        self.commit_by_hand(ground, index, key, new_id)?;
+        let outcome = self.write(ground, &event, commit).map_err(refused)?;
+        self.settled.insert(key.clone());
+        commit.events.push(event);
+        Ok(outcome)
+    }
+
+    /// A broken file gives an update nothing to build on, and a creation nothing to replace.
+    fn refuse_broken(&self, ground: &Ground<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
+        let key = command.key();
+        if self.settled.contains(key) || matches!(command, Command::Delete { .. }) {
+            return Ok(());
+        }
+        let problem = match self.catalog.get(key.as_str()) {
+            Some(entry) if entry.stale => entry.problem.as_ref(),
+            Some(_) => None,
+            None => ground.snapshot.problem_of(key.as_str()),
+        };
+        match problem {
+            Some(problem) => Err(SubmitError::Broken { index, problem: Arc::clone(problem) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Commits what a person saved for this key, as the person's own commit, before ours.
+    fn commit_by_hand(
+        &mut self,
+        ground: &Ground<'_>,
+        index: usize,
+        key: &Key,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<(), SubmitError> {
+        let Some(edit) = ground.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
+            return Ok(());
+        };
+        if !edit.committable {
+            let name =
+                edit.files.first().map_or_else(|| layout::new_file_name(key), |(name, _)| name.clone());
+            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", ground.folder) });
+        }
+        let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
+        let about = message::About { by_hand: Some(key), ..message::About::default() };
+        self.drafts.push(Draft {
+            files: edit.files.clone(),
+            message: message::compose(&events, &about),
+            author: ground.person.clone(),
+            at: ground.now,
+        });
+        for (name, bytes) in &edit.files {
+            if let Some(bytes) = bytes {
+                self.written.insert(name.clone(), Arc::new(bytes.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts what an event does to the files into the commit, and its collection on the desk.
+    fn write(&mut self, ground: &Ground<'_>, event: &Event, commit: &mut Commit) -> Result<Outcome, Refusal> {
+        let (file, bytes, collection) = match event {
+            Event::Created(after) => (layout::new_file_name(after.key()), format::write(after), after),
+            Event::Updated { before, after } => {
+                let (file, bytes) = self.edited(ground, before, after);
+                (file, bytes, after)
+            }
+            Event::Deleted(before) => {
+                self.delete(ground, before.key(), commit);
+                return Ok(Outcome::Deleted);
+            }
+        };
+        if bytes.len() > format::FILE_BYTES_MAX {
+            let key = collection.key().clone();
+            return Err(Refusal::TooLarge { key, bytes: bytes.len(), bytes_max: format::FILE_BYTES_MAX });
+        }
+        let entry = Arc::new(Entry {
+            collection: Arc::clone(collection),
+            file: file.as_str().into(),
+            blob: BlobId::of(&bytes),
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        });
+        self.catalog.insert(Arc::clone(&entry));
+        self.written.insert(file.clone(), Arc::new(bytes.clone()));
+        commit.files.insert(file, Some(bytes));
+        Ok(match event {
+            Event::Created(_) => Outcome::Created(entry),
+            Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
+        })
+    }
+
+    fn edited(&mut self, ground: &Ground<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
+        let entry = self.catalog.get(before.key().as_str()).expect("an updated collection is in the catalog");
+        let file = entry.file.to_string();
+        let old = match (self.written.get(&file), ground.sources.get(&entry.blob)) {
+            (Some(bytes), _) => bytes.as_slice(),
+            (None, Some(bytes)) => bytes.as_slice(),
+            (None, None) => unreachable!("BUG: the source of {file} was not read before planning"),
+        };
+        let edited = format::edit(old, before, after);
+        if let Some(why) = edited.fallback {
+            self.fallbacks.push((before.key().clone(), why));
+        }
+        (file, edited.bytes)
+    }
+
+    fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
+        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file.to_string());
+        let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
+        for name in served.into_iter().chain(spare.into_iter().flatten().cloned()) {
+            commit.files.insert(name, None);
+        }
+    }
+}

@@ -1,0 +1,428 @@
+//! The writer: the one thread that changes anything.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::error::Error as _;
+use std::time::{Duration, Instant};
+
+use tokio::sync::mpsc;
+use tokio::time::timeout_at;
+use uuid::Uuid;
+
+use super::handle::{Job, SubmitError, Written};
+use super::mirror::{Mirror, MirrorOptions};
+use super::plan::{Ground, HandEdit, Plan, plan};
+use super::projection::Projection;
+use super::signal::{Hint, Signal};
+use super::{Options, chain};
+use crate::domain::{Command, Key, Revision};
+use crate::store::{BlobId, Journal, Saved, StoreError};
+
+/// Owns the journal and everything that is known of it.
+pub(super) struct Writer<J> {
+    inbox: mpsc::Receiver<Signal>,
+    projection: Projection,
+    options: Options,
+    state: State<J>,
+    /// Jobs that wait for a file of their key to be believed.
+    deferred: VecDeque<Job>,
+    /// What the last failed reading said, so that it is logged once.
+    trouble: Option<String>,
+}
+
+/// Whether the repository has been read yet.
+enum State<J> {
+    Unread { journal: Option<J>, again_at: Instant },
+    Mirrored(Box<Mirror<J>>),
+}
+
+/// What a turn of the loop has gathered.
+#[derive(Default)]
+struct Turn {
+    jobs: VecDeque<Job>,
+    hints: Hints,
+    stop: bool,
+}
+
+/// Notices of one turn, merged.
+#[derive(Default)]
+struct Hints {
+    everything: bool,
+    branch: bool,
+    files: BTreeSet<String>,
+}
+
+impl Hints {
+    fn add(&mut self, hint: Hint) {
+        match hint {
+            Hint::Everything => self.everything = true,
+            Hint::Branch => self.branch = true,
+            Hint::Files(names) => self.files.extend(names),
+        }
+    }
+
+    fn merged(self) -> Vec<Hint> {
+        let files: Vec<String> = self.files.into_iter().collect();
+        match (self.everything, self.branch, files.is_empty()) {
+            (true, ..) => vec![Hint::Everything],
+            (false, true, true) => vec![Hint::Branch],
+            (false, true, false) => vec![Hint::Branch, Hint::Files(files)],
+            (false, false, false) => vec![Hint::Files(files)],
+            (false, false, true) => Vec::new(),
+        }
+    }
+}
+
+impl<J: Journal> Writer<J> {
+    pub(super) fn new(
+        journal: J,
+        inbox: mpsc::Receiver<Signal>,
+        projection: Projection,
+        options: Options,
+    ) -> Self {
+        let state = State::Unread { journal: Some(journal), again_at: Instant::now() };
+        Self { inbox, projection, options, state, deferred: VecDeque::new(), trouble: None }
+    }
+
+    /// Runs until the last handle is dropped or a shutdown is asked for.
+    ///
+    /// Everything that can change the collections arrives here as a [`Signal`], so [`gather`]
+    /// (Self::gather) is the whole list of reasons for a change. Waiting for one signal and then
+    /// taking what else has queued up is the group commit: the disk's own slowness sizes the
+    /// batch, and an idle service commits at once.
+    pub(super) fn run(mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = runtime.expect("a runtime with nothing but a timer needs no resources");
+        self.read_if_due();
+        while let Some(turn) = runtime.block_on(self.gather()) {
+            self.read_if_due();
+            self.act(turn.hints.merged());
+            let mut jobs = std::mem::take(&mut self.deferred);
+            jobs.extend(turn.jobs);
+            self.commit(jobs, turn.stop);
+            if turn.stop {
+                break;
+            }
+        }
+        tracing::debug!("the writer has stopped");
+    }
+
+    /// Waits for the first signal, or for the moment to look again, and takes what else waits.
+    async fn gather(&mut self) -> Option<Turn> {
+        let mut turn = Turn::default();
+        let first = match self.wake_at() {
+            None => Some(self.inbox.recv().await?),
+            Some(at) => match timeout_at(at.into(), self.inbox.recv()).await {
+                Ok(signal) => Some(signal?),
+                Err(_) => None,
+            },
+        };
+        let mut next = first;
+        while let Some(signal) = next.take() {
+            match signal {
+                Signal::Submit(job) => turn.jobs.push_back(job),
+                Signal::Changed(hint) => turn.hints.add(hint),
+                Signal::Shutdown => turn.stop = true,
+            }
+            if turn.jobs.len() < self.options.batch_len_max {
+                next = self.inbox.try_recv().ok();
+            }
+        }
+        if let State::Mirrored(mirror) = &self.state
+            && mirror.look_again_at().is_some_and(|at| at <= Instant::now())
+        {
+            turn.hints.add(mirror.look_again_hint());
+        }
+        Some(turn)
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        match &self.state {
+            State::Unread { again_at, .. } => Some(*again_at),
+            State::Mirrored(mirror) => mirror.look_again_at(),
+        }
+    }
+
+    /// Reads the repository for the first time, again and again until it can be read.
+    fn read_if_due(&mut self) {
+        let State::Unread { journal, again_at } = &mut self.state else { return };
+        if *again_at > Instant::now() {
+            return;
+        }
+        let Some(journal) = journal.take() else { return };
+        let started = Instant::now();
+        match Mirror::load(journal, self.mirror_options()) {
+            Ok(mirror) => {
+                let snapshot = mirror.snapshot();
+                tracing::info!(
+                    collections = snapshot.catalog().len(),
+                    problems = snapshot.problems.len(),
+                    revision = snapshot.revision.map(|revision| revision.to_string()),
+                    duration_ms = started.elapsed().as_millis(),
+                    "the repository is read"
+                );
+                self.projection.publish(snapshot.clone());
+                self.state = State::Mirrored(Box::new(mirror));
+                self.note(None);
+            }
+            Err((journal, error)) => {
+                let again_at = Instant::now() + self.options.retry_wait;
+                self.state = State::Unread { journal: Some(journal), again_at };
+                self.note(Some(&error));
+            }
+        }
+    }
+
+    fn mirror_options(&self) -> MirrorOptions {
+        MirrorOptions {
+            folder: self.options.folder.clone(),
+            serve_uncommitted: self.options.serve_uncommitted,
+            patience: self.options.settle_patience,
+            busy_max: self.options.busy_max,
+            clock: self.options.clock.clone(),
+        }
+    }
+
+    /// Follows what was noticed, and publishes what is different.
+    fn act(&mut self, hints: Vec<Hint>) {
+        let State::Mirrored(mirror) = &mut self.state else { return };
+        for hint in hints {
+            let outcome = mirror.refresh(&hint);
+            Self::publish(&self.projection, mirror);
+            let error = outcome.err();
+            if error.is_some() || self.trouble.is_some() {
+                Self::tell(&self.projection, &mut self.trouble, error.as_ref());
+            }
+        }
+    }
+
+    fn publish(projection: &Projection, mirror: &Mirror<J>) {
+        let next = mirror.snapshot();
+        let same = projection.snapshot().is_some_and(|current| std::sync::Arc::ptr_eq(&current, next));
+        if !same {
+            projection.publish(next.clone());
+        }
+    }
+
+    fn note(&mut self, error: Option<&StoreError>) {
+        Self::tell(&self.projection, &mut self.trouble, error);
+    }
+
+    /// Tells the operator once that the repository can't be read, and once that it can again.
+    fn tell(projection: &Projection, trouble: &mut Option<String>, error: Option<&StoreError>) {
+        let now = error.map(|error| chain(error));
+        if *trouble == now {
+            return;
+        }
+        match &now {
+            Some(error) => {
+                tracing::error!(error, "the repository cannot be read; what was read last is served")
+            }
+            None if trouble.is_some() => tracing::info!("the repository can be read again"),
+            None => {}
+        }
+        projection.note_trouble(error.map(|_| "the repository cannot be read".into()));
+        *trouble = now;
+    }
+
+    /// Carries out what can be carried out now, in order, and answers it.
+    fn commit(&mut self, jobs: VecDeque<Job>, last: bool) {
+        let mut jobs: Vec<Job> = jobs.into();
+        let State::Mirrored(mirror) = &mut self.state else {
+            let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
+            return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+        };
+        for race in 0..=self.options.races_max {
+            jobs.retain(|job| !job.reply.is_closed() || race > 0);
+            if jobs.is_empty() {
+                return;
+            }
+            let error = match Self::attempt(
+                mirror,
+                &self.options,
+                &self.projection,
+                &mut jobs,
+                &mut self.deferred,
+                last,
+            ) {
+                Ok(()) => return,
+                Err(StoreError::HeadMoved { expected, found }) => {
+                    tracing::debug!(
+                        ?expected,
+                        ?found,
+                        race,
+                        "the branch moved while committing, deciding again"
+                    );
+                    mirror.refresh(&Hint::Branch).err()
+                }
+                Err(error) => Some(error),
+            };
+            if let Some(error) = error {
+                Self::publish(&self.projection, mirror);
+                return refuse(jobs, &error);
+            }
+        }
+        let keeps_moving = unavailable("the branch keeps moving, try again");
+        tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
+        jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
+    }
+
+    /// Decides, appends, publishes and answers; on an error nobody has been answered.
+    fn attempt(
+        mirror: &mut Mirror<J>,
+        options: &Options,
+        projection: &Projection,
+        jobs: &mut Vec<Job>,
+        deferred: &mut VecDeque<Job>,
+        last: bool,
+    ) -> Result<(), StoreError> {
+        let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
+        let names = keys.iter().flat_map(super::mirror::names_of).collect();
+        mirror.refresh(&Hint::Files(names))?;
+        if !last {
+            let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
+                keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
+            });
+            deferred.extend(wait);
+            *jobs = go;
+        }
+        let expected = mirror.snapshot().revision;
+        let ground = ground(mirror, options, jobs)?;
+        let started = Instant::now();
+        let Plan { drafts, answers, catalog, fallbacks } =
+            plan(&ground, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
+        if !drafts.is_empty() {
+            let committed = mirror.journal.append(expected, &drafts)?;
+            let head = committed
+                .last()
+                .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
+            let files: BTreeMap<String, Option<BlobId>> = drafts
+                .iter()
+                .zip(&committed)
+                .flat_map(|(draft, made)| {
+                    draft.files.iter().map(|(name, _)| name.clone()).zip(made.blobs.iter().copied())
+                })
+                .collect();
+            log_batch(jobs.len(), &drafts.len(), head, started.elapsed());
+            for (key, why) in fallbacks {
+                options.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
+            }
+            mirror.adopt(head, files.into_iter().collect(), &catalog)?;
+        }
+        Self::publish(projection, mirror);
+        let snapshot = mirror.snapshot();
+        for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
+            job.answer(answer.map(|outcomes| Written { snapshot: snapshot.clone(), outcomes }));
+        }
+        Ok(())
+    }
+}
+
+fn log_batch(submissions: usize, commits: &usize, revision: Revision, took: Duration) {
+    tracing::debug!(
+        batch.len = submissions,
+        commits,
+        %revision,
+        duration_ms = took.as_millis(),
+        "committed"
+    );
+}
+
+fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
+    jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
+}
+
+/// Reads from the disk whatever the plan will need, so that planning itself is pure.
+fn ground<'a, J: Journal>(
+    mirror: &'a mut Mirror<J>,
+    options: &'a Options,
+    jobs: &[Job],
+) -> Result<Ground<'a>, StoreError> {
+    let mut sources = HashMap::new();
+    let mut by_hand = BTreeMap::new();
+    let mut files_of = HashMap::new();
+    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
+        let key = wish.command.key();
+        let blob = mirror.snapshot().get(key.as_str()).map(|entry| entry.blob);
+        if let (Command::Update { .. }, Some(blob)) = (&wish.command, blob)
+            && !sources.contains_key(&blob)
+        {
+            sources.insert(blob, mirror.content(blob)?);
+        }
+        let edits = mirror.edits_of(key);
+        if !edits.is_empty() && !by_hand.contains_key(key) {
+            let committable = options.serve_uncommitted
+                && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
+            let event = mirror.event_by_hand(key)?;
+            let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
+            by_hand.insert(key.clone(), HandEdit { files, event, committable });
+        }
+        files_of.insert(key.clone(), mirror.files_of(key));
+    }
+    let person = if by_hand.is_empty() { crate::domain::Actor::anonymous() } else { mirror.journal.person() };
+    Ok(Ground {
+        sources,
+        by_hand,
+        files_of,
+        folder: &options.folder,
+        person,
+        now: (options.clock)(),
+        snapshot: mirror.snapshot(),
+    })
+}
+
+fn content_of(saved: Saved) -> Option<Vec<u8>> {
+    match saved {
+        Saved::File { bytes, .. } => Some(bytes),
+        Saved::Gone | Saved::Special(_) => None,
+    }
+}
+
+/// Answers a whole batch that the repository could not take.
+fn refuse(jobs: Vec<Job>, error: &StoreError) {
+    let answer = match error {
+        StoreError::Locked { path } => {
+            tracing::warn!(path = %path.display(), "{error}");
+            let name =
+                path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
+            unavailable(&format!("another git process holds the lock file `{name}`, try again"))
+        }
+        StoreError::HeadMoved { .. }
+        | StoreError::Served { .. }
+        | StoreError::Unsuitable { .. }
+        | StoreError::Path { .. }
+        | StoreError::Git { .. } => {
+            let hint = hint_for(error);
+            tracing::error!(error = %chain(error), hint, "a batch of {} could not be committed", jobs.len());
+            unavailable("the repository cannot be written at the moment")
+        }
+    };
+    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+}
+
+/// What the operator can do about it.
+fn hint_for(error: &StoreError) -> &'static str {
+    use std::io::ErrorKind;
+    let mut cause = error.source();
+    let mut kind = None;
+    while let Some(error) = cause {
+        kind = kind.or_else(|| error.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
+        cause = error.source();
+    }
+    match kind {
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            "make room on the disk; writes go on by themselves then"
+        }
+        Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+            "let the service's user write to the repository; writes go on by themselves then"
+        }
+        _ => "run `git fsck --full` in the repository; writes go on by themselves once the cause is gone",
+    }
+}
+
+fn unavailable(reason: &str) -> SubmitError {
+    SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
+}
+
+/// When a client is told to try again after the repository could not be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -1,0 +1,217 @@
+//! The message of a commit: for people first, then trailers for machines.
+//!
+//! ```text
+//! Update posts: name, recursive                 the subject, at most 72 characters if it can be
+//!
+//! The old name confused everybody.              the reason, if the caller gave one: one line
+//!
+//! name: "Posts" -> "All posts"                  the changes: one paragraph, values as JSON
+//! recursive: (none) -> true
+//!
+//! Collectory-Action: collection.updated         three trailers an event
+//! Collectory-Key: posts
+//! Collectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e
+//! Request-Id: 7f1c
+//! ```
+//!
+//! A created or deleted collection lists its attributes as `name: "Posts"`; a batch puts
+//! `posts: updated` above the indented lines of each collection. A commit that holds a person's
+//! saved edit is `Edit posts by hand` and carries `Collectory-Origin: work-tree`; if the file is
+//! broken there are no changes to tell and `Collectory-Key` alone names the collection.
+//!
+//! # What a caller's text can't do
+//!
+//! Git finds trailers in the last paragraph, ends a message at a line `---`, drops lines that
+//! begin with `#` when a message is edited, and takes `From:` at the top of a body for an author
+//! when a commit travels by mail. So a text from outside is always one line (control characters
+//! and every line separator become blanks), never stands in the last paragraph unless behind a
+//! trailer's name, and a reason that begins like anything but a word is indented by one blank,
+//! which [`parse`] takes off again.
+
+mod parse;
+
+use std::fmt::Write as _;
+
+use uuid::Uuid;
+
+pub use parse::{Message, Told, parse};
+
+use crate::domain::{Change, Event, Key, Value, changes};
+
+/// The most characters of a subject, if the key leaves room.
+pub const SUBJECT_CHARS_MAX: usize = 72;
+
+/// The most characters of a value in the body; longer ones end in `…`.
+pub const VALUE_CHARS_MAX: usize = 100;
+
+/// The most lines of changes in the body; how many more there are is told.
+pub const LINES_MAX: usize = 200;
+
+/// The most characters of a request id that are kept.
+pub const REQUEST_ID_CHARS_MAX: usize = 200;
+
+const ACTION: &str = "Collectory-Action";
+const KEY: &str = "Collectory-Key";
+const EVENT: &str = "Collectory-Event";
+const ORIGIN: &str = "Collectory-Origin";
+const WORK_TREE: &str = "work-tree";
+const REQUEST_ID: &str = "Request-Id";
+
+/// What a commit message tells besides its events.
+#[derive(Debug, Clone, Default)]
+pub struct About<'a> {
+    /// Why, in the caller's words; any text.
+    pub reason: Option<&'a str>,
+    /// The request that asked; any text.
+    pub request_id: Option<&'a str>,
+    /// The collection whose file a person saved, if the commit holds such an edit
+    /// (`Collectory-Origin: work-tree`). Its events may be unknown: the file may be broken.
+    pub by_hand: Option<&'a Key>,
+}
+
+/// The name of what happened, as trailers and subscribers have it: `collection.updated`.
+#[must_use]
+pub const fn action(event: &Event) -> &'static str {
+    match event {
+        Event::Created(_) => "collection.created",
+        Event::Updated { .. } => "collection.updated",
+        Event::Deleted(_) => "collection.deleted",
+    }
+}
+
+/// Composes the message of a commit that makes these events true.
+///
+/// The events are told in the order of their keys. A hand edit that the service commits may have
+/// no events that it can read; then [`About::by_hand`] alone names the collection.
+#[must_use]
+pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
+    let mut events = events.to_vec();
+    events.sort_by(|(_, one), (_, two)| one.key().cmp(two.key()));
+    let mut message = subject(&events, about);
+    message.push('\n');
+    if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
+        let indent = if begins_with_a_word(&reason) { "" } else { " " };
+        write!(message, "\n{indent}{reason}\n").expect("writing to a string");
+    }
+    if !events.is_empty() {
+        message.push('\n');
+        message.push_str(&body(&events));
+    }
+    message.push('\n');
+    message.push_str(&trailers(&events, about));
+    message
+}
+
+fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
+    if let Some(key) = about.by_hand {
+        return format!("Edit {key} by hand");
+    }
+    match events {
+        [] => "Change nothing".to_owned(),
+        [(_, event)] => match event {
+            Event::Created(collection) => format!("Create {}", collection.key()),
+            Event::Deleted(collection) => format!("Delete {}", collection.key()),
+            Event::Updated { before, after } => {
+                let names =
+                    changes(Some(before), Some(after)).into_iter().map(|change| one_line(&change.attribute));
+                listed(format!("Update {}", after.key()), &names.collect::<Vec<_>>())
+            }
+        },
+        several => {
+            let keys: Vec<_> = several.iter().map(|(_, event)| event.key().to_string()).collect();
+            listed(format!("Change {} collections", keys.len()), &keys)
+        }
+    }
+}
+
+/// Appends as many names as a subject has room for, and how many are left out.
+fn listed(head: String, names: &[String]) -> String {
+    let shown = |count: usize| {
+        let rest = names.len() - count;
+        let more = if count == 0 { format!("{rest}") } else { format!(", and {rest} more") };
+        format!("{head}: {}{}", names[..count].join(", "), if rest == 0 { "" } else { &more })
+    };
+    let fits = |text: &String| text.chars().count() <= SUBJECT_CHARS_MAX;
+    let longest = (1..=names.len()).rev().map(shown).find(fits);
+    longest.unwrap_or(head)
+}
+
+/// The changes, one a line.
+fn body(events: &[(Uuid, &Event)]) -> String {
+    let mut lines = Vec::new();
+    for (_, event) in events {
+        let indent = if events.len() == 1 { "" } else { "  " };
+        if events.len() > 1 {
+            let done = action(event).trim_start_matches("collection.");
+            lines.push(format!("{}: {done}", event.key()));
+        }
+        let before = event.before().map(AsRef::as_ref);
+        let after = event.after().map(AsRef::as_ref);
+        let updated = matches!(event, Event::Updated { .. });
+        lines
+            .extend(changes(before, after).iter().map(|change| format!("{indent}{}", line(change, updated))));
+    }
+    let more = lines.len().saturating_sub(LINES_MAX);
+    if more > 0 {
+        lines.truncate(LINES_MAX);
+        lines.push(format!("(and {more} more lines)"));
+    }
+    lines.iter().map(|line| format!("{line}\n")).collect()
+}
+
+fn line(change: &Change, updated: bool) -> String {
+    let shown = |value: &Option<Value>| value.as_ref().map_or_else(|| "(none)".to_owned(), shortened);
+    let name = one_line(&change.attribute);
+    match (&change.from, &change.to) {
+        (None, only) | (only, None) if !updated => format!("{name}: {}", shown(only)),
+        (from, to) => format!("{name}: {} -> {}", shown(from), shown(to)),
+    }
+}
+
+fn shortened(value: &Value) -> String {
+    let shown = one_line(&value.to_string());
+    if shown.chars().count() <= VALUE_CHARS_MAX {
+        return shown;
+    }
+    shown.chars().take(VALUE_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
+    let mut lines = Vec::new();
+    for (id, event) in events {
+        lines.push(format!("{ACTION}: {}\n", action(event)));
+        lines.push(format!("{KEY}: {}\n", event.key()));
+        lines.push(format!("{EVENT}: {id}\n"));
+    }
+    if let (Some(key), []) = (about.by_hand, events) {
+        lines.push(format!("{KEY}: {key}\n"));
+    }
+    if let Some(id) = about.request_id.map(one_line).filter(|id| !id.is_empty()) {
+        let id: String = id.chars().take(REQUEST_ID_CHARS_MAX).collect();
+        lines.push(format!("{REQUEST_ID}: {}\n", id.trim()));
+    }
+    if about.by_hand.is_some() {
+        lines.push(format!("{ORIGIN}: {WORK_TREE}\n"));
+    }
+    lines.concat()
+}
+
+/// A text from outside as one line: control characters and line separators become blanks.
+fn one_line(text: &str) -> String {
+    let blank = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let line: String = text.chars().map(|c| if blank(c) { ' ' } else { c }).collect();
+    line.trim().to_owned()
+}
+
+/// Whether a line begins with an ordinary word, so that no tool of git's takes it for more.
+fn begins_with_a_word(line: &str) -> bool {
+    let end = line.find(|c: char| !c.is_alphanumeric()).unwrap_or(line.len());
+    let (word, rest) = line.split_at(end);
+    !word.is_empty()
+        && !matches!(word, "diff" | "From" | "Index")
+        && (rest.is_empty() || rest.starts_with([' ', ',', '.']))
+        && !rest.trim_start().starts_with(':')
+}
+
+#[cfg(test)]
+mod tests;

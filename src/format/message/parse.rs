@@ -1,0 +1,169 @@
+//! Reading a message back: what the trailers tell, and the reason.
+
+use uuid::Uuid;
+
+use super::{ACTION, EVENT, KEY, ORIGIN, REQUEST_ID, WORK_TREE};
+use crate::domain::Key;
+
+/// What a commit message tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Message {
+    /// The first paragraph, as one line.
+    pub subject: String,
+    /// Why: of the service's commits the caller's reason, of a person's commit the body without
+    /// its trailers.
+    pub reason: Option<String>,
+    /// What the trailers tell of each event, in their order; empty for a person's commit.
+    pub events: Vec<Told>,
+    /// The request that asked.
+    pub request_id: Option<String>,
+    /// Whether the commit holds a person's saved edit that the service committed.
+    pub by_hand: bool,
+}
+
+/// What the trailers tell of one event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// The collection.
+    pub key: Key,
+    /// What happened, such as `collection.updated`; absent for a file that could not be read.
+    pub action: Option<String>,
+    /// The event's id, if one that can be read is there.
+    pub id: Option<Uuid>,
+}
+
+/// Reads a commit message, of the service or of anybody else.
+///
+/// Trailers are found as `git interpret-trailers` finds them: in the last paragraph, if all its
+/// lines are trailers, or if git made one of them and a quarter are. Nothing is taken on trust
+/// that matters: what a commit did is read from its trees.
+#[must_use]
+pub fn parse(message: &str) -> Message {
+    let mut paragraphs = paragraphs(message);
+    let trailers = match paragraphs.last() {
+        Some(last) if paragraphs.len() > 1 && are_trailers(last) => {
+            paragraphs.pop().map_or_else(Vec::new, |last| pairs(&last))
+        }
+        _ => Vec::new(),
+    };
+    let mut body = paragraphs.into_iter();
+    let subject = body.next().unwrap_or_default().join(" ");
+    let mut body: Vec<String> = body.map(|lines| lines.join("\n")).collect();
+    let events = events(&trailers);
+    if events.iter().any(|event| event.action.is_some()) {
+        body.pop();
+    }
+    let reason = body.join("\n\n").trim().to_owned();
+    Message {
+        subject,
+        reason: (!reason.is_empty()).then_some(reason),
+        request_id: value_of(&trailers, REQUEST_ID).map(str::to_owned),
+        by_hand: value_of(&trailers, ORIGIN) == Some(WORK_TREE),
+        events,
+    }
+}
+
+/// A trailer: its name and its value.
+type Trailer = (String, String);
+
+fn is(trailer: &Trailer, name: &str) -> bool {
+    trailer.0.eq_ignore_ascii_case(name)
+}
+
+fn value_of<'a>(trailers: &'a [Trailer], name: &str) -> Option<&'a str> {
+    trailers.iter().find(|trailer| is(trailer, name)).map(|(_, value)| value.as_str())
+}
+
+/// The events that trailers tell: each begins with its action, or with its key where none is
+/// told. One whose key is none is left out.
+fn events(trailers: &[Trailer]) -> Vec<Told> {
+    #[derive(Default)]
+    struct Group<'a> {
+        action: Option<&'a str>,
+        key: Option<&'a str>,
+        id: Option<&'a str>,
+    }
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for trailer in trailers {
+        let value = Some(trailer.1.as_str());
+        if is(trailer, ACTION) {
+            groups.push(Group { action: value, ..Group::default() });
+        } else if is(trailer, KEY) {
+            match groups.last_mut().filter(|group| group.key.is_none()) {
+                Some(group) => group.key = value,
+                None => groups.push(Group { key: value, ..Group::default() }),
+            }
+        } else if is(trailer, EVENT)
+            && let Some(group) = groups.last_mut()
+        {
+            group.id = group.id.or(value);
+        }
+    }
+    let told = groups.into_iter().filter_map(|group| {
+        let key = Key::parse(group.key?).ok()?;
+        let id = group.id.and_then(|id| Uuid::parse_str(id).ok());
+        Some(Told { key, action: group.action.map(str::to_owned), id })
+    });
+    told.collect()
+}
+
+/// The blocks of lines between blank lines.
+fn paragraphs(message: &str) -> Vec<Vec<&str>> {
+    let mut paragraphs: Vec<Vec<&str>> = vec![Vec::new()];
+    for line in message.lines().map(str::trim_end) {
+        let last = paragraphs.last_mut().expect("there is one from the start");
+        if !line.is_empty() {
+            last.push(line);
+        } else if !last.is_empty() {
+            paragraphs.push(Vec::new());
+        }
+    }
+    paragraphs.retain(|lines| !lines.is_empty());
+    paragraphs
+}
+
+/// Whether git takes a last paragraph for trailers (`find_trailer_block_start` in `trailer.c`).
+fn are_trailers(lines: &[&str]) -> bool {
+    let by_git =
+        |line: &&str| line.starts_with("Signed-off-by: ") || line.starts_with("(cherry picked from commit ");
+    let (mut some, mut others, mut continues) = (0, 0, false);
+    for line in lines {
+        if line.starts_with([' ', '\t']) {
+            others += usize::from(!continues);
+            continue;
+        }
+        continues = split(line).is_some() || by_git(line);
+        if continues {
+            some += 1;
+        } else {
+            others += 1;
+        }
+    }
+    some > 0 && (others == 0 || (lines.iter().any(by_git) && some * 3 >= others))
+}
+
+/// The trailers of a paragraph, continued lines joined by a blank.
+fn pairs(lines: &[&str]) -> Vec<Trailer> {
+    let mut pairs: Vec<Trailer> = Vec::new();
+    for line in lines {
+        match (line.starts_with([' ', '\t']), split(line)) {
+            (false, Some((name, value))) => pairs.push((name.to_owned(), value.to_owned())),
+            (true, _) => {
+                if let Some((_, value)) = pairs.last_mut() {
+                    value.push(' ');
+                    value.push_str(line.trim());
+                }
+            }
+            (false, None) => {}
+        }
+    }
+    pairs
+}
+
+/// A line as a trailer.
+fn split(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    let name = name.trim_end();
+    let fits = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+    fits.then(|| (name, value.trim()))
+}

@@ -1,0 +1,258 @@
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::domain::{Collection, Kind, Patch};
+
+const ID: &str = "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e";
+
+fn id() -> Uuid {
+    ID.parse().unwrap()
+}
+
+fn key(text: &str) -> Key {
+    Key::parse(text).unwrap()
+}
+
+fn collection(name: &str, attributes: &[(&str, Value)]) -> Arc<Collection> {
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+    Arc::new(Collection::new(key(name), Kind::Document, attributes).unwrap())
+}
+
+fn updated(before: &Arc<Collection>, patch: &[(&str, Value)]) -> Event {
+    let patch = Patch::new(patch.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    Event::Updated { before: Arc::clone(before), after: Arc::new(before.patched(&patch).unwrap()) }
+}
+
+fn posts() -> Arc<Collection> {
+    collection("posts", &[("name", "Posts".into())])
+}
+
+/// What `git interpret-trailers --parse` reads in a message.
+fn git_trailers(message: &str) -> String {
+    let mut git = Command::new("git")
+        .args(["interpret-trailers", "--parse"])
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    git.stdin.take().unwrap().write_all(message.as_bytes()).unwrap();
+    String::from_utf8(git.wait_with_output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn an_update_is_told_as_the_design_shows_it() {
+    let event = updated(&posts(), &[("name", "All posts".into()), ("recursive", true.into())]);
+    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), by_hand: None };
+    let message = compose(&[(id(), &event)], &about);
+    assert_eq!(
+        message,
+        format!(
+            "Update posts: name, recursive\n\n\
+             Mara asked\n\n\
+             name: \"Posts\" -> \"All posts\"\n\
+             recursive: (none) -> true\n\n\
+             Collectory-Action: collection.updated\n\
+             Collectory-Key: posts\n\
+             Collectory-Event: {ID}\n\
+             Request-Id: 7f1c\n"
+        )
+    );
+    assert_eq!(
+        parse(&message),
+        Message {
+            subject: "Update posts: name, recursive".into(),
+            reason: Some("Mara asked".into()),
+            events: vec![Told {
+                key: key("posts"),
+                action: Some("collection.updated".into()),
+                id: Some(id())
+            }],
+            request_id: Some("7f1c".into()),
+            by_hand: false,
+        }
+    );
+}
+
+#[test]
+fn what_was_created_or_deleted_is_listed() {
+    let created = compose(&[(id(), &Event::Created(posts()))], &About::default());
+    assert!(
+        created.starts_with(
+            "Create posts\n\ntype: \"document\"\nname: \"Posts\"\n\nCollectory-Action: collection.created\n"
+        ),
+        "{created}"
+    );
+    let deleted = compose(&[(id(), &Event::Deleted(posts()))], &About::default());
+    assert!(
+        deleted.starts_with(
+            "Delete posts\n\ntype: \"document\"\nname: \"Posts\"\n\nCollectory-Action: collection.deleted\n"
+        ),
+        "{deleted}"
+    );
+}
+
+#[test]
+fn a_batch_tells_each_event_in_the_order_of_the_keys() {
+    let renamed = updated(&posts(), &[("name", "All".into())]);
+    let created = Event::Created(collection("docs", &[]));
+    let message = compose(&[(id(), &renamed), (id(), &created)], &About::default());
+    assert_eq!(
+        message,
+        format!(
+            "Change 2 collections: docs, posts\n\n\
+             docs: created\n  type: \"document\"\nposts: updated\n  name: \"Posts\" -> \"All\"\n\n\
+             Collectory-Action: collection.created\nCollectory-Key: docs\nCollectory-Event: {ID}\n\
+             Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {ID}\n"
+        )
+    );
+    let keys: Vec<_> = parse(&message).events.into_iter().map(|event| event.key).collect();
+    assert_eq!(keys, [key("docs"), key("posts")]);
+}
+
+#[test]
+fn a_long_subject_says_how_much_is_left_out() {
+    let events: Vec<_> =
+        (0..40).map(|n| Event::Created(collection(&format!("collection-{n:02}"), &[]))).collect();
+    let events: Vec<_> = events.iter().map(|event| (id(), event)).collect();
+    let message = compose(&events, &About::default());
+    assert_eq!(
+        message.lines().next(),
+        Some("Change 40 collections: collection-00, collection-01, and 38 more")
+    );
+    let long = "k".repeat(Key::BYTES_MAX);
+    let event = updated(&collection(&long, &[]), &[("name", "x".into())]);
+    assert_eq!(
+        compose(&[(id(), &event)], &About::default()).lines().next(),
+        Some(&*format!("Update {long}"))
+    );
+}
+
+#[test]
+fn long_values_and_long_lists_of_changes_are_shortened() {
+    let event = updated(&posts(), &[("name", "ä".repeat(500).as_str().into())]);
+    let message = compose(&[(id(), &event)], &About::default());
+    let line = message.lines().nth(2).unwrap();
+    assert!(line.ends_with('…') && line.chars().count() < 2 * VALUE_CHARS_MAX, "{line}");
+    let many: Vec<_> = (0..LINES_MAX + 10).map(|n| (format!("x-{n:03}"), Value::Null)).collect();
+    let many = Collection::new(key("many"), Kind::Media, many).unwrap();
+    let message = compose(&[(id(), &Event::Created(Arc::new(many)))], &About::default());
+    assert!(message.contains("\n(and 11 more lines)\n\n"), "{message}");
+}
+
+#[test]
+fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
+    let posts = key("posts");
+    let about = About { by_hand: Some(&posts), ..About::default() };
+    let broken = compose(&[], &about);
+    assert_eq!(broken, "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n");
+    assert_eq!(parse(&broken).events, [Told { key: posts.clone(), action: None, id: None }]);
+    assert!(parse(&broken).by_hand);
+    let event = updated(&self::posts(), &[("name", "All".into())]);
+    let message = compose(&[(id(), &event)], &about);
+    assert!(
+        message.starts_with("Edit posts by hand\n\nname: \"Posts\" -> \"All\"\n\nCollectory-Action: "),
+        "{message}"
+    );
+    assert!(message.ends_with("Collectory-Origin: work-tree\n"), "{message}");
+    assert_eq!(parse(&message).reason, None);
+}
+
+#[test]
+fn the_reason_of_a_persons_commit_is_its_body_without_trailers() {
+    let read = |message| parse(message);
+    let message = read(
+        "Rename posts\n\nMara asked.\nTwice.\n\nAnd again: so.\n\nSigned-off-by: A <a@b>\nReviewed-by: B\n",
+    );
+    assert_eq!(message.reason.as_deref(), Some("Mara asked.\nTwice.\n\nAnd again: so."));
+    assert_eq!(message.events, []);
+    assert_eq!(read("Rename posts\n").reason, None);
+    assert_eq!(
+        read("Rename posts\n\nnot a trailer here\nKey: value\n").reason.as_deref(),
+        Some("not a trailer here\nKey: value")
+    );
+    assert_eq!(read("Request-Id: 7\n").request_id, None);
+    assert_eq!(read(""), Message::default());
+}
+
+#[test]
+fn no_reason_is_taken_for_more_than_a_reason_by_git() {
+    for reason in [
+        "Collectory-Key: other",
+        "Signed-off-by: x",
+        "--- a",
+        "---",
+        "# comment",
+        "(cherry picked from commit 0123)",
+        "x\n\nCollectory-Key: other\n",
+        "x\u{2028}Signed-off-by: y\u{85}\r\nz\u{b}\u{c}\u{1c}",
+        "From: Mallory <m@x>",
+        "diff --git a/x b/x",
+        "-",
+        ">From x",
+        "Collectory-Key : other",
+    ] {
+        let about = About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), by_hand: None };
+        let message = compose(&[(id(), &Event::Created(posts()))], &about);
+        let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
+        assert_eq!(git_trailers(&message).trim_end(), trailers, "{message}");
+        assert_eq!(trailers.lines().count(), 4, "{message}");
+        assert_eq!(parse(&message).reason, Some(one_line(reason)), "{message}");
+        assert!(message.lines().all(|line| !line.starts_with(['#', '-', '('])), "{message}");
+    }
+}
+
+fn nasty() -> impl Strategy<Value = String> {
+    let pieces = prop::sample::select(vec![
+        "Collectory-Key: x",
+        "Signed-off-by: y",
+        "---",
+        "\n",
+        "\r",
+        "\n\n",
+        "\u{85}",
+        "\u{2028}",
+        "#",
+        ":",
+        " ",
+        "a",
+        "(cherry picked from commit ",
+        "é",
+        "\"",
+        "-",
+        "\u{0}",
+        "\u{1f}",
+        "Key",
+        "\t",
+        ": ",
+    ]);
+    prop_oneof![prop::collection::vec(pieces, 0..8).prop_map(|pieces| pieces.concat()), any::<String>()]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+
+    #[test]
+    fn no_text_forges_a_line_or_a_trailer(reason in nasty(), request in nasty(), name in nasty(), member in nasty()) {
+        let value = Value::Map(vec![(member, name.as_str().into())]);
+        let before = posts();
+        let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
+        let about = About { reason: Some(&reason), request_id: Some(&request), by_hand: None };
+        let message = compose(&[(id(), &event)], &about);
+        let told = parse(&message);
+        prop_assert_eq!(told.reason.unwrap_or_default(), one_line(&reason));
+        let kept: String = one_line(&request).chars().take(REQUEST_ID_CHARS_MAX).collect();
+        prop_assert_eq!(told.request_id.unwrap_or_default(), kept.trim());
+        prop_assert_eq!(told.events.len(), 1);
+        let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
+        let seen = git_trailers(&message);
+        prop_assert_eq!(seen.trim_end(), trailers);
+        let stray = message.chars().find(|&c| (c.is_control() && c != '\n') || matches!(c, '\u{2028}' | '\u{2029}'));
+        prop_assert_eq!(stray, None);
+    }
+}

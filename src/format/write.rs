@@ -1,0 +1,142 @@
+//! Canonical writing: a collection, or a single value, to lines of YAML.
+//!
+//! Lines end in `\n` here; no text is ever folded, so each line holds whole values.
+
+use super::scalar::{self, Style};
+use crate::domain::{Collection, Value};
+
+/// How far each level is indented.
+const STEP: usize = 2;
+
+/// The most characters of a name before `: `, a little below the 1,024 of
+/// [YAML 1.2.2, section 7.4.2](https://yaml.org/spec/1.2.2/#742-flow-mappings).
+const SIMPLE_NAME_CHARS_MAX: usize = 1000;
+
+/// Writes a new file.
+pub(super) fn write(collection: &Collection) -> String {
+    let mut out = format!("type: {}\n", collection.kind());
+    for (attribute, value) in collection.attributes() {
+        entry(&mut out, 0, attribute.as_str(), value, Style::Plain);
+    }
+    out
+}
+
+/// Writes a name and its value on lines of their own; the first line is not indented.
+pub(super) fn entry(out: &mut String, indent: usize, name: &str, value: &Value, style: Style) {
+    let name = scalar::written_text(name, Style::Plain, false);
+    out.push_str(&colon(&name, indent));
+    behind_colon(out, indent, value, style);
+}
+
+/// Writes what follows the colon of an entry.
+pub(super) fn behind_colon(out: &mut String, indent: usize, value: &Value, style: Style) {
+    if is_nested(value) {
+        out.push('\n');
+        pad(out, indent + STEP);
+        nested(out, indent + STEP, value);
+    } else {
+        out.push(' ');
+        out.push_str(&leaf(value, style, false));
+        out.push('\n');
+    }
+}
+
+/// Writes a value that begins in a column of a line that is there already.
+pub(super) fn value(out: &mut String, column: usize, value: &Value) {
+    if is_nested(value) {
+        nested(out, column, value);
+    } else {
+        out.push_str(&leaf(value, Style::Plain, false));
+    }
+}
+
+/// Writes an item of a list on lines of its own; the first line is not indented.
+pub(super) fn item(out: &mut String, indent: usize, value: &Value, style: Style) {
+    out.push_str("- ");
+    if is_nested(value) {
+        nested(out, indent + STEP, value);
+    } else {
+        out.push_str(&leaf(value, style, false));
+        out.push('\n');
+    }
+}
+
+/// Writes a value in brackets and braces on one line.
+pub(super) fn flow(value: &Value, style: Style) -> String {
+    match value {
+        Value::List(items) => {
+            let items: Vec<_> = items.iter().map(|item| flow(item, style)).collect();
+            format!("[{}]", items.join(", "))
+        }
+        Value::Map(members) => {
+            let members: Vec<_> =
+                members.iter().map(|(name, value)| flow_entry(name, value, style)).collect();
+            format!("{{{}}}", members.join(", "))
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => leaf(value, style, true),
+    }
+}
+
+/// Writes a name and its value as a member of a map in braces.
+pub(super) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
+    let name = scalar::written_text(name, Style::Plain, true);
+    let mark = if is_long(&name) { "? " } else { "" };
+    format!("{mark}{name}{}: {}", if is_long(&name) { " " } else { "" }, flow(value, style))
+}
+
+/// Whether a value takes lines of its own.
+fn is_nested(value: &Value) -> bool {
+    match value {
+        Value::List(items) => !items.is_empty(),
+        Value::Map(members) => !members.is_empty(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => false,
+    }
+}
+
+fn nested(out: &mut String, indent: usize, value: &Value) {
+    let mut first = true;
+    let mut part = |out: &mut String| {
+        if !std::mem::take(&mut first) {
+            pad(out, indent);
+        }
+    };
+    match value {
+        Value::List(items) => {
+            for value in items {
+                part(out);
+                item(out, indent, value, Style::Plain);
+            }
+        }
+        Value::Map(members) => {
+            for (name, value) in members {
+                part(out);
+                entry(out, indent, name, value, Style::Plain);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {}
+    }
+}
+
+/// Writes a value that fits on one line: a scalar or an empty list or map.
+fn leaf(value: &Value, style: Style, in_flow: bool) -> String {
+    match value {
+        Value::List(_) => "[]".to_owned(),
+        Value::Map(_) => "{}".to_owned(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => {
+            scalar::written(value, style, in_flow)
+        }
+    }
+}
+
+/// A name with its colon; a very long one needs the `?` form.
+fn colon(name: &str, indent: usize) -> String {
+    if is_long(name) { format!("? {name}\n{:indent$}:", "") } else { format!("{name}:") }
+}
+
+fn is_long(name: &str) -> bool {
+    name.chars().count() > SIMPLE_NAME_CHARS_MAX
+}
+
+fn pad(out: &mut String, indent: usize) {
+    out.extend(std::iter::repeat_n(' ', indent));
+}

@@ -1,0 +1,243 @@
+//! The server: sockets in, the routes' answers out.
+//!
+//! ```text
+//! accept ──▶ connections_max? ──▶ Wire (answers stay ours) ──▶ hyper, HTTP/1.1 ──▶ routes
+//!    │               └─ 503, close
+//!    └─ out of file handles: pause, go on
+//! ```
+//!
+//! What is promised here:
+//!
+//! * Every answer is a JSON:API document, also where hyper refuses a request by itself (a broken
+//!   head is 400, a long URI 414, large header fields 431) and where there is no room for one more
+//!   connection (503).
+//! * Nobody holds a connection for nothing: a head that does not arrive, an idle connection and an
+//!   answer that nobody takes have their time.
+//! * No failure to accept ends the loop or makes it spin.
+//! * At a shutdown nothing new is accepted, idle connections are closed, and requests under way
+//!   are answered.
+//!
+//! What is not here: the body of a request and its limits, which are the routes' business.
+
+mod refusal;
+mod wire;
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::body::Incoming;
+use hyper::header::HOST;
+use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
+use hyper::{Request, Version};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use warp::filters::BoxedFilter;
+use warp::reply::Response;
+
+use self::refusal::Refusal;
+use self::wire::{Patience, Wire};
+use crate::config::Limits;
+use crate::shutdown::Shutdown;
+
+/// How many connections are told at one time that there is no room; one more is closed unanswered,
+/// so that refusing does not cost more than serving would.
+const REFUSALS_MAX: usize = 64;
+
+/// How long to wait before the next try when no connection can be accepted.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// What a request line and the separators of header fields take beside what the limits count.
+const HEAD_SPARE_BYTES: usize = 1_024;
+
+/// A socket that waits for its first connection.
+#[derive(Debug)]
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Why the service can't listen.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot listen on {address}{}", hint(source))]
+pub struct BindError {
+    /// The address that was asked for.
+    pub address: SocketAddr,
+    /// What the system says.
+    pub source: io::Error,
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => ", another process does already",
+        io::ErrorKind::AddrNotAvailable => ", this machine has no such address",
+        io::ErrorKind::PermissionDenied => ", ports below 1024 need a privilege",
+        _ => "",
+    }
+}
+
+impl Server {
+    /// Takes the address; connections queue up from now on.
+    ///
+    /// # Errors
+    ///
+    /// Says which address can't be had, and why.
+    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
+        let failed = |source| BindError { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Self { listener, address })
+    }
+
+    /// Where it listens, with the port that it really has.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves the routes until the shutdown begins; connections run on as tasks of the shutdown.
+    pub async fn serve(self, routes: BoxedFilter<(Response,)>, limits: &Limits, shutdown: &Shutdown) {
+        let connections = Connections::new(routes, limits.clone(), shutdown.clone());
+        loop {
+            let accepted = tokio::select! {
+                biased;
+                () = shutdown.begun() => return,
+                accepted = self.listener.accept() => accepted,
+            };
+            match accepted {
+                Ok((stream, remote)) => connections.admit(stream, remote),
+                Err(error) if is_about_one_connection(&error) => {}
+                Err(error) => {
+                    // Out of file handles or memory: connections under way will free some.
+                    tracing::warn!(%error, "cannot accept connections, trying again");
+                    tokio::select! {
+                        () = shutdown.begun() => return,
+                        () = tokio::time::sleep(ACCEPT_PAUSE) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The client was gone before it was accepted (accept(2), "Error handling").
+fn is_about_one_connection(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::ConnectionRefused
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::Interrupted
+    )
+}
+
+/// What all connections share.
+struct Connections {
+    routes: BoxedFilter<(Response,)>,
+    http: http1::Builder,
+    room: Arc<Semaphore>,
+    refusals: Arc<Semaphore>,
+    limits: Limits,
+    shutdown: Shutdown,
+}
+
+impl Connections {
+    fn new(routes: BoxedFilter<(Response,)>, limits: Limits, shutdown: Shutdown) -> Self {
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(Duration::from_millis(limits.header_wait_ms_max))
+            .max_header_size(limits.uri_bytes_max + limits.header_bytes_max + HEAD_SPARE_BYTES)
+            // A client that shuts its sending half down is still answered.
+            .half_close(true);
+        Self {
+            routes,
+            http,
+            room: Arc::new(Semaphore::new(limits.connections_max)),
+            refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
+            limits,
+            shutdown,
+        }
+    }
+
+    fn admit(&self, stream: TcpStream, remote: SocketAddr) {
+        // Answers are small and whole; waiting for more to send would only delay them.
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+        let wire = Wire::new(stream, Patience::of(&self.limits), self.shutdown.clone());
+        if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
+            let serving = self.serve(wire, remote);
+            self.shutdown.spawn(async move {
+                serving.await;
+                drop(place);
+            });
+        } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
+            tracing::warn!(connections_max = self.limits.connections_max, "no room for one more connection");
+            self.shutdown.spawn(async move {
+                wire.refuse(&Refusal::no_room()).await;
+                drop(place);
+            });
+        }
+    }
+
+    fn serve(&self, wire: Wire, remote: SocketAddr) -> impl Future<Output = ()> + Send + 'static {
+        let routes = TowerToHyperService::new(warp::service(self.routes.clone()));
+        let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
+        let service = service_fn(move |mut request: Request<Incoming>| {
+            let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
+                Some(refusal) => Err(refusal),
+                None => {
+                    request.extensions_mut().insert(remote);
+                    Ok(routes.call(request))
+                }
+            };
+            async move {
+                match answer {
+                    Ok(answer) => answer.await,
+                    Err(refusal) => Ok(refusal.into_response()),
+                }
+            }
+        });
+        let connection = self.http.serve_connection(TokioIo::new(wire), service);
+        let shutdown = self.shutdown.clone();
+        async move {
+            let mut connection = pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = shutdown.begun() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%error, "a connection ended early");
+            }
+        }
+    }
+}
+
+/// Refuses what hyper lets pass: its own limits are wider, so that most refusals are made here.
+fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: usize) -> Option<Refusal> {
+    let uri = request.uri();
+    let uri_bytes = uri.path_and_query().map_or(0, |whole| whole.as_str().len());
+    if uri_bytes > uri_bytes_max {
+        return Some(Refusal::uri_too_long());
+    }
+    let header_bytes: usize =
+        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    if header_bytes > header_bytes_max {
+        return Some(Refusal::headers_too_large());
+    }
+    // RFC 9112 section 3.2.
+    let hosts = request.headers().get_all(HOST).iter().count();
+    let wants_host = request.version() == Version::HTTP_11;
+    (hosts > 1 || (wants_host && hosts == 0)).then(Refusal::host)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,111 @@
+//! What the server answers by itself, before or in place of the routes.
+
+use warp::http::{HeaderValue, StatusCode, header};
+use warp::reply::Response;
+
+/// One JSON:API error that ends a connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Refusal {
+    status: StatusCode,
+    code: &'static str,
+    title: &'static str,
+    detail: &'static str,
+    retry_after_s: Option<u64>,
+}
+
+impl Refusal {
+    const fn new(status: StatusCode, code: &'static str, title: &'static str, detail: &'static str) -> Self {
+        Self { status, code, title, detail, retry_after_s: None }
+    }
+
+    /// The head is not HTTP/1.1.
+    pub(super) const fn malformed() -> Self {
+        let detail = "The head of the request is not well-formed HTTP/1.1.";
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
+    }
+
+    /// There is not exactly one `Host`.
+    pub(super) const fn host() -> Self {
+        let detail = "A request has exactly one Host header (RFC 9112 section 3.2).";
+        Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
+    }
+
+    /// The path and query are too long.
+    pub(super) const fn uri_too_long() -> Self {
+        let detail = "The path and query of the request are longer than this service takes.";
+        Self::new(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long", detail)
+    }
+
+    /// There are too many header fields, or too much in them.
+    pub(super) const fn headers_too_large() -> Self {
+        let detail = "The header fields of the request are more or larger than this service takes.";
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        Self::new(status, "header_fields_too_large", "Request Header Fields Too Large", detail)
+    }
+
+    /// All connections are taken.
+    pub(super) const fn no_room() -> Self {
+        let detail = "This service has as many connections as it takes; try again shortly.";
+        let status = StatusCode::SERVICE_UNAVAILABLE;
+        let refusal = Self::new(status, "service_unavailable", "Service Unavailable", detail);
+        Self { retry_after_s: Some(1), ..refusal }
+    }
+
+    /// The texts are all ours and hold nothing that JSON would need to escape.
+    fn body(&self) -> String {
+        let Self { status, code, title, detail, .. } = self;
+        format!(
+            r#"{{"jsonapi":{{"version":"1.1"}},"errors":[{{"status":"{}","code":"{code}","title":"{title}","detail":"{detail}"}}]}}"#,
+            status.as_str()
+        )
+    }
+
+    /// The answer as hyper sends it; the connection ends after it.
+    pub(super) fn into_response(self) -> Response {
+        let mut response = Response::new(self.body().into());
+        *response.status_mut() = self.status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/vnd.api+json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        headers.insert(header::VARY, HeaderValue::from_static("Accept"));
+        headers.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+
+    /// The answer as it goes over the wire where hyper has no part in it.
+    pub(super) fn to_bytes(&self) -> Vec<u8> {
+        let body = self.body();
+        let retry = self.retry_after_s.map(|s| format!("retry-after: {s}\r\n")).unwrap_or_default();
+        format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: application/vnd.api+json\r\ncache-control: no-store\r\n\
+             vary: Accept\r\nconnection: close\r\n{retry}content-length: {}\r\n\r\n{body}",
+            self.status.as_str(),
+            self.title,
+            body.len()
+        )
+        .into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_is_a_json_api_error() {
+        for refusal in [
+            Refusal::malformed(),
+            Refusal::host(),
+            Refusal::uri_too_long(),
+            Refusal::headers_too_large(),
+            Refusal::no_room(),
+        ] {
+            let body: serde_json::Value = serde_json::from_str(&refusal.body()).unwrap();
+            assert_eq!(body["errors"][0]["status"], refusal.status.as_str());
+            assert_eq!(body["errors"][0]["detail"], refusal.detail);
+        }
+    }
+}

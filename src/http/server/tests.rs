@@ -1,0 +1,256 @@
+//! Against real sockets: what goes over the wire, byte by byte.
+
+use std::time::Instant;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::sync::mpsc;
+use warp::Filter as _;
+
+use super::*;
+
+/// A server with one route that answers `GET /` at once and holds `GET /held` until it is told.
+struct Running {
+    address: SocketAddr,
+    shutdown: Shutdown,
+    held: mpsc::UnboundedReceiver<()>,
+    release: Arc<Semaphore>,
+}
+
+async fn start(limits: Limits) -> Running {
+    let (holds, held) = mpsc::unbounded_channel();
+    let release = Arc::new(Semaphore::new(0));
+    let gate = Arc::clone(&release);
+    let at_once = warp::path::end().map(|| Response::new("[1]".into()));
+    let large = warp::path!("large").map(|| Response::new("x".repeat(64 * 1024 * 1024).into()));
+    let waiting = warp::path!("held").then(move || {
+        let (gate, holds) = (Arc::clone(&gate), holds.clone());
+        async move {
+            holds.send(()).unwrap();
+            drop(gate.acquire().await);
+            Response::new("[2]".into())
+        }
+    });
+    let routes = at_once.or(large).unify().or(waiting).unify().boxed();
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let (address, shutdown) = (server.address(), Shutdown::new());
+    let inside = shutdown.clone();
+    shutdown.spawn(async move { server.serve(routes, &limits, &inside).await });
+    Running { address, shutdown, held, release }
+}
+
+impl Running {
+    async fn connect(&self) -> TcpStream {
+        TcpStream::connect(self.address).await.unwrap()
+    }
+
+    async fn exchange(&self, request: &[u8]) -> String {
+        let mut stream = self.connect().await;
+        stream.write_all(request).await.unwrap();
+        rest(&mut stream).await
+    }
+}
+
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+/// Reads until the answer holds a text.
+async fn until(stream: &mut TcpStream, text: &str) -> String {
+    let mut answer = String::new();
+    while !answer.contains(text) {
+        let mut buffer = [0; 1024];
+        let read = stream.read(&mut buffer).await.unwrap();
+        assert_ne!(read, 0, "closed after {answer:?}");
+        answer.push_str(std::str::from_utf8(&buffer[..read]).unwrap());
+    }
+    answer
+}
+
+#[track_caller]
+fn is_refusal(answer: &str, status: u16, code: &str) {
+    let (head, body) = answer.split_once("\r\n\r\n").expect(answer);
+    assert!(head.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    for field in ["cache-control: no-store", "vary: Accept", "content-type: application/vnd.api+json"] {
+        assert!(head.contains(field), "{field} in {answer}");
+    }
+    let body: serde_json::Value = serde_json::from_str(body).expect(answer);
+    assert_eq!(body["errors"][0]["code"], code);
+    assert_eq!(body["errors"][0]["status"], status.to_string());
+}
+
+const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+const LAST_GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn one_connection_serves_many_requests() {
+    let server = start(Limits::DEFAULT).await;
+    let mut stream = server.connect().await;
+    stream.write_all(GET).await.unwrap();
+    assert!(until(&mut stream, "[1]").await.starts_with("HTTP/1.1 200 OK\r\n"));
+    stream.write_all(LAST_GET).await.unwrap();
+    assert!(rest(&mut stream).await.ends_with("[1]"));
+}
+
+#[tokio::test]
+async fn a_client_that_has_shut_its_sending_half_is_answered() {
+    let server = start(Limits::DEFAULT).await;
+    let mut stream = server.connect().await;
+    stream.write_all(GET).await.unwrap();
+    stream.shutdown().await.unwrap();
+    assert!(rest(&mut stream).await.ends_with("[1]"));
+}
+
+#[tokio::test]
+async fn a_broken_head_is_answered_with_a_json_api_error() {
+    let server = start(Limits::DEFAULT).await;
+    for request in [
+        &b"\0\r\n\r\n"[..],
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost : x\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip\r\n\r\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n",
+    ] {
+        let answer = server.exchange(request).await;
+        is_refusal(&answer, 400, "bad_request");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_request_after_a_good_one_does_not_spoil_its_answer() {
+    let server = start(Limits::DEFAULT).await;
+    let answer = server.exchange(&[GET, b"nonsense\r\n\r\n"].concat()).await;
+    let (first, second) = answer.split_once("[1]").unwrap();
+    assert!(first.starts_with("HTTP/1.1 200 OK\r\n"));
+    is_refusal(second, 400, "bad_request");
+}
+
+#[tokio::test]
+async fn a_uri_at_its_limit_is_served_and_one_above_is_414() {
+    let server = start(Limits { uri_bytes_max: 300, ..Limits::DEFAULT }).await;
+    let get = |bytes: usize| {
+        format!("GET /?{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "q".repeat(bytes - 2))
+    };
+    assert!(server.exchange(get(300).as_bytes()).await.ends_with("[1]"));
+    for bytes in [301, 4_000, 60_000, 70_000, 300_000] {
+        is_refusal(&server.exchange(get(bytes).as_bytes()).await, 414, "uri_too_long");
+    }
+}
+
+#[tokio::test]
+async fn header_fields_above_their_limit_are_431() {
+    let server = start(Limits { header_bytes_max: 2_000, ..Limits::DEFAULT }).await;
+    let get = |fields: &str| format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
+    assert!(server.exchange(get(&format!("a: {}\r\n", "b".repeat(1_900))).as_bytes()).await.ends_with("[1]"));
+    for fields in [
+        format!("a: {}\r\n", "b".repeat(2_000)),
+        format!("a: {}\r\n", "b".repeat(200_000)),
+        "a: b\r\n".repeat(150),
+    ] {
+        let answer = server.exchange(get(&fields).as_bytes()).await;
+        is_refusal(&answer, 431, "header_fields_too_large");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_client_reads_its_answer_though_it_goes_on_sending() {
+    let server = start(Limits::DEFAULT).await;
+    let mut stream = server.connect().await;
+    let mut request = b"nonsense\r\n\r\n".to_vec();
+    request.resize(4 * 1024 * 1024, b'x');
+    stream.write_all(&request).await.unwrap();
+    is_refusal(&rest(&mut stream).await, 400, "bad_request");
+}
+
+#[tokio::test]
+async fn a_head_that_does_not_arrive_ends_the_connection() {
+    let server = start(Limits { header_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    for beginning in [&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"] {
+        assert_eq!(server.exchange(beginning).await, "", "{beginning:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_idle_connection_is_closed_after_the_same_time() {
+    let server = start(Limits { header_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    assert!(server.exchange(GET).await.ends_with("[1]"));
+}
+
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_given_up() {
+    let server = start(Limits { answer_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // The server has cut the answer off when it has nothing left to do.
+    server.shutdown.begin();
+    assert_eq!(server.shutdown.finish(Duration::from_secs(60)).await, Ok(()));
+    let mut taken = Vec::new();
+    let ended = stream.read_to_end(&mut taken).await;
+    assert!(ended.is_err() || taken.len() < 64 * 1024 * 1024);
+}
+
+#[tokio::test]
+async fn one_connection_too_many_is_told_so() {
+    let mut server = start(Limits { connections_max: 1, ..Limits::DEFAULT }).await;
+    let mut first = server.connect().await;
+    first.write_all(b"GET /held HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
+    server.held.recv().await.unwrap();
+
+    let answer = server.exchange(GET).await;
+    is_refusal(&answer, 503, "service_unavailable");
+    assert!(answer.contains("retry-after: 1\r\n"), "{answer}");
+
+    server.release.add_permits(1);
+    assert!(rest(&mut first).await.ends_with("[2]"));
+    drop(first);
+    // Its place is free once the task has ended, which nobody outside can see but by asking.
+    while server.exchange(LAST_GET).await.starts_with("HTTP/1.1 503") {}
+}
+
+#[tokio::test]
+async fn a_shutdown_answers_what_is_under_way_and_closes_the_rest() {
+    let mut server = start(Limits::DEFAULT).await;
+    let mut fresh = server.connect().await;
+    let mut idle = server.connect().await;
+    idle.write_all(GET).await.unwrap();
+    until(&mut idle, "[1]").await;
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    server.held.recv().await.unwrap();
+
+    server.shutdown.begin();
+    assert_eq!(rest(&mut fresh).await, "");
+    assert_eq!(rest(&mut idle).await, "");
+    server.release.add_permits(1);
+    assert!(rest(&mut busy).await.ends_with("[2]"));
+    assert_eq!(server.shutdown.finish(Duration::from_secs(60)).await, Ok(()));
+    assert!(TcpStream::connect(server.address).await.is_err());
+}
+
+#[tokio::test]
+async fn what_does_not_finish_within_the_grace_period_is_cut_off() {
+    let mut server = start(Limits::DEFAULT).await;
+    let mut busy = server.connect().await;
+    busy.write_all(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    server.held.recv().await.unwrap();
+    let begun = Instant::now();
+    assert_eq!(server.shutdown.finish(Duration::from_millis(20)).await.map_err(|error| error.tasks), Err(1));
+    assert!(begun.elapsed() < Duration::from_secs(30));
+    assert_eq!(rest(&mut busy).await, "");
+}
+
+#[tokio::test]
+async fn a_taken_address_is_named() {
+    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+    let error = Server::bind(server.address()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        format!("cannot listen on {}, another process does already", server.address())
+    );
+}

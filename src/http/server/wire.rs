@@ -1,0 +1,276 @@
+//! The stream of one connection, with the manners that hyper leaves to its user.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Sleep, sleep};
+
+use super::refusal::Refusal;
+use crate::config::Limits;
+use crate::shutdown::Shutdown;
+
+/// How long a connection that the service ends stays open for the client to read the last answer.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// How much a client may go on sending meanwhile.
+const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// Hyper's own answer is a status line and at most three short header fields.
+const BARE_BYTES_MAX: usize = 256;
+
+/// How long a client is waited for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience {
+    /// With an answer that it does not take.
+    answer: Duration,
+    /// With a connection that it does not close.
+    linger: Duration,
+}
+
+impl Patience {
+    pub(super) const fn of(limits: &Limits) -> Self {
+        Self { answer: Duration::from_millis(limits.answer_wait_ms_max), linger: LINGER }
+    }
+}
+
+/// A TCP stream that
+///
+/// * turns the bare answers that hyper gives to a broken head (an empty 400, 414 or 431) into
+///   JSON:API errors;
+/// * fails when the client takes none of its answer for too long;
+/// * lingers when it is shut down: closing a socket with unread data resets it, and the client
+///   would lose the answer to a request that was refused half-read (RFC 9112 section 9.6).
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: TcpStream,
+    patience: Patience,
+    shutdown: Shutdown,
+    /// Whether a line of the request under way has arrived: tells a long URI from large fields.
+    line_seen: bool,
+    /// Whether the client has sent its last byte.
+    at_end: bool,
+    /// What is being written in place of hyper's bytes.
+    substitute: Option<Substitute>,
+    /// Runs while the client takes nothing, or does not close.
+    waiting: Option<Pin<Box<Sleep>>>,
+    lingered_bytes: usize,
+    is_shut: bool,
+}
+
+#[derive(Debug)]
+struct Substitute {
+    bytes: Vec<u8>,
+    written: usize,
+    /// How many of hyper's bytes it stands for.
+    stands_for: usize,
+}
+
+impl Wire {
+    pub(super) const fn new(stream: TcpStream, patience: Patience, shutdown: Shutdown) -> Self {
+        Self {
+            stream,
+            patience,
+            shutdown,
+            line_seen: false,
+            at_end: false,
+            substitute: None,
+            waiting: None,
+            lingered_bytes: 0,
+            is_shut: false,
+        }
+    }
+
+    /// Answers without having read anything, and closes.
+    pub(super) async fn refuse(mut self, refusal: &Refusal) {
+        let told = async {
+            self.write_all(&refusal.to_bytes()).await?;
+            self.shutdown().await
+        };
+        if let Err(error) = told.await {
+            tracing::debug!(%error, "a client left before it was refused");
+        }
+    }
+
+    /// Writes the substitute; ready when all of it is written.
+    fn poll_substitute(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<Option<usize>>> {
+        while let Some(substitute) = &mut self.substitute {
+            let rest = &substitute.bytes[substitute.written..];
+            if rest.is_empty() {
+                let stands_for = substitute.stands_for;
+                self.substitute = None;
+                return Poll::Ready(Ok(Some(stands_for)));
+            }
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => substitute.written += written,
+            }
+        }
+        Poll::Ready(Ok(None))
+    }
+
+    /// Gives up on a write that has made no progress for too long.
+    fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+        if written.is_ready() {
+            self.waiting = None;
+            self.line_seen = false;
+            return written;
+        }
+        if self.poll_patience(cx, self.patience.answer).is_ready() {
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
+        }
+        Poll::Pending
+    }
+
+    fn poll_patience(&mut self, cx: &mut Context<'_>, patience: Duration) -> Poll<()> {
+        self.waiting.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx)
+    }
+
+    /// Reads and forgets what the client still sends, until it closes or its time is up.
+    fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut forgotten = [0_u8; 4_096];
+        while !self.at_end && !self.shutdown.has_begun() && self.lingered_bytes < LINGER_BYTES_MAX {
+            let mut buffer = ReadBuf::new(&mut forgotten);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => self.at_end = true,
+                Poll::Ready(Ok(())) => self.lingered_bytes += buffer.filled().len(),
+                // Whatever it is, the connection is over.
+                Poll::Ready(Err(_)) => self.at_end = true,
+                Poll::Pending => {
+                    ready!(self.poll_patience(cx, self.patience.linger));
+                    self.at_end = true;
+                }
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
+        let read = &buffer.filled()[before..];
+        self.at_end |= read.is_empty();
+        if !self.line_seen {
+            self.line_seen = read.contains(&b'\n');
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let this = &mut *self;
+        if this.substitute.is_none() {
+            this.substitute = substitute(bytes, this.line_seen);
+        }
+        let written = match this.poll_substitute(cx) {
+            Poll::Ready(Ok(None)) => Pin::new(&mut this.stream).poll_write(cx, bytes),
+            Poll::Ready(Ok(Some(stands_for))) => Poll::Ready(Ok(stands_for)),
+            Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
+            Poll::Pending => Poll::Pending,
+        };
+        this.watch(cx, written)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        // A bare answer has no body, so it is never one of several slices.
+        if let [single] = slices {
+            return self.poll_write(cx, single);
+        }
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        self.watch(cx, written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if !self.is_shut {
+            ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
+            self.is_shut = true;
+            self.waiting = None;
+        }
+        self.poll_linger(cx)
+    }
+}
+
+/// What to write in place of bytes that end in one of hyper's bare answers.
+fn substitute(bytes: &[u8], line_seen: bool) -> Option<Substitute> {
+    let (start, refusal) = bare_answer(bytes)?;
+    let refusal =
+        if refusal == Refusal::headers_too_large() && !line_seen { Refusal::uri_too_long() } else { refusal };
+    let bytes_kept = &bytes[..start];
+    let stands_for = bytes.len();
+    Some(Substitute { bytes: [bytes_kept, &refusal.to_bytes()].concat(), written: 0, stands_for })
+}
+
+/// Finds an answer of hyper's own at the end of what it writes (`on_error` in its
+/// `proto/h1/role.rs`): a status, no body, and no header field but these. The routes' answers all
+/// have `Cache-Control`.
+fn bare_answer(bytes: &[u8]) -> Option<(usize, Refusal)> {
+    if !bytes.ends_with(b"\r\n\r\n") {
+        return None;
+    }
+    let tail_start = bytes.len().saturating_sub(BARE_BYTES_MAX);
+    let tail = bytes[tail_start..].iter().map(|&byte| char::from(byte)).collect::<String>();
+    let head_start = tail.rfind("HTTP/1.")?;
+    let mut lines = tail[head_start..].split("\r\n");
+    let refusal = match lines.next()?.split(' ').nth(1)? {
+        "400" => Refusal::malformed(),
+        "414" => Refusal::uri_too_long(),
+        "431" => Refusal::headers_too_large(),
+        _ => return None,
+    };
+    let known = ["connection: close", "content-length: 0", "date: ", ""];
+    let is_bare =
+        lines.all(|line| known.iter().any(|k| line == *k || (*k == "date: " && line.starts_with(k))));
+    // One byte of Latin-1 is one character but may be two bytes of UTF-8.
+    let characters_before = tail[..head_start].chars().count();
+    is_bare.then_some((tail_start + characters_before, refusal))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_answer_is_found_behind_whatever_precedes_it() {
+        let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\ndate: Sun, 01 Mar 2026 09:30:00 GMT\r\n\r\n";
+        assert_eq!(bare_answer(bare.as_bytes()), Some((0, Refusal::headers_too_large())));
+        let after = format!("{{\"ä\":1}}{bare}");
+        assert_eq!(
+            bare_answer(after.as_bytes()),
+            Some((after.len() - bare.len(), Refusal::headers_too_large()))
+        );
+    }
+
+    #[test]
+    fn answers_of_the_routes_are_left_alone() {
+        for answer in [
+            "HTTP/1.1 400 Bad Request\r\ncache-control: no-store\r\ncontent-length: 0\r\n\r\n",
+            "HTTP/1.1 204 No Content\r\ndate: x\r\n\r\n",
+            "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}",
+            "\r\n\r\n",
+        ] {
+            assert_eq!(bare_answer(answer.as_bytes()), None, "{answer:?}");
+        }
+    }
+}

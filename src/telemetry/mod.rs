@@ -1,0 +1,108 @@
+//! Telling operators what happens: log lines on standard error, text for people or JSON for
+//! machines.
+//!
+//! What is logged never holds a token, a header, a body or an e-mail address. That is up to every
+//! line of our own; libraries are kept to warnings, since at finer levels some of them print what
+//! they transport.
+
+use std::io::{self, IsTerminal as _};
+
+use tracing_subscriber::EnvFilter;
+
+/// How to log.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Logging")]
+pub struct LogConfig {
+    /// Text for people, or one JSON object a line for machines; both on standard error.
+    #[arg(long, env = "COLLECTORY_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub log_format: LogFormat,
+
+    /// What to log: error, warn, info, debug, trace or off; or filter directives as
+    /// `info,collectory::engine=debug`. A bare level holds for the service, libraries stay at warn.
+    #[arg(long = "log-level", env = "COLLECTORY_LOG", value_name = "FILTER", default_value = "info",
+          value_parser = directives)]
+    pub log_filter: String,
+}
+
+/// The form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum LogFormat {
+    /// A line of text; colours only in a terminal.
+    #[default]
+    Text,
+    /// A JSON object; the fields of the event stand at its top.
+    Json,
+}
+
+/// Why logging could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter makes no sense.
+    #[error("cannot log with the filter {filter:?}: {reason}")]
+    Filter {
+        /// The filter.
+        filter: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// This process logs already.
+    #[error("cannot start logging a second time")]
+    Started,
+}
+
+/// Starts logging for the whole process.
+///
+/// # Errors
+///
+/// Refuses a filter that makes no sense, and a second start.
+pub fn start(config: &LogConfig) -> Result<(), LogError> {
+    let filter = filter(&config.log_filter)?;
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match config.log_format {
+        // In a terminal the default holds, which obeys the variable `NO_COLOR`.
+        LogFormat::Text if io::stderr().is_terminal() => builder.try_init(),
+        LogFormat::Text => builder.with_ansi(false).try_init(),
+        LogFormat::Json => {
+            builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
+        }
+    }
+    .map_err(|_| LogError::Started)
+}
+
+fn filter(text: &str) -> Result<EnvFilter, LogError> {
+    let is_level = text.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+    let directives = if is_level { format!("warn,notify=error,collectory={text}") } else { text.to_owned() };
+    let directives = if text.eq_ignore_ascii_case("off") { "off".to_owned() } else { directives };
+    EnvFilter::builder()
+        .parse(&directives)
+        .map_err(|error| LogError::Filter { filter: text.to_owned(), reason: error.to_string() })
+}
+
+fn directives(text: &str) -> Result<String, String> {
+    match filter(text) {
+        Ok(_) if !text.is_empty() => Ok(text.to_owned()),
+        Ok(_) => Err("name a level: error, warn, info, debug, trace or off".into()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_level_keeps_libraries_at_warnings() {
+        assert_eq!(filter("debug").unwrap().to_string(), "notify=error,collectory=debug,warn");
+        assert_eq!(filter("off").unwrap().to_string(), "off");
+        assert_eq!(
+            filter("info,collectory::engine=trace").unwrap().to_string(),
+            "collectory::engine=trace,info"
+        );
+    }
+
+    #[test]
+    fn a_filter_that_makes_no_sense_is_wrong_usage() {
+        assert!(directives("collectory=loud").is_err());
+        assert!(directives("").is_err());
+    }
+}

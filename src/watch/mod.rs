@@ -1,0 +1,345 @@
+//! The watcher: turns notices of the file system into hints for the engine.
+//!
+//! A hint is never the truth. Whatever is lost here (an overflown queue, a folder that was
+//! replaced, a file system without notices) costs at most one slow tick, at which the engine is
+//! asked to compare everything.
+//!
+//! ```text
+//! notify ──▶ classify ──▶ settle ──▶ Signal::Changed(Files | Branch | Everything)
+//!    ▲           │                          ▲
+//!    └─ re-arm ──┘          slow tick ──────┘
+//! ```
+//!
+//! Folders are watched one by one and not recursively: a recursive watch loses files that are
+//! written right after their folder was made, and follows what git does with its objects. When a
+//! folder on the way to the collections appears, goes or is replaced, everything is watched
+//! anew and read anew.
+//!
+//! What is not here: the contents of files.
+
+mod settle;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
+use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use tokio::sync::mpsc;
+
+use crate::engine::{Hint, Signal};
+use settle::{Settle, Touch};
+
+/// Where changes are to be noticed.
+#[derive(Debug, Clone, Default)]
+pub struct Places {
+    /// The root of the work tree and the collections folder in it, if there is a work tree.
+    pub work_tree: Option<(PathBuf, PathBuf)>,
+    /// The files that git writes when a branch moves or another one is checked out: `HEAD`, the
+    /// ref of the branch, `packed-refs`.
+    pub branch_files: Vec<PathBuf>,
+}
+
+/// How patient the watcher is.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// How long a file that is written in place is left alone where the system does not tell
+    /// when it is closed.
+    pub quiet: Duration,
+    /// The same where the system does tell.
+    pub quiet_unclosed: Duration,
+    /// How often everything is compared, notices or not.
+    pub tick: Duration,
+}
+
+/// A running watcher; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Watch {
+    notices: Sender<Notice>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+enum Notice {
+    Happened(notify::Result<Event>),
+    Stop,
+}
+
+/// Starts watching; armed when it returns.
+///
+/// A watcher that can't be started is a warning and no failure: the tick carries the load.
+///
+/// # Errors
+///
+/// Fails when the system gives no thread.
+pub fn start(places: Places, options: Options, signals: mpsc::Sender<Signal>) -> std::io::Result<Watch> {
+    let (notices, inbox) = channel();
+    let mut actor = Actor {
+        armed: Armed::new(&notices),
+        places,
+        settle: Settle::new(quiet(&options)),
+        tick: options.tick,
+        signals,
+    };
+    actor.arm();
+    let thread = thread::Builder::new().name("watch".into()).spawn(move || actor.run(&inbox))?;
+    Ok(Watch { notices, thread: Some(thread) })
+}
+
+/// Linux tells when a file is closed (`IN_CLOSE_WRITE`); elsewhere only quiet can tell.
+const fn quiet(options: &Options) -> Duration {
+    if cfg!(target_os = "linux") { options.quiet_unclosed } else { options.quiet }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // The thread is gone already if this can't be sent.
+        drop(self.notices.send(Notice::Stop));
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+    }
+}
+
+/// The system's watcher and what it watches.
+struct Armed {
+    watcher: Option<RecommendedWatcher>,
+    notices: Sender<Notice>,
+    folders: BTreeSet<PathBuf>,
+}
+
+impl Armed {
+    fn new(notices: &Sender<Notice>) -> Self {
+        Self { watcher: None, notices: notices.clone(), folders: BTreeSet::new() }
+    }
+
+    /// Watches exactly these folders, with a watcher of its own making: a folder that was
+    /// replaced keeps its name but not its watch.
+    fn renew(&mut self, folders: BTreeSet<PathBuf>) {
+        let notices = self.notices.clone();
+        let handler = move |result| drop(notices.send(Notice::Happened(result)));
+        match notify::recommended_watcher(handler) {
+            Ok(mut watcher) => {
+                for folder in &folders {
+                    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
+                        tracing::warn!(path = %folder.display(), %error, "a folder cannot be watched; the slow tick finds its changes");
+                    }
+                }
+                self.watcher = Some(watcher);
+            }
+            Err(error) => {
+                self.watcher = None;
+                tracing::warn!(%error, "files cannot be watched; the slow tick finds every change");
+            }
+        }
+        self.folders = folders;
+    }
+}
+
+struct Actor {
+    armed: Armed,
+    places: Places,
+    settle: Settle,
+    tick: Duration,
+    signals: mpsc::Sender<Signal>,
+}
+
+/// What an event means.
+#[derive(Debug, PartialEq, Eq)]
+enum Meaning {
+    File(String, Touch),
+    Branch,
+    /// The folders themselves changed: watch and read everything anew.
+    Folders,
+    Nothing,
+}
+
+impl Actor {
+    fn run(mut self, inbox: &Receiver<Notice>) {
+        let mut tick_at = Instant::now() + self.tick;
+        loop {
+            let wake_at = self.settle.next_at().map_or(tick_at, |at| at.min(tick_at));
+            let first = inbox.recv_timeout(wake_at.saturating_duration_since(Instant::now()));
+            let mut branch = false;
+            let mut folders = false;
+            let mut next = match first {
+                Ok(notice) => Some(notice),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => return,
+            };
+            while let Some(notice) = next.take() {
+                match notice {
+                    Notice::Stop => return,
+                    Notice::Happened(result) => self.note(result, &mut branch, &mut folders),
+                }
+                next = inbox.try_recv().ok();
+            }
+            if folders {
+                self.arm();
+            }
+            let now = Instant::now();
+            let tick = now >= tick_at;
+            if tick {
+                tick_at = now + self.tick;
+                self.arm_if_folders_differ();
+            }
+            let files = self.settle.take_due(now);
+            let hints = [
+                (folders || tick).then_some(Hint::Everything),
+                branch.then_some(Hint::Branch),
+                (!files.is_empty()).then_some(Hint::Files(files)),
+            ];
+            for hint in hints.into_iter().flatten() {
+                if self.signals.blocking_send(Signal::Changed(hint)).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+
+    fn note(&mut self, result: notify::Result<Event>, branch: &mut bool, folders: &mut bool) {
+        let event = match result {
+            Ok(event) if event.need_rescan() => {
+                tracing::debug!("the system lost notices, reading everything");
+                *folders = true;
+                return;
+            }
+            Ok(event) => event,
+            Err(error) => {
+                tracing::warn!(%error, "the file watcher reports an error, reading everything");
+                *folders = true;
+                return;
+            }
+        };
+        let now = Instant::now();
+        for path in &event.paths {
+            match self.meaning(event.kind, path) {
+                Meaning::File(name, touch) => self.settle.note(name, touch, now),
+                Meaning::Branch => *branch = true,
+                Meaning::Folders => *folders = true,
+                Meaning::Nothing => {}
+            }
+        }
+    }
+
+    fn meaning(&self, kind: EventKind, path: &Path) -> Meaning {
+        let Some(touch) = touch(kind) else { return Meaning::Nothing };
+        if self.places.branch_files.iter().any(|file| file == path) {
+            return Meaning::Branch;
+        }
+        let appeared_or_went = !matches!(kind, EventKind::Modify(ModifyKind::Data(_)) | EventKind::Access(_));
+        if appeared_or_went && self.wanted().iter().any(|folder| folder == path) {
+            return Meaning::Folders;
+        }
+        match (&self.places.work_tree, path.parent(), path.file_name().and_then(|name| name.to_str())) {
+            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(name) => {
+                Meaning::File(name.to_owned(), touch)
+            }
+            _ => Meaning::Nothing,
+        }
+    }
+
+    /// Every folder worth watching, there or not.
+    fn wanted(&self) -> BTreeSet<PathBuf> {
+        let mut wanted: BTreeSet<PathBuf> =
+            self.places.branch_files.iter().filter_map(|file| file.parent().map(Path::to_owned)).collect();
+        if let Some((root, folder)) = &self.places.work_tree {
+            wanted.extend(folder.ancestors().take_while(|at| at.starts_with(root)).map(Path::to_owned));
+        }
+        wanted
+    }
+
+    fn present(&self) -> BTreeSet<PathBuf> {
+        self.wanted().into_iter().filter(|folder| folder.is_dir()).collect()
+    }
+
+    fn arm(&mut self) {
+        let present = self.present();
+        self.armed.renew(present);
+    }
+
+    fn arm_if_folders_differ(&mut self) {
+        let present = self.present();
+        if present != self.armed.folders || self.armed.watcher.is_none() {
+            self.armed.renew(present);
+        }
+    }
+}
+
+/// A file that the engine may care about; it knows the rest of the rule.
+fn is_candidate(name: &str) -> bool {
+    !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
+}
+
+fn touch(kind: EventKind) -> Option<Touch> {
+    match kind {
+        EventKind::Access(AccessKind::Close(AccessMode::Write))
+        | EventKind::Modify(ModifyKind::Name(_))
+        | EventKind::Remove(_) => Some(Touch::Done),
+        EventKind::Create(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => {
+            Some(Touch::Writing)
+        }
+        EventKind::Access(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::event::{CreateKind, DataChange, RemoveKind, RenameMode};
+
+    fn actor() -> Actor {
+        let (signals, _) = mpsc::channel(1);
+        let (notices, _) = channel();
+        Actor {
+            armed: Armed::new(&notices),
+            places: Places {
+                work_tree: Some(("/r".into(), "/r/cms/collections".into())),
+                branch_files: vec!["/r/.git/HEAD".into(), "/r/.git/refs/heads/main".into()],
+            },
+            settle: Settle::new(Duration::ZERO),
+            tick: Duration::ZERO,
+            signals,
+        }
+    }
+
+    const WRITTEN: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+    const MOVED: EventKind = EventKind::Modify(ModifyKind::Name(RenameMode::To));
+    const GONE: EventKind = EventKind::Remove(RemoveKind::Any);
+    const MADE: EventKind = EventKind::Create(CreateKind::Any);
+
+    #[track_caller]
+    fn means(kind: EventKind, path: &str, meaning: Meaning) {
+        assert_eq!(actor().meaning(kind, Path::new(path)), meaning);
+    }
+
+    #[test]
+    fn only_collection_files_of_the_folder_itself_are_told() {
+        means(WRITTEN, "/r/cms/collections/posts.yaml", Meaning::File("posts.yaml".into(), Touch::Writing));
+        means(MOVED, "/r/cms/collections/posts.yml", Meaning::File("posts.yml".into(), Touch::Done));
+        for other in [
+            "/r/cms/collections/.posts.yaml.swp",
+            "/r/cms/collections/posts.yaml~",
+            "/r/cms/collections/x/posts.yaml",
+            "/r/posts.yaml",
+        ] {
+            means(MOVED, other, Meaning::Nothing);
+        }
+    }
+
+    #[test]
+    fn a_moved_ref_is_a_branch_and_its_lock_is_nothing() {
+        means(MOVED, "/r/.git/refs/heads/main", Meaning::Branch);
+        means(MADE, "/r/.git/refs/heads/main.lock", Meaning::Nothing);
+        means(WRITTEN, "/r/.git/HEAD", Meaning::Branch);
+    }
+
+    #[test]
+    fn a_folder_on_the_way_that_appears_or_goes_means_everything() {
+        for folder in ["/r/cms", "/r/cms/collections", "/r/.git/refs/heads"] {
+            means(GONE, folder, Meaning::Folders);
+            means(MADE, folder, Meaning::Folders);
+        }
+    }
+}

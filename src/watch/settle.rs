@@ -1,0 +1,103 @@
+//! When a file that is being written is worth reading: the rule, without a file system.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+/// What happened to a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Touch {
+    /// It is whole: renamed into place, closed after writing, or gone.
+    Done,
+    /// Somebody writes to it and may not be finished.
+    Writing,
+}
+
+/// Gathers touched files until each is worth reading.
+///
+/// A file that was renamed into place or closed is read at once. One that is written in place is
+/// read when it has been left alone for `quiet`: short where the system tells nothing of closing,
+/// long where it does, so that a writer that pauses between two pieces shows no half value.
+/// Whether what is read then is believed is the engine's business.
+#[derive(Debug)]
+pub(super) struct Settle {
+    quiet: Duration,
+    due: HashMap<String, Instant>,
+}
+
+impl Settle {
+    pub(super) fn new(quiet: Duration) -> Self {
+        Self { quiet, due: HashMap::new() }
+    }
+
+    /// Notes that a file was touched.
+    pub(super) fn note(&mut self, name: String, touch: Touch, now: Instant) {
+        let due = match touch {
+            Touch::Done => now,
+            Touch::Writing => now + self.quiet,
+        };
+        self.due.insert(name, due);
+    }
+
+    /// When the next file is worth reading.
+    pub(super) fn next_at(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+
+    /// Takes the files that are worth reading now.
+    pub(super) fn take_due(&mut self, now: Instant) -> Vec<String> {
+        let mut due: Vec<String> =
+            self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        due.sort();
+        self.due.retain(|_, at| *at > now);
+        due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const QUIET: Duration = Duration::from_millis(100);
+
+    #[test]
+    fn a_renamed_file_is_read_at_once() {
+        let now = Instant::now();
+        let mut settle = Settle::new(QUIET);
+        settle.note("posts.yaml".into(), Touch::Done, now);
+        assert_eq!(settle.take_due(now), ["posts.yaml"]);
+        assert_eq!(settle.next_at(), None);
+    }
+
+    #[test]
+    fn a_file_written_in_pieces_is_read_once_it_is_left_alone() {
+        let start = Instant::now();
+        let mut settle = Settle::new(QUIET);
+        for piece in 0..5 {
+            let now = start + QUIET / 2 * piece;
+            settle.note("posts.yaml".into(), Touch::Writing, now);
+            assert!(settle.take_due(now).is_empty());
+        }
+        let last = start + QUIET * 2;
+        assert_eq!(settle.next_at(), Some(last + QUIET));
+        assert_eq!(settle.take_due(last + QUIET), ["posts.yaml"]);
+    }
+
+    #[test]
+    fn closing_ends_the_wait() {
+        let now = Instant::now();
+        let mut settle = Settle::new(QUIET);
+        settle.note("posts.yaml".into(), Touch::Writing, now);
+        settle.note("posts.yaml".into(), Touch::Done, now);
+        assert_eq!(settle.take_due(now), ["posts.yaml"]);
+    }
+
+    #[test]
+    fn files_wait_each_for_itself() {
+        let now = Instant::now();
+        let mut settle = Settle::new(QUIET);
+        settle.note("a.yaml".into(), Touch::Writing, now);
+        settle.note("b.yaml".into(), Touch::Done, now);
+        assert_eq!(settle.take_due(now), ["b.yaml"]);
+        assert_eq!(settle.take_due(now + QUIET), ["a.yaml"]);
+    }
+}
