@@ -30,6 +30,7 @@ mod object;
 mod objects;
 mod pack;
 mod packs;
+pub mod peek;
 mod place;
 mod read;
 mod refs;
