@@ -5,6 +5,8 @@
 //! cargo run --example embed
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
+
 use collectory::config::Limits;
 use collectory::{AllowAll, Service};
 

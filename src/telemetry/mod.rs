@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_bare_level_keeps_libraries_at_warnings() {
-        assert_eq!(filter("debug").unwrap().to_string(), "notify=error,collectory=debug,warn");
+        assert_eq!(filter("debug").unwrap().to_string(), "collectory=debug,notify=error,warn");
         assert_eq!(filter("off").unwrap().to_string(), "off");
         assert_eq!(
             filter("info,collectory::engine=trace").unwrap().to_string(),
