@@ -149,7 +149,13 @@ impl Reader {
         };
         let kind = entry.value.as_scalar().and_then(|(text, _)| Kind::parse(text));
         if kind.is_none() {
-            self.note(start_of(entry), "type: expected `document` or `media`");
+            let found = match entry.value.as_scalar() {
+                Some((text, _)) if text.chars().count() <= TYPE_SHOWN_CHARS_MAX => format!("{text:?}"),
+                Some(_) => "a long text".to_owned(),
+                None => "a list or a map".to_owned(),
+            };
+            let message = format!("type: expected `document` or `media`, found {found}");
+            self.note(start_of(entry), message);
         }
         kind
     }

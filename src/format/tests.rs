@@ -132,6 +132,13 @@ fn what_the_format_leaves_out_is_refused() {
         4,
         "the character U+2028 is not allowed as it is; write \"\\u2028\" in double quotes",
     );
+    faulty(
+        "type: document\nx-a: |\n  a\n  b ",
+        4,
+        5,
+        "end the last line of the text with a line end, or leave its blanks out",
+    );
+    good("type: document\nx-a: |\n  a\nname: b ");
     faulty("type: document\rname: a\n", 1, 15, "a line ends in LF or CR LF, not in CR alone");
 }
 

@@ -190,7 +190,7 @@ fn assert_honest(server: &TestServer, subject: &str) {
     for (name, _) in server.repo().trailers("HEAD") {
         assert!(own.contains(&name.as_str()), "{name}: {message}");
     }
-    let forged = |line: &str| line.trim_start().starts_with("Collectory-") && line.contains("forged");
+    let forged = |line: &str| line.starts_with("Collectory-") && line.contains("forged");
     assert!(!message.split(is_line_end).any(forged), "{message:?}");
 }
 

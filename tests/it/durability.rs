@@ -84,7 +84,7 @@ async fn check(server: &TestServer, expected: &[String]) {
         *found.entry(name).or_insert(0) += 1;
     }
     for subject in expected {
-        assert_eq!(found.get(subject), Some(&1), "{subject} was acknowledged");
+        assert_eq!(found.get(subject), Some(&1), "{subject} was acknowledged; the log has\n{log}");
     }
     assert!(found.iter().all(|(name, count)| *count == 1 || name.is_empty()), "a commit twice: {found:?}");
     server.repo().fsck();

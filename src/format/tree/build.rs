@@ -76,7 +76,7 @@ impl<'t> Builder<'t> {
             }
             Event::Scalar(text, style, anchor, tag) => {
                 self.bare(at, anchor, tag.is_some());
-                if text_ends_unclear(self.text, &text, style) {
+                if ends_unclear(self.text, self.byte(span.end.index()), style) {
                     self.note(
                         self.text.len(),
                         "end the last line of the text with a line end, or leave its blanks out",
@@ -241,13 +241,12 @@ impl<'t> Builder<'t> {
     }
 }
 
-/// Whether readers disagree on the end of a block scalar: on blanks in a last line without end.
-fn text_ends_unclear(file: &str, value: &str, style: ScalarStyle) -> bool {
-    let last = file.rsplit('\n').next().unwrap_or_default();
+/// Whether readers disagree on the end of a block scalar that ends at `end`: they do on blanks
+/// at the end of a last line without line end.
+fn ends_unclear(file: &str, end: usize, style: ScalarStyle) -> bool {
     matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
-        && (value.is_empty() || value.ends_with([' ', '\n']))
-        && last.len() > last.trim_matches(BLANK).len()
-        && last.trim_matches(BLANK).is_empty()
+        && file.ends_with([' ', '\t'])
+        && end >= file.trim_end_matches(BLANK).len()
 }
 
 /// The names that a map has before.

@@ -226,6 +226,19 @@ impl ApiError {
         self
     }
 
+    /// Logs the failure, where it is answered: a client's own is of interest to whoever looks for
+    /// it, one of ours to everybody. What went wrong inside was logged there.
+    pub(in crate::http) fn log(&self) {
+        let status = self.status().as_u16();
+        for ErrorObject { code, detail, .. } in &self.errors {
+            if status >= 500 {
+                tracing::warn!(http.status = status, code = %code, "the request failed: {detail}");
+            } else {
+                tracing::debug!(http.status = status, code = %code, "the request was refused: {detail}");
+            }
+        }
+    }
+
     /// The errors alone.
     pub(in crate::http) fn into_errors(self) -> Vec<ErrorObject> {
         self.errors
@@ -303,7 +316,7 @@ impl From<SubmitError> for ApiError {
             ),
             SubmitError::EditedByHand { index: _, path } => Self::new(
                 Code::CONFLICT,
-                format!("{path} was edited by hand and the edit is not committed; commit or undo it first"),
+                format!("The file {path} was edited by hand and the edit is not committed; commit or undo it first"),
             ),
             SubmitError::Busy => {
                 Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`negotiate`] | which media types are taken and given |
 //! | [`request`], [`json`] | what a body asks for, with everything that is wrong with it |
-//! | [`query`], [`page`], [`cursor`] | what the query asks for |
+//! | [`query`], [`sort`], [`page`], [`cursor`] | what the query asks for |
+//! | [`listing`] | what is on a page, and the links that lead on |
 //! | [`document`] | resources, lists and errors as bytes |
 //! | [`etag`] | preconditions |
 //! | [`error`] | every failure as the client is told it |
@@ -14,7 +15,9 @@ pub(super) mod document;
 pub(super) mod error;
 pub(super) mod etag;
 pub(super) mod json;
+pub(super) mod listing;
 pub(super) mod negotiate;
 pub(super) mod page;
 pub(super) mod query;
 pub(super) mod request;
+pub(super) mod sort;

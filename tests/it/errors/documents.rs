@@ -18,8 +18,8 @@ fn not_documents() -> Vec<Case> {
     }
     let data = ["null", "[]", "7", "\"x\"", "true", r#"[{"type": "document-collection", "id": "a"}]"#];
     for value in data {
-        cases.push(post(format!(r#"{{"data": {value}}}"#)).is(400, "invalid_data").pointer("/data"));
-        cases.push(patch(format!(r#"{{"data": {value}}}"#)).is(400, "invalid_data").pointer("/data"));
+        cases.push(post(format!(r#"{{"data": {value}}}"#)).any_of(&[400]).pointer("/data"));
+        cases.push(patch(format!(r#"{{"data": {value}}}"#)).any_of(&[400]).pointer("/data"));
     }
     cases
 }

@@ -78,6 +78,7 @@ pub(crate) fn raw_exchange(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
         match reader.read(&mut buffer) {
             Ok(0) => break,
             Ok(length) => received.extend_from_slice(&buffer[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) if error.kind() == ErrorKind::ConnectionReset && !received.is_empty() => break,
             Err(error) => panic!("no answer: {error}; so far {:?}", String::from_utf8_lossy(&received)),
         }

@@ -342,11 +342,11 @@ impl TestServer {
         self.status = Some(status.trim_end().to_owned());
     }
 
-    /// Waits until the service answers requests.
+    /// Waits until the service says that it is ready.
     pub(crate) async fn answers(&self) {
-        eventually("the service answers", async || {
-            let answer = self.client.request("GET", "/collections").attempt().await?;
-            (answer.status() != 503).then_some(())
+        eventually("the service is ready", async || {
+            let answer = self.client.request("GET", "/readyz").attempt().await?;
+            (answer.status() == 200).then_some(())
         })
         .await;
     }
