@@ -5,6 +5,8 @@
 //! curl http://127.0.0.1:8080/collections
 //! ```
 
+#![expect(clippy::print_stderr, reason = "an example talks to whoever runs it")]
+
 use collectory::{AllowAll, Service};
 
 #[tokio::main]

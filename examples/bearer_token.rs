@@ -8,6 +8,8 @@
 //!
 //! For tokens in a file there is a hook ready-made: `collectory serve --auth policy.yaml`.
 
+#![expect(clippy::print_stderr, reason = "an example talks to whoever runs it")]
+
 use std::future::ready;
 
 use collectory::Service;

@@ -5,6 +5,8 @@
 //! cargo run --example embed
 //! ```
 
+#![expect(clippy::print_stdout, reason = "an example talks to whoever runs it")]
+
 use collectory::config::Limits;
 use collectory::{AllowAll, Service};
 
@@ -24,13 +26,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     }});
     let http = reqwest::Client::new();
     // The repository is read while the service listens already; until then it answers 503.
-    let created = loop {
-        let answer = http.post(&collections).json(&posts).send().await?;
-        if answer.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE {
-            break answer;
-        }
-        tokio::task::yield_now().await;
-    };
+    service.ready().await;
+    let created = http.post(&collections).json(&posts).send().await?;
     println!("{} {}", created.status(), created.text().await?);
 
     service.shutdown().await?;

@@ -1,6 +1,6 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, answer};
@@ -72,10 +72,18 @@ async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
         service = start(config, auth) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
+    tokio::select! {
+        () = service.ready() => {}
+        name = signals.next() => return stop(service, signals, name).await,
+    }
     answer(&format!("listening on http://{}{base_path}", service.address()))
         .context("cannot tell on standard output that the service is ready")?;
 
     let name = signals.next().await;
+    stop(service, signals, name).await
+}
+
+async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Result<Done, Failure> {
     tracing::info!(signal = name, "shutting down");
     tokio::select! {
         finished = service.shutdown() => {
@@ -84,7 +92,7 @@ async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
             }
             Ok(Done::Well)
         }
-        name = signals.next() => Err(anyhow::anyhow!("stopped at once by a second signal, {name}").into()),
+        name = signals.next() => Err(anyhow!("stopped at once by a second signal, {name}").into()),
     }
 }
 
