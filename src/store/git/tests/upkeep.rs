@@ -162,7 +162,7 @@ fn many_contents_are_read_each_once() {
             sum.fetch_add(index, Ordering::Relaxed);
         })
         .unwrap();
-    assert_eq!(sum.into_inner(), (0..2_000).sum());
+    assert_eq!(sum.into_inner(), (0..2_000).sum::<usize>());
     repo.check();
 }
 
