@@ -6,7 +6,8 @@ use chrono::DateTime;
 use serde_json::json;
 
 use super::super::testing::{Served, entry, key, snapshot};
-use super::super::{Action, Allowed, BasePath, Context, Cors, Denied, Guard, RequestHead};
+use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
+use crate::config::BasePath;
 use crate::domain::{Actor, Kind};
 use crate::engine::{Problem, Serving};
 
@@ -211,7 +212,7 @@ async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
 
 #[tokio::test]
 async fn all_paths_lie_below_the_base_path() {
-    let base_path = BasePath::parse("/api/v1").unwrap();
+    let base_path = "/api/v1".parse::<BasePath>().unwrap();
     let served = Served::with(|context| Context { base_path, ..context });
     let answer = served.get("/api/v1/collections/posts").await.is(200).json();
     assert_eq!(answer["data"]["links"]["self"], "/api/v1/collections/posts");

@@ -81,7 +81,9 @@ fn during_a_merge_only_our_paths_change() {
     assert_eq!(repo.saved("a.yaml"), conflict);
     assert_eq!(repo.status(), "UU collections/a.yaml\nM  collections/b.yaml\n");
     let head = journal.head().unwrap();
-    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Look::All, false).unwrap() else { panic!() };
+    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Look::All, false).unwrap() else {
+        panic!()
+    };
     assert_eq!(half_done, Some("a merge"));
     repo.save("a.yaml", "a merged\n");
     repo.git(&["commit", "-q", "-a", "-m", "Merge"]);
