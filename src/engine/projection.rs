@@ -69,6 +69,25 @@ impl Entry {
     }
 }
 
+#[cfg(test)]
+impl Entry {
+    /// An entry of a committed file that is fine; the blob id follows the content.
+    pub(crate) fn committed(collection: Arc<Collection>) -> Self {
+        let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
+        let mut blob = [0; 20];
+        blob.copy_from_slice(&digest[..20]);
+        Self {
+            file: format!("{}.yaml", collection.key()).into(),
+            blob: BlobId::new(blob),
+            collection,
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        }
+    }
+}
+
 impl Held for Arc<Entry> {
     fn collection(&self) -> &Arc<Collection> {
         &self.collection

@@ -5,6 +5,9 @@ use super::tree::{self, Content, Found, Node};
 use super::{FILE_BYTES_MAX, Fault};
 use crate::domain::{Attribute, Collection, Key, Kind, Segment, Shorthand, Value, Violation};
 
+/// How much of a wrong `type` a message repeats.
+const TYPE_SHOWN_CHARS_MAX: usize = 40;
+
 /// The byte order mark that some editors put at the start of a file.
 pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 

@@ -47,7 +47,7 @@ use warp::filters::BoxedFilter;
 use warp::filters::path::FullPath;
 use warp::http::{HeaderMap, Method};
 use warp::reply::Response;
-use warp::{Filter, Rejection};
+use warp::{Filter as _, Rejection};
 
 use self::body::Body;
 use self::call::{Call, Panicked, caught};

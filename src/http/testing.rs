@@ -1,11 +1,10 @@
 //! What the tests of this module share: entries without a repository, a writer without a disk, and
 //! a client that checks what every answer promises.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use serde_json::Value as Json;
-use sha2::{Digest as _, Sha256};
 use warp::filters::BoxedFilter;
 use warp::http::{HeaderMap, HeaderName};
 use warp::reply::Response;
@@ -15,7 +14,6 @@ use super::{
 };
 use crate::domain::{Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{Entry, Handle, Outcome, Projection, Snapshot, Submission, SubmitError, Written};
-use crate::store::BlobId;
 
 /// A key.
 pub(super) fn key(text: &str) -> Key {
@@ -25,21 +23,7 @@ pub(super) fn key(text: &str) -> Key {
 /// An entry with attributes that are texts.
 pub(super) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
-    entry_of(Arc::new(Collection::new(key(id), kind, attributes).unwrap()))
-}
-
-/// An entry whose tag follows its content.
-pub(super) fn entry_of(collection: Arc<Collection>) -> Arc<Entry> {
-    let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
-    Arc::new(Entry {
-        file: format!("{}.yaml", collection.key()).into(),
-        blob: BlobId::new(digest[..20].try_into().unwrap()),
-        collection,
-        uncommitted: false,
-        problem: None,
-        stale: false,
-        answer: OnceLock::new(),
-    })
+    Arc::new(Entry::committed(Arc::new(Collection::new(key(id), kind, attributes).unwrap())))
 }
 
 /// A snapshot with these entries.
@@ -82,7 +66,7 @@ pub(super) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
 }
 
 fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> {
-    let entry = entry_of(collection);
+    let entry = Arc::new(Entry::committed(collection));
     snapshot.insert(Arc::clone(&entry));
     entry
 }

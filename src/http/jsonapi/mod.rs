@@ -8,11 +8,12 @@
 //! | [`listing`] | what is on a page, and the links that lead on |
 //! | [`document`] | resources, lists and errors as bytes |
 //! | [`etag`] | preconditions |
-//! | [`error`] | every failure as the client is told it |
+//! | [`error`], [`error_object`] | every failure as the client is told it |
 
 pub(super) mod cursor;
 pub(super) mod document;
 pub(super) mod error;
+mod error_object;
 pub(super) mod etag;
 pub(super) mod json;
 pub(super) mod listing;

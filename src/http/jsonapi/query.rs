@@ -347,8 +347,9 @@ mod tests {
         let query = Query::parse("page[size]=101").unwrap();
         assert!(list(&query, false).is_ok());
         let error = list(&query, true).unwrap_err();
-        assert_eq!(error.errors[0].page_size_max, Some(100));
-        assert!(error.errors[0].kind_link.unwrap().ends_with("/max-size-exceeded"));
+        let more = error.errors[0].more.as_ref().unwrap();
+        assert_eq!(more.page_size_max, Some(100));
+        assert!(more.kind_link.unwrap().ends_with("/max-size-exceeded"));
     }
 
     #[test]

@@ -145,7 +145,7 @@ async fn bad_bodies_and_parameters_change_nothing() {
         ("POST", "/collections", r#"{"data":"\ud800"}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":1,"data":2}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":null}"#.into(), "bad_request /data"),
-        ("POST", "/collections", format!(r#"{{"data":[{}]}}"#, MEDIA), "bad_request /data"),
+        ("POST", "/collections", format!(r#"{{"data":[{MEDIA}]}}"#), "bad_request /data"),
         ("POST", "/collections", r#"{"errors":[],"meta":{}}"#.into(), "bad_request"),
         ("POST", "/collections", r#"{"data":{}}"#.into(), "invalid_data /data, invalid_data /data"),
         ("POST", "/collections", r#"{"data":{"type":"media-collection"}}"#.into(), "invalid_data /data"),

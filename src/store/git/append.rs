@@ -82,7 +82,7 @@ pub(super) fn build(
     };
     group.versions.resize_with(trees.levels.len(), Vec::new);
     for (index, draft) in drafts.iter().enumerate() {
-        group.add(draft, committer, (drafts.len() - index) % CHAIN_LEN_MAX == 0)?;
+        group.add(draft, committer, (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX))?;
     }
     Ok(group.finish())
 }

@@ -15,16 +15,22 @@
 //! moved has everything it needs. Within 1 to 3 no order is needed, since nothing names the new
 //! objects before the rename. A file that is new or replaced is flushed before the rename that
 //! gives it its name, and a rename is durable once its folder has been flushed (fsync(2): "Calling
-//! fsync() does not necessarily ensure that the entry in the directory containing the file has also
-//! reached disk. For that an explicit fsync() on a file descriptor for the directory is also
+//! `fsync()` does not necessarily ensure that the entry in the directory containing the file has also
+//! reached disk. For that an explicit `fsync()` on a file descriptor for the directory is also
 //! needed"). `fdatasync` is enough for contents: it includes what is needed to read them back, the
 //! length among it (fdatasync(2)).
+//!
+//! What others wrote is not flushed by them: git's own commits, clones and `git init` leave it to
+//! the system (`core.fsync` in git-config(1); folders never are). So before our first commit on top
+//! of a revision that is not our own, the whole file system is flushed once
+//! ([`Barrier::file_system`], syncfs(2)); a chain of our own commits never pays for that.
 //!
 //! A folder that had to be made is flushed into its parent at once ([`Barrier::make_folder`]).
 //!
 //! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the files of the work
 //! tree and git's index (all of that can be made again from the commits, and
-//! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes.
+//! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes. Work tree and index are
+//! flushed by [`tend`](crate::store::Journal::tend), when no answer waits.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -57,6 +63,23 @@ impl Barrier {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         let flush = || File::open(path)?.sync_all();
         flush().map_err(|source| StoreError::at("flush", path, source))
+    }
+
+    /// Flushes everything on the file system of a folder.
+    pub(super) fn file_system(&self, path: &Path) -> Result<(), StoreError> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        let flush = || {
+            let folder = File::open(path)?;
+            #[cfg(target_os = "linux")]
+            return rustix::fs::syncfs(&folder).map_err(io::Error::from);
+            #[cfg(not(target_os = "linux"))]
+            {
+                drop(folder);
+                rustix::fs::sync();
+                Ok(())
+            }
+        };
+        flush().map_err(|source| StoreError::at("flush the file system of", path, source))
     }
 
     /// Writes a new file and flushes its content; nothing stands at `path` or only what a killed

@@ -89,7 +89,7 @@ impl Folder {
 
     /// Reads a regular file whole, keeping its beginning.
     ///
-    /// `None` when it is gone, is no regular file, or can't be opened.
+    /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(super) fn read(&self, name: &str) -> Result<Option<Content>, StoreError> {
         for _ in 0..READS_MAX {
             let Ok(fd) = rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) else {
@@ -108,8 +108,7 @@ impl Folder {
                 return Ok(Some(content));
             }
         }
-        let source = io::Error::new(io::ErrorKind::ResourceBusy, "it changes while it is being read");
-        Err(StoreError::at("read", &self.path.join(name), source))
+        Ok(None)
     }
 
     /// The error of a failed action on a name.
@@ -166,6 +165,7 @@ pub(super) struct Stamp {
 
 impl Stamp {
     /// The stamp of a file.
+    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
     pub(super) const fn of(stat: &Stat) -> Self {
         Self {
             file: (stat.st_dev as u64, stat.st_ino as u64),

@@ -22,7 +22,8 @@ pub(super) fn walk(
     each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
 ) -> Result<(), StoreError> {
     let cut = cut_off(place)?;
-    let mut newer = Folder::of(objects, place, Some(*from.as_bytes()))?;
+    let newest = folder_at(objects, place, Some(from))?;
+    let mut newer = Folder::read(objects, newest)?;
     let mut next = Some(from);
     while let Some(revision) = next {
         let mut commit = objects.commit(revision.as_bytes())?.commit;
@@ -30,12 +31,15 @@ pub(super) fn walk(
             commit.parents.clear();
         }
         next = commit.parents.first().copied();
-        let older = newer.before(objects, place, next)?;
-        let changes = if older.oid == newer.oid {
-            Vec::new()
-        } else {
-            compare(&older.tree, &newer.tree, &newer.oid.unwrap_or_default())?
-        };
+        let older_oid = folder_at(objects, place, next)?;
+        if older_oid == newer.oid {
+            if !each(&commit, &[]) {
+                return Ok(());
+            }
+            continue;
+        }
+        let older = Folder::read(objects, older_oid)?;
+        let changes = compare(older.tree.bytes(), newer.tree.bytes(), &newer.oid.unwrap_or_default())?;
         if !each(&commit, &changes) {
             return Ok(());
         }
@@ -51,26 +55,18 @@ struct Folder {
 }
 
 impl Folder {
-    fn of(objects: &mut Objects, place: &Place, revision: Option<Oid>) -> Result<Self, StoreError> {
-        let oid = revision.map(|revision| folder_oid(objects, place, &revision)).transpose()?.flatten();
+    fn read(objects: &mut Objects, oid: Option<Oid>) -> Result<Self, StoreError> {
         let tree = oid.map(|oid| objects.tree(&oid)).transpose()?.unwrap_or_default();
         Ok(Self { oid, tree })
     }
+}
 
-    /// The folder of the commit before, without reading it again when it is the same.
-    fn before(
-        &self,
-        objects: &mut Objects,
-        place: &Place,
-        revision: Option<Revision>,
-    ) -> Result<Self, StoreError> {
-        let revision = revision.map(|revision| *revision.as_bytes());
-        let oid = revision.map(|revision| folder_oid(objects, place, &revision)).transpose()?.flatten();
-        if oid == self.oid {
-            return Ok(Self { oid, tree: self.tree.clone() });
-        }
-        Self::of(objects, place, revision)
-    }
+fn folder_at(
+    objects: &mut Objects,
+    place: &Place,
+    revision: Option<Revision>,
+) -> Result<Option<Oid>, StoreError> {
+    Ok(revision.map(|revision| folder_oid(objects, place, revision.as_bytes())).transpose()?.flatten())
 }
 
 /// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).

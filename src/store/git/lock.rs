@@ -52,6 +52,7 @@ impl LockFile {
         let private = desk.join(format!("{PRIVATE_PREFIX}{name}"));
         remove_if_there(&private)?;
         let failed = |source| StoreError::at("write", &private, source);
+        fs::create_dir_all(desk).map_err(failed)?;
         let mut file = File::create_new(&private).map_err(failed)?;
         file.write_all(content).map_err(failed)?;
         if !content.is_empty() {

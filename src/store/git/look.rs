@@ -196,7 +196,7 @@ fn vanished(
 ) -> Result<Option<Saved>, StoreError> {
     Ok(match folder.stat(name)? {
         None => head.get(name.as_bytes()).map(|_| Saved::Gone),
-        Some(stat) => special(named(&stat).unwrap_or("a file that may not be read")),
+        Some(stat) => special(named(&stat).unwrap_or("a file that can't be read now")),
     })
 }
 

@@ -26,6 +26,7 @@ mod index;
 mod init;
 mod lock;
 mod look;
+mod note;
 mod object;
 mod objects;
 mod pack;
@@ -48,13 +49,14 @@ use std::time::Duration;
 
 use barrier::Barrier;
 use look::StatCache;
+use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
 use refs::Head;
 use trees::Trees;
 
-use super::{Commit, Committed, Draft, FileChange, Journal, Look, StoreError, WorkTree};
+use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 
@@ -112,10 +114,15 @@ pub struct GitJournal {
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     stats: StatCache,
+    note: Note,
+    // The revision up to which everything is on disk; `None` as long as that is not known.
+    durable: Option<Option<object::Oid>>,
+    // Whether files of the work tree were written since they were last flushed.
+    is_work_tree_dirty: bool,
     #[cfg(test)]
     fault: Option<tests::Fault>,
-    // Held as long as we live; the kernel releases it when the process dies.
-    _service_lock: Option<File>,
+    // Held as long as we live.
+    _service_lock: Option<ServiceLock>,
 }
 
 impl GitJournal {
@@ -152,6 +159,9 @@ impl GitJournal {
             packs: Packs::open(&place),
             trees: None,
             stats: StatCache::default(),
+            note: Note::new(&place.work_tree_desk()),
+            durable: None,
+            is_work_tree_dirty: false,
             #[cfg(test)]
             fault: None,
             _service_lock: service_lock,
@@ -259,11 +269,7 @@ impl Journal for GitJournal {
         read::changes(&mut self.objects, &self.place, self.trees.as_ref(), [from, to])
     }
 
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError> {
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         read::contents(&mut self.objects, blobs, each);
         Ok(())
     }
@@ -273,6 +279,8 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        // After a move that was not ours, the work tree may be behind, or the note may be.
+        self.bring_forward()?;
         let index = self.lock_index()?;
         let found = self.head()?;
         if found != expected {
@@ -284,7 +292,7 @@ impl Journal for GitJournal {
         let group = append::build(&self.place, &trees, drafts, &self.committer)?;
         self.publish(&trees, &group, drafts)?;
         if let Some(index) = index {
-            self.bring_up(index, expected, &group);
+            self.bring_up(index, &group);
         }
         self.trees = Some(group.trees);
         Ok(group.committed)
@@ -326,6 +334,13 @@ impl Journal for GitJournal {
 
     fn tend(&mut self) -> Result<(), StoreError> {
         self.check_writable()?;
+        if self.is_work_tree_dirty
+            && let Some(root) = &self.place.work_tree
+        {
+            self.barrier.file_system(root)?;
+            self.note.write_flushed()?;
+            self.is_work_tree_dirty = false;
+        }
         if self.packs.tend(&self.barrier)? {
             self.objects.close();
         }
@@ -336,6 +351,9 @@ impl Journal for GitJournal {
 impl GitJournal {
     /// Puts a group on disk and moves the branch to it.
     fn publish(&mut self, before: &Trees, group: &append::Group, drafts: &[Draft]) -> Result<(), StoreError> {
+        if self.durable != Some(before.revision) {
+            self.barrier.file_system(&self.place.common_dir)?;
+        }
         self.packs.write(&group.pack, &self.barrier)?;
         #[cfg(test)]
         self.stop_at(tests::Fault::BeforeTheBranch)?;
@@ -349,6 +367,7 @@ impl GitJournal {
             wait: self.lock_wait,
         };
         step.make(&self.place, &self.barrier)?;
+        self.durable = Some(group.trees.revision);
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
         Ok(())
@@ -392,8 +411,19 @@ fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreErr
     Err(place.unsuitable(format!("{branch} is no name for a branch")))
 }
 
+/// The lock of the one who serves; the kernel releases it when the process dies.
+struct ServiceLock(File);
+
+impl Drop for ServiceLock {
+    fn drop(&mut self) {
+        // Closing the file would not do while a process that someone is just starting has a copy
+        // of it. An error leaves that.
+        drop(self.0.unlock());
+    }
+}
+
 /// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
-fn lock_service(place: &Place) -> Result<File, StoreError> {
+fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
     let desk = place.desk();
     for folder in [&desk, &place.work_tree_desk()] {
         std::fs::create_dir_all(folder)
@@ -403,7 +433,7 @@ fn lock_service(place: &Place) -> Result<File, StoreError> {
     let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
     match file.try_lock() {
-        Ok(()) => Ok(file),
+        Ok(()) => Ok(ServiceLock(file)),
         Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
         Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
     }

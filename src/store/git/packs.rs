@@ -65,6 +65,15 @@ impl Packs {
 
     /// Writes a pack, durably.
     pub(super) fn write(&mut self, pack: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
+        let written = self.write_files(pack, barrier);
+        if written.is_err() {
+            // A full disk must not stay full because of us; what can't be removed now is later.
+            drop(self.remove_drafts());
+        }
+        written
+    }
+
+    fn write_files(&mut self, pack: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
         barrier.make_folder(&self.folder)?;
         let draft = |ending: &str| self.folder.join(format!("{DRAFT_PREFIX}new.{ending}"));
         barrier.write(&draft("pack"), &pack.pack)?;

@@ -1,5 +1,6 @@
 //! Differences between revisions, and contents.
 
+use std::borrow::Cow;
 use std::num::NonZero;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,10 +11,10 @@ use git2::ObjectType;
 use super::object::Oid;
 use super::objects::{Objects, damaged};
 use super::place::Place;
-use super::tree::{RawTree, differences};
+use super::tree::differences;
 use super::trees::{Trees, folder_oid};
 use crate::domain::Revision;
-use crate::store::{BlobId, FileChange, StoreError};
+use crate::store::{BlobId, EachContent, FileChange, StoreError};
 
 /// From so many contents on, all cores read.
 const PARALLEL_LEN_MIN: usize = 512;
@@ -39,24 +40,23 @@ pub(super) fn changes(
         None => Ok(None),
     };
     let oids = [folder(from)?, folder(to)?];
-    let mut tree = |oid: Option<Oid>, revision: Option<Revision>| {
-        let known = known.filter(|trees| trees.revision == revision.map(|revision| *revision.as_bytes()));
-        match (known, oid) {
-            (_, None) => Ok(RawTree::default()),
-            (Some(trees), Some(_)) => Ok(trees.folder().clone()),
-            (None, Some(oid)) => objects.tree(&oid),
-        }
-    };
     if oids[0] == oids[1] {
         return Ok(Vec::new());
     }
+    let mut tree = |oid: Option<Oid>, revision: Option<Revision>| {
+        let revision = revision.map(|revision| *revision.as_bytes());
+        match (known.filter(|trees| trees.revision == revision), oid) {
+            (_, None) => Ok(Cow::Borrowed(&[][..])),
+            (Some(trees), Some(_)) => Ok(Cow::Borrowed(trees.folder().bytes())),
+            (None, Some(oid)) => objects.read(&oid, ObjectType::Tree, <[u8]>::to_vec).map(Cow::Owned),
+        }
+    };
     compare(&tree(oids[0], from)?, &tree(oids[1], to)?, &oids[1].unwrap_or_default())
 }
 
-/// What differs between two versions of the collections folder.
-pub(super) fn compare(old: &RawTree, new: &RawTree, at: &Oid) -> Result<Vec<FileChange>, StoreError> {
-    let found =
-        differences(old.bytes(), new.bytes()).map_err(|error| damaged("tree", at, &error.to_string()))?;
+/// What differs between the contents of two versions of the collections folder.
+pub(super) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange>, StoreError> {
+    let found = differences(old, new).map_err(|error| damaged("tree", at, &error.to_string()))?;
     let told = found.into_iter().filter_map(|(name, before, after)| {
         let name = String::from_utf8_lossy(&name).into_owned();
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
@@ -67,11 +67,7 @@ pub(super) fn compare(old: &RawTree, new: &RawTree, at: &Oid) -> Result<Vec<File
 }
 
 /// Reads contents; see [`Journal::read`](crate::store::Journal::read).
-pub(super) fn contents(
-    objects: &mut Objects,
-    blobs: &[BlobId],
-    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-) {
+pub(super) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachContent<'_>) {
     let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     if blobs.len() < PARALLEL_LEN_MIN || cores == 1 {
         return read_some(objects, blobs.iter().enumerate(), each);
@@ -99,7 +95,7 @@ pub(super) fn contents(
 fn read_some<'a>(
     objects: &mut Objects,
     blobs: impl Iterator<Item = (usize, &'a BlobId)>,
-    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+    each: &EachContent<'_>,
 ) {
     for (index, blob) in blobs {
         let read = objects.read(blob.as_bytes(), ObjectType::Blob, |content| each(index, Ok(content)));

@@ -2,7 +2,7 @@
 //!
 //! A tree is a sequence of entries `<mode in octal> <name>\0<20 bytes of id>`, sorted by name as
 //! bytes, where the name of a folder counts as if it ended in `/` (`base_name_compare` in git's
-//! `read-cache.c`, "verify_ordered" in `fsck.c`). [`RawTree`] keeps those very bytes, so a write to
+//! `read-cache.c`, `verify_ordered` in `fsck.c`). [`RawTree`] keeps those very bytes, so a write to
 //! a folder of many files splices one entry and hashes; nothing is parsed or sorted again.
 
 use std::cmp::Ordering;

@@ -11,39 +11,44 @@
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
 //!
-//! The note `collectory/work-tree` holds the revision that the work tree was last brought to. It is
-//! needed only for the second occasion. It may be older than the truth, since a person's own commit
-//! or checkout brings the work tree forward without us: then files and entries are what the *new*
-//! head has, and nothing is to be done. An entry that is new beside a file that is old is a person's
-//! edit and stays; we always change the file first and the index after it.
+//! The [note](super::note) holds the revision that the work tree was last brought to. It is needed
+//! only for the second occasion, and made right before each of our own moves, so that after a kill
+//! it names what the work tree has. It may be older than the truth, since a person's own commit or
+//! checkout brings the work tree forward without us: then files and entries are what the *new* head
+//! has, and nothing is to be done. An entry that is new beside a file that is old is a person's edit
+//! and stays; we always change the file first and the index after it.
+//!
+//! After a power cut the order in which we changed things proves nothing, and a file or the index
+//! may be empty or full of zeros, for neither is flushed at once. Then, and only for paths that were
+//! changed since the last flush, such a file counts as old, and such an index is made anew from the
+//! head.
 //!
 //! All this happens under `index.lock`. The new index keeps the time of the old one: what git could
 //! not tell from a change by its time ("racy git") it still can't, so it looks into those files.
 
-use std::fs::{self, FileTimes, OpenOptions};
+use std::fs::{self, FileTimes};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use git2::ObjectType;
+use rustix::fs::FileType;
 
 use super::append::{Group, PathChange, PathChanges};
 use super::barrier::read_if_there;
-use super::folder::{Folder, Found, index_stat};
+use super::folder::{Folder, Found, index_stat, kind};
 use super::index::{GitIndex, Staged};
 use super::lock::LockFile;
-use super::object::{hex, unhex};
+use super::note::{Noted, UNBORN};
+use super::object::Oid;
 use super::place::Place;
 use super::refs::{self, Head};
 use super::swap::{Bench, New};
-use super::tree::differences;
+use super::tree::{FOLDER, differences};
 use super::trees::Trees;
 use super::{GitJournal, history, look};
 use crate::domain::Revision;
 use crate::store::{StoreError, TreeEntry};
-
-/// The note's name in the desk of the work tree.
-const NOTE: &str = "work-tree";
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
@@ -59,6 +64,8 @@ enum Occasion {
     Ours,
     /// The branch was moved, and the work tree may have been brought along since.
     Found,
+    /// The same, and not everything that was written reached the disk.
+    PowerCut,
 }
 
 impl GitJournal {
@@ -77,13 +84,9 @@ impl GitJournal {
 
     /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
     /// is only told; [`catch_up`](crate::store::Journal::catch_up) makes it good.
-    pub(super) fn bring_up(&mut self, index: LockFile, old: Option<Revision>, group: &Group) {
-        let known = self.noted();
+    pub(super) fn bring_up(&mut self, index: LockFile, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
-        let brought = self.apply(index, &group.changes, Occasion::Ours);
-        // Where the work tree was behind before, it still is, and the note must go on saying so.
-        let is_whole = known.is_none() || known == old.map(|revision| *revision.as_bytes());
-        let noted = brought.and_then(|()| if is_whole { self.note(&hex(&new)) } else { Ok(()) });
+        let noted = self.apply(index, &group.changes, Occasion::Ours).and_then(|()| self.note.write(&new));
         if let Err(error) = noted {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%error, cause, "committed, but the work tree is not up to date yet");
@@ -93,32 +96,40 @@ impl GitJournal {
     /// Brings a work tree forward that is behind; see
     /// [`Journal::catch_up`](crate::store::Journal::catch_up).
     pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
-        if self.is_noted()? {
+        let read = |journal: &Self| refs::read(&journal.place.common_dir, &journal.branch);
+        let is_done = |noted: Noted, head: Oid| noted.revision == head && !noted.after_restart;
+        let noted = self.note.read();
+        if look::away(&self.place, &self.branch)?.is_some() {
+            return Ok(());
+        }
+        let head = read(self)?.unwrap_or(UNBORN);
+        if noted.is_some_and(|noted| is_done(noted, head)) {
             return Ok(());
         }
         let Some(lock) = self.lock_index()? else { return Ok(()) };
-        let Some(head) = refs::read(&self.place.common_dir, &self.branch)? else { return Ok(()) };
-        if let Some(old) = self.noted()
-            && history::descends(&mut self.objects, &self.place, head, old)?
+        let head = read(self)?.unwrap_or(UNBORN);
+        if let Some(noted) = noted.filter(|noted| !is_done(*noted, head))
+            && self.is_ahead(&head, &noted.revision)?
         {
-            let mut changes = self.changes_between(&old, &head)?;
-            self.add_passed(&mut changes, &old, &head)?;
-            self.apply(lock, &changes, Occasion::Found)?;
+            let mut changes = self.changes_between(&noted.revision, &head)?;
+            self.add_passed(&mut changes, &noted.revision, &head)?;
+            let occasion = if noted.after_restart { Occasion::PowerCut } else { Occasion::Found };
+            self.apply(lock, &changes, occasion)?;
         }
-        self.note(&hex(&head))
+        self.note.write(&head)
     }
 
-    /// Whether there is nothing to do: no work tree, another branch, or the note names the head.
-    fn is_noted(&self) -> Result<bool, StoreError> {
-        if look::away(&self.place, &self.branch)?.is_some() {
-            return Ok(true);
+    fn is_ahead(&mut self, head: &Oid, old: &Oid) -> Result<bool, StoreError> {
+        match (*head == UNBORN, *old == UNBORN) {
+            (true, _) => Ok(false),
+            (false, true) => Ok(true),
+            (false, false) => history::descends(&mut self.objects, &self.place, *head, *old),
         }
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
-        Ok(head.is_none() || head == self.noted())
     }
 
-    fn changes_between(&mut self, old: &[u8; 20], new: &[u8; 20]) -> Result<PathChanges, StoreError> {
-        let old = Trees::load(&mut self.objects, &self.place, Some(*old))?;
+    fn changes_between(&mut self, old: &Oid, new: &Oid) -> Result<PathChanges, StoreError> {
+        let born = (*old != UNBORN).then_some(*old);
+        let old = Trees::load(&mut self.objects, &self.place, born)?;
         let new = Trees::load(&mut self.objects, &self.place, Some(*new))?;
         let found = differences(old.folder().bytes(), new.folder().bytes())
             .map_err(|error| self.place.unsuitable(error.to_string()))?;
@@ -159,10 +170,47 @@ impl GitJournal {
         })
     }
 
+    /// A new index with everything that the head has, for git to look into.
+    fn index_of_head(&mut self) -> Result<Vec<u8>, StoreError> {
+        tracing::warn!(
+            "the index did not survive a power cut; it is made anew, so nothing is staged any more"
+        );
+        let mut index = GitIndex::empty();
+        if let Some(head) = refs::read(&self.place.common_dir, &self.branch)? {
+            let root = self.objects.commit(&head)?.tree;
+            self.add_all(&mut index, "", &root)?;
+        }
+        Ok(index.encode())
+    }
+
+    fn add_all(&mut self, index: &mut GitIndex<'_>, above: &str, tree: &Oid) -> Result<(), StoreError> {
+        for entry in self.objects.tree(tree)?.iter() {
+            let Ok(name) = std::str::from_utf8(entry.name) else { continue };
+            let path = format!("{above}{name}");
+            match entry.pointer.mode {
+                FOLDER => self.add_all(index, &format!("{path}/"), &entry.pointer.oid)?,
+                _ if entry.pointer.is_file() => {
+                    index.set(&path, entry.pointer.file_mode(), &entry.pointer.oid, [0; 10]);
+                }
+                mode => index.set(&path, mode, &entry.pointer.oid, [0; 10]),
+            }
+        }
+        Ok(())
+    }
+
     /// Changes files, then the index, and releases its lock.
-    fn apply(&self, mut lock: LockFile, changes: &PathChanges, occasion: Occasion) -> Result<(), StoreError> {
+    fn apply(
+        &mut self,
+        mut lock: LockFile,
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
+        self.is_work_tree_dirty = true;
         let path = self.place.git_dir.join("index");
-        let bytes = read_if_there(&path)?;
+        let mut bytes = read_if_there(&path)?;
+        if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
+            bytes = Some(self.index_of_head()?);
+        }
         let mut index = match bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
             Ok(index) => Some(index),
             Err(error) => {
@@ -206,14 +254,20 @@ impl GitJournal {
         let may_touch = match occasion {
             Occasion::Ours => true,
             Occasion::Found => is_old,
+            Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
         };
+        let mut old = change.before.map(|pointer| pointer.oid);
+        if occasion == Occasion::PowerCut
+            && let Some(blank) = blank_at(folder, name)?
+        {
+            old = Some(blank);
+        }
         let mut is_new = Ok(false);
         if let Some(folder) = folder.filter(|_| may_touch) {
             is_new = Bench::new(&self.place, folder).and_then(|bench| {
                 let new = change.after.zip(change.content.as_deref());
                 let new = new.map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
-                let before = change.before.map(|pointer| pointer.oid);
-                for old in std::iter::once(before).chain(change.passed.iter().copied()) {
+                for old in std::iter::once(old).chain(change.passed.iter().copied()) {
                     if bench.change(name, old, new)? {
                         return Ok(true);
                     }
@@ -234,24 +288,29 @@ impl GitJournal {
         }
         is_new.map(drop)
     }
+}
 
-    /// The revision that the work tree was last brought to.
-    fn noted(&self) -> Option<[u8; 20]> {
-        let note = read_if_there(&self.place.work_tree_desk().join(NOTE)).ok()??;
-        unhex(note.get(..40)?)
+/// Whether this is what a power cut makes of a file that was not flushed.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The content id of a file that a power cut blanked.
+fn blank_at(folder: Option<&Folder>, name: &str) -> Result<Option<Oid>, StoreError> {
+    let Some(folder) = folder else { return Ok(None) };
+    let Some(stat) = folder.stat(name)? else { return Ok(None) };
+    if kind(&stat) != FileType::RegularFile {
+        return Ok(None);
     }
+    Ok(folder.read(name)?.filter(|content| is_blank(&content.bytes)).map(|content| content.oid))
+}
 
-    /// Notes it. The file is overwritten where it stands, with as many bytes as before, so a power
-    /// cut leaves the old note or the new one and never an empty file.
-    fn note(&self, revision: &str) -> Result<(), StoreError> {
-        let path = self.place.work_tree_desk().join(NOTE);
-        let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
-            let is_first = file.metadata()?.len() == 0;
-            file.write_all(format!("{revision}\n").as_bytes())?;
-            if is_first { file.sync_all() } else { Ok(()) }
-        };
-        write().map_err(|source| StoreError::at("write", &path, source))
+/// Whether an index entry is what the new head has.
+fn is_after(staged: &Staged, change: &PathChange) -> bool {
+    match (staged, change.after) {
+        (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.file_mode() == *mode,
+        (Staged::Nothing, after) => after.is_none(),
+        (Staged::File { .. } | Staged::Conflict, _) => false,
     }
 }
 

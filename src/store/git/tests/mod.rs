@@ -1,7 +1,10 @@
 //! The journal against the real `git`.
 
 mod commits;
+mod hands;
+mod places;
 mod support;
+mod upkeep;
 
 /// Where to stop a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -68,6 +68,11 @@ impl Repo {
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
+    /// Runs git, which may fail.
+    pub(super) fn try_git(&self, args: &[&str]) {
+        drop(run_git(&self.path, args));
+    }
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.path.join("collections").join(name)
     }
@@ -143,6 +148,10 @@ fn run_git(folder: &Path, args: &[&str]) -> Output {
         ("GIT_COMMITTER_NAME", "Mara"),
         ("GIT_COMMITTER_EMAIL", "mara@example.org"),
         ("LC_ALL", "C"),
+        // Else `git commit` repacks in the background, and after the test.
+        ("GIT_CONFIG_COUNT", "1"),
+        ("GIT_CONFIG_KEY_0", "maintenance.auto"),
+        ("GIT_CONFIG_VALUE_0", "false"),
     ];
     command.envs(fixed).output().unwrap()
 }
