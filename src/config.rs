@@ -57,9 +57,9 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.header_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_wait_ms_max: u64,
 
-    /// The body of a request; more is 413.
+    /// The body of a request; more is 413. At least the 64 KiB that a collection file may have.
     #[arg(long, env = "COLLECTORY_BODY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = at_least::<1>)]
+          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = between::<65_536, 16_777_216>)]
     pub body_bytes_max: usize,
 
     /// How long a client may take to send a request's body, from its head on; then it is
@@ -402,6 +402,7 @@ mod tests {
             ["--json-depth-max", "100000"],
             ["--tick-ms", "0"],
             ["--body-bytes-max", "-1"],
+            ["--body-bytes-max", "65535"],
             ["--listen", "localhost"],
         ] {
             assert!(parsed(&args).is_err(), "{args:?}");
