@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
+use tokio::sync::Notify;
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Revision};
@@ -65,6 +66,25 @@ impl Entry {
             .chain_update("\0")
             .chain_update(self.tag());
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
+    }
+}
+
+#[cfg(test)]
+impl Entry {
+    /// An entry of a committed file that is fine; the blob id follows the content.
+    pub(crate) fn committed(collection: Arc<Collection>) -> Self {
+        let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
+        let mut blob = [0; 20];
+        blob.copy_from_slice(&digest[..20]);
+        Self {
+            file: format!("{}.yaml", collection.key()).into(),
+            blob: BlobId::new(blob),
+            collection,
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        }
     }
 }
 
@@ -157,6 +177,7 @@ impl Snapshot {
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
+    told: Arc<Notify>,
 }
 
 impl Projection {
@@ -164,6 +185,17 @@ impl Projection {
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.current.load_full()
+    }
+
+    /// Waits until the repository has been read, or could not be.
+    pub async fn told(&self) {
+        loop {
+            let told = self.told.notified();
+            if self.current.load().is_some() || self.trouble.load().is_some() {
+                return;
+            }
+            told.await;
+        }
     }
 
     /// Why what is served may be out of date, if the repository can't be read at the moment.
@@ -175,10 +207,12 @@ impl Projection {
     /// Notes why the repository can't be read, or that it can.
     pub(crate) fn note_trouble(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
+        self.told.notify_waiters();
     }
 
     /// Makes `next` the truth.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
         self.current.store(Some(next));
+        self.told.notify_waiters();
     }
 }

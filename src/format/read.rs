@@ -5,6 +5,9 @@ use super::tree::{self, Content, Found, Node};
 use super::{FILE_BYTES_MAX, Fault};
 use crate::domain::{Attribute, Collection, Key, Kind, Segment, Shorthand, Value, Violation};
 
+/// How much of a wrong `type` a message repeats.
+const TYPE_SHOWN_CHARS_MAX: usize = 40;
+
 /// The byte order mark that some editors put at the start of a file.
 pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
@@ -149,7 +152,13 @@ impl Reader {
         };
         let kind = entry.value.as_scalar().and_then(|(text, _)| Kind::parse(text));
         if kind.is_none() {
-            self.note(start_of(entry), "type: expected `document` or `media`");
+            let found = match entry.value.as_scalar() {
+                Some((text, _)) if text.chars().count() <= TYPE_SHOWN_CHARS_MAX => format!("{text:?}"),
+                Some(_) => "a long text".to_owned(),
+                None => "a list or a map".to_owned(),
+            };
+            let message = format!("type: expected `document` or `media`, found {found}");
+            self.note(start_of(entry), message);
         }
         kind
     }

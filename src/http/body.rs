@@ -20,6 +20,8 @@ use super::jsonapi::error::{ApiError, Code};
 /// A body that has not been read yet, or of which the rest has not.
 pub(super) struct Body {
     chunks: Option<Box<dyn Chunks>>,
+    /// How long it says it is.
+    declared_bytes: usize,
     /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
     is_held_back: bool,
 }
@@ -63,10 +65,12 @@ impl Body {
         B: Buf + 'static,
         E: 'static,
     {
-        let announced = headers.contains_key(TRANSFER_ENCODING)
-            || headers.get(CONTENT_LENGTH).is_some_and(|length| length != "0");
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let declared_bytes = length.unwrap_or(0);
+        let announced = headers.contains_key(TRANSFER_ENCODING) || declared_bytes > 0;
         Self {
             chunks: announced.then(|| Box::new(stream) as Box<dyn Chunks>),
+            declared_bytes,
             is_held_back: headers.contains_key(EXPECT),
         }
     }
@@ -82,7 +86,7 @@ impl Body {
     ///
     /// 413 when it is too long, 408 when it takes too long, 400 when it ends early.
     pub(super) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
-        let bytes_max = limits.body_bytes_max.max(Limits::BODY_BYTES_MAX_LEAST);
+        let bytes_max = limits.body_bytes_max;
         match tokio::time::timeout(limits.body_time_max, self.read(bytes_max)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
             Ok(End::TooLong) => {
@@ -102,6 +106,9 @@ impl Body {
     }
 
     async fn read(&mut self, bytes_max: usize) -> End {
+        if self.declared_bytes > bytes_max {
+            return End::TooLong;
+        }
         let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
         let Ok(first) = first else { return End::Broken };
         let mut second = self.next().await;

@@ -153,6 +153,15 @@ impl Limits {
     pub const BODY_BYTES_MAX_LEAST: usize = 64 * 1024;
     /// The most that `json_depth_max` may be: reading is recursive and the stack is finite.
     pub const JSON_DEPTH_MAX_MOST: usize = 128;
+
+    /// The same with every limit inside its own bounds.
+    pub(super) fn within_bounds(self) -> Self {
+        Self {
+            body_bytes_max: self.body_bytes_max.max(Self::BODY_BYTES_MAX_LEAST),
+            json_depth_max: self.json_depth_max.min(Self::JSON_DEPTH_MAX_MOST),
+            ..self
+        }
+    }
 }
 
 impl Default for Limits {

@@ -36,6 +36,8 @@ mod routes;
 pub mod server;
 #[cfg(test)]
 mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -45,7 +47,7 @@ use warp::filters::BoxedFilter;
 use warp::filters::path::FullPath;
 use warp::http::{HeaderMap, Method};
 use warp::reply::Response;
-use warp::{Filter, Rejection};
+use warp::{Filter as _, Rejection};
 
 use self::body::Body;
 use self::call::{Call, Panicked, caught};
@@ -64,7 +66,8 @@ pub use self::cors::Cors;
 /// The server puts a [`Peer`] into the extensions of each request, so that the authorizer and the
 /// log know the other end.
 #[must_use]
-pub fn routes(context: Context) -> BoxedFilter<(Response,)> {
+pub fn routes(mut context: Context) -> BoxedFilter<(Response,)> {
+    context.limits = context.limits.within_bounds();
     let context = Arc::new(context);
     let recovering = Arc::clone(&context);
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();
@@ -104,7 +107,10 @@ async fn answer(
     async {
         let answered = caught(routes::answer(&call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let response = answered.unwrap_or_else(|error| reply::failure(&error, &context.base_path));
+        let response = answered.unwrap_or_else(|error| {
+            error.log();
+            reply::failure(&error, &context.base_path)
+        });
         body.discard(&context.limits).await;
         reply::finish(response, &call)
     }

@@ -65,7 +65,7 @@ fn is_sane(id: &[u8]) -> bool {
     (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
 }
 
-/// Distinct numbers without a system call for each: SplitMix64, seeded once a thread. They tell
+/// Distinct numbers without a system call for each: `SplitMix64`, seeded once a thread. They tell
 /// requests apart and guard nothing.
 fn random() -> u64 {
     thread_local! {

@@ -15,6 +15,7 @@ pub mod memory;
 use std::fmt;
 
 use chrono::{DateTime, Utc};
+use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision};
 pub use error::StoreError;
@@ -34,11 +35,10 @@ impl BlobId {
     /// (gitformat "objects", `git hash-object`), with collision detection.
     #[must_use]
     pub fn of(content: &[u8]) -> Self {
-        use sha1_checked::Digest as _;
         let mut hasher = sha1_checked::Sha1::new();
         hasher.update(format!("blob {}\0", content.len()));
         hasher.update(content);
-        Self(hasher.finalize().into())
+        Self((*hasher.try_finalize().hash()).into())
     }
 
     /// The raw bytes.
@@ -170,6 +170,10 @@ pub enum Saved {
     Special(&'static str),
 }
 
+/// Takes contents as they are read, from several threads at once: the index of each among those
+/// that were asked for, and the content.
+pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
+
 /// The write side of a repository; one thread owns it.
 ///
 /// # Errors
@@ -191,11 +195,7 @@ pub trait Journal: Send + 'static {
     ) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`.
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError>;
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
     /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.
@@ -204,8 +204,14 @@ pub trait Journal: Send + 'static {
     /// there is logged and made good later, since the commits stand.
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError>;
 
-    /// Compares the work tree with `head`.
-    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<WorkTree, StoreError>;
+    /// Compares the work tree with `head`; with `despite_locks` also while git's locks exist, for
+    /// a lock that somebody left behind.
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError>;
 
     /// Brings a work tree that is behind the branch forward (after a crash or a push), where
     /// that is safe; see design.md section 6. Nothing to do is no error.
@@ -224,4 +230,10 @@ pub trait Journal: Send + 'static {
 
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
+
+    /// Housekeeping that no answer waits for: the engine calls it when it is idle, and every few
+    /// groups when it is not. Trouble with it harms nothing but speed.
+    fn tend(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

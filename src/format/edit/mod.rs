@@ -9,7 +9,7 @@
 //!
 //! The proof of a step is reading its result back: it must be the collection that was asked for,
 //! every other attribute must stand there byte for byte and in its order, no comment outside of
-//! what was written anew may be gone, and an independent reader must see what we see.
+//! what was replaced may be gone, and an independent reader must see what we see.
 //! Whatever falls back says so in [`Edited::fallback`].
 
 mod parts;
@@ -17,6 +17,8 @@ mod proof;
 mod splice;
 mod statuses;
 mod value;
+
+use std::ops::Range;
 
 use self::parts::Part;
 use self::splice::{Sheet, Splice, applied};
@@ -98,16 +100,41 @@ impl Step<'_> {
         let unreadable = || format!("`{name}` stands in a file that can't be taken apart");
         let root = tree::parse(self.text).root.ok_or_else(unreadable)?;
         let proof = proof::Proof { text: self.text, root: &root, next: self.next, names: &self.names() };
-        let spliced = self.spliced(&root).and_then(|splices| applied(self.text, splices));
-        if let Some(text) = spliced.filter(|text| proof.holds(text, true)) {
+        let spliced = self.spliced(&root);
+        let replaced: Vec<_> = spliced.iter().flatten().map(|splice| splice.at.clone()).collect();
+        if let Some(text) = self.proven(&proof, spliced, &replaced) {
             return Ok((text, None));
         }
-        let emitted = self.emitted(&root).and_then(|splices| applied(self.text, splices));
-        match emitted.filter(|text| proof.holds(text, false)) {
+        match self.proven(&proof, self.emitted(&root), &proof.changing()) {
             Some(text) => {
                 Ok((text, Some(format!("`{name}` could not be changed in place and was written anew"))))
             }
             None => Err(format!("`{name}` could not be changed in place")),
+        }
+    }
+
+    /// The text with these splices made, if it is right.
+    fn proven(
+        &self,
+        proof: &proof::Proof<'_>,
+        splices: Option<Vec<Splice>>,
+        replaced: &[Range<usize>],
+    ) -> Option<String> {
+        let text = applied(self.text, splices?)?;
+        self.endings(text).into_iter().find(|text| proof.holds(text, replaced))
+    }
+
+    /// The text with the last line end that it should have, best first: none if there was none,
+    /// unless a text behind `|` has come to stand last and needs it.
+    fn endings(&self, text: String) -> Vec<String> {
+        let end = Sheet::new(self.text).line_end;
+        match text.strip_suffix(end) {
+            Some(stripped) if !self.text.ends_with('\n') => vec![stripped.to_owned(), text],
+            Some(_) => vec![text],
+            None => {
+                let ended = format!("{text}{end}");
+                vec![text, ended]
+            }
         }
     }
 

@@ -1,7 +1,10 @@
 //! The proof that an edit did what it should and nothing else.
 
+use std::ops::Range;
+
 use super::super::read;
 use super::super::tree::{self, Entry, Node};
+use super::splice::Sheet;
 use crate::domain::{Collection, Number, Value};
 
 /// What an edit started from, and what it should come to.
@@ -17,15 +20,14 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Whether a text is right; with `all_comments`, those inside of what changed are there too,
-    /// except where their own value went away.
-    pub(super) fn holds(&self, text: &str, all_comments: bool) -> bool {
+    /// Whether a text is right. Comments may be gone only from the bytes in `replaced`.
+    pub(super) fn holds(&self, text: &str, replaced: &[Range<usize>]) -> bool {
         let Some(root) = tree::parse(text).root else {
             return false;
         };
         read::read_text(self.next.key(), text).as_ref() == Ok(self.next)
             && self.others(self.text, self.root) == self.others(text, &root)
-            && self.keeps_comments(text, &root, all_comments)
+            && self.keeps_comments(text, &root, replaced)
             && (agrees(text, &root) || !agrees(self.text, self.root))
     }
 
@@ -39,36 +41,20 @@ impl Proof<'_> {
         self.names.contains(&entry.name())
     }
 
-    /// Whether the comments before are still there, in their order. Those of an attribute that
-    /// changed may be gone with a value of its own, or at all if it was written anew.
-    fn keeps_comments(&self, text: &str, root: &Node, all: bool) -> bool {
+    /// The lines of the attributes that may change.
+    pub(super) fn changing(&self) -> Vec<Range<usize>> {
+        let changing = self.root.entries().iter().filter(|entry| self.may_change(entry));
+        changing.map(|entry| entry.span().start..Sheet::new(self.text).line_stop(entry.span().end)).collect()
+    }
+
+    /// Whether the comments before are still there, in their order.
+    fn keeps_comments(&self, text: &str, root: &Node, replaced: &[Range<usize>]) -> bool {
         let mut left = comments(text, root).into_iter().map(|(_, comment)| comment);
-        let changing: Vec<_> = self.root.entries().iter().filter(|entry| self.may_change(entry)).collect();
-        let gone = |at: usize| {
-            changing.iter().any(|entry| {
-                let span = entry.span();
-                let line = self.text[span.end..].find('\n').map_or(self.text.len(), |stop| span.end + stop);
-                let stays =
-                    all && root.entry(entry.name()).is_some_and(|new| same_shape(&entry.value, &new.value));
-                (span.start..line).contains(&at) && !stays
-            })
-        };
         comments(self.text, self.root)
             .into_iter()
-            .filter(|(at, _)| !gone(*at))
+            .filter(|(at, _)| !replaced.iter().any(|range| range.contains(at)))
             .all(|(_, comment)| left.any(|other| other == comment))
     }
-}
-
-/// Whether nothing was taken out of a value, so that all its comments have their place still.
-fn same_shape(old: &Node, new: &Node) -> bool {
-    old.layout() == new.layout()
-        && old.items().len() <= new.items().len()
-        && old
-            .entries()
-            .iter()
-            .all(|entry| new.entry(entry.name()).is_some_and(|other| same_shape(&entry.value, &other.value)))
-        && old.items().iter().zip(new.items()).all(|(one, two)| same_shape(one, two))
 }
 
 fn comments<'t>(text: &'t str, root: &Node) -> Vec<(usize, &'t str)> {

@@ -80,14 +80,9 @@ impl<'t> Sheet<'t> {
         Splice { at, with: with.into() }
     }
 
-    /// Takes out the lines of these bytes; a text without a last line end stays so.
+    /// Takes out the lines of these bytes.
     pub(super) fn without_lines(&self, at: &Range<usize>) -> Splice {
-        let mut start = self.line_start(at.start);
-        let end = self.next_line(at.end);
-        if end == self.text.len() && !self.text.ends_with('\n') && start > 0 {
-            start = self.line_stop(self.line_start(start - 1));
-        }
-        self.replace(start..end, "")
+        self.replace(self.line_start(at.start)..self.next_line(at.end), "")
     }
 
     /// Adds lines, each of which ends in `\n`, behind the line of a byte.

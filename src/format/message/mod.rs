@@ -25,7 +25,7 @@
 //! begin with `#` when a message is edited, and takes `From:` at the top of a body for an author
 //! when a commit travels by mail. So a text from outside is always one line (control characters
 //! and every line separator become blanks), never stands in the last paragraph unless behind a
-//! trailer's name, and a reason that begins like anything but a word is indented by one blank,
+//! trailer's name, and a reason that may mean something to git is indented by one blank,
 //! which [`parse`] takes off again.
 
 mod parse;
@@ -90,7 +90,7 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     let mut message = subject(&events, about);
     message.push('\n');
     if let Some(reason) = about.reason.map(one_line).filter(|reason| !reason.is_empty()) {
-        let indent = if begins_with_a_word(&reason) { "" } else { " " };
+        let indent = if means_something_to_git(&reason) { " " } else { "" };
         write!(message, "\n{indent}{reason}\n").expect("writing to a string");
     }
     if !events.is_empty() {
@@ -203,14 +203,14 @@ fn one_line(text: &str) -> String {
     line.trim().to_owned()
 }
 
-/// Whether a line begins with an ordinary word, so that no tool of git's takes it for more.
-fn begins_with_a_word(line: &str) -> bool {
-    let end = line.find(|c: char| !c.is_alphanumeric()).unwrap_or(line.len());
-    let (word, rest) = line.split_at(end);
-    !word.is_empty()
-        && !matches!(word, "diff" | "From" | "Index")
-        && (rest.is_empty() || rest.starts_with([' ', ',', '.']))
-        && !rest.trim_start().starts_with(':')
+/// Whether some tool of git's may take a line for more than text: a comment, the end of the
+/// message, a note of `git cherry-pick`, a header or trailer, the start of a patch.
+fn means_something_to_git(line: &str) -> bool {
+    let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
+    line.starts_with(['#', '-', '('])
+        || word.contains(':')
+        || rest.trim_start().starts_with(':')
+        || matches!(word, "diff" | "From" | "Index")
 }
 
 #[cfg(test)]

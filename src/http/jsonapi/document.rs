@@ -347,14 +347,15 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
         Some(Source::Parameter(name)) => object["source"] = json!({"parameter": name}),
         Some(Source::Header(name)) => object["source"] = json!({"header": name}),
     }
-    if let Some(link) = error.kind_link {
+    let more = error.more.as_deref();
+    if let Some(link) = more.and_then(|more| more.kind_link) {
         object["links"] = json!({"type": link});
     }
-    if let Some(size) = error.page_size_max {
+    if let Some(size) = more.and_then(|more| more.page_size_max) {
         object["meta"] = json!({"page": {"maxSize": size}});
     }
     serde_json::to_writer(&mut *out, &object).expect("writing JSON to memory can't fail");
-    if let Some(current) = &error.current {
+    if let Some(current) = more.and_then(|more| more.current.as_ref()) {
         // The resource is there as bytes: the object is opened again to take it in.
         out.pop();
         out.extend_from_slice(br#","meta":{"current":"#);

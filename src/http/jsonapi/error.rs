@@ -6,7 +6,6 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,8 @@ use warp::http::header::{ALLOW, RETRY_AFTER};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 
 use super::super::authorize::Denied;
-use crate::domain::{Refusal, Segment, Violation};
+pub(in crate::http) use super::error_object::{Code, ErrorObject, Source};
+use crate::domain::Refusal;
 use crate::engine::{Entry, SubmitError};
 
 /// The most errors that one answer lists.
@@ -22,143 +22,6 @@ const ERRORS_LEN_MAX: usize = 100;
 
 /// When to come back if nothing better is known.
 const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
-
-/// What kind of failure it is: status, code and title always go together.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct Code(StatusCode, &'static str, &'static str);
-
-impl Code {
-    pub(in crate::http) const BAD_REQUEST: Self = Self(StatusCode::BAD_REQUEST, "bad_request", "Bad Request");
-    pub(in crate::http) const INVALID_DATA: Self =
-        Self(StatusCode::BAD_REQUEST, "invalid_data", "Invalid Data");
-    pub(in crate::http) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found", "Not Found");
-    pub(in crate::http) const METHOD_NOT_ALLOWED: Self =
-        Self(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed");
-    pub(in crate::http) const NOT_ACCEPTABLE: Self =
-        Self(StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Not Acceptable");
-    pub(in crate::http) const REQUEST_TIMEOUT: Self =
-        Self(StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request Timeout");
-    pub(in crate::http) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
-    pub(in crate::http) const PRECONDITION_FAILED: Self =
-        Self(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition Failed");
-    pub(in crate::http) const PAYLOAD_TOO_LARGE: Self =
-        Self(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "Payload Too Large");
-    pub(in crate::http) const URI_TOO_LONG: Self =
-        Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
-    pub(in crate::http) const UNSUPPORTED_MEDIA_TYPE: Self =
-        Self(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported Media Type");
-    pub(in crate::http) const PRECONDITION_REQUIRED: Self =
-        Self(StatusCode::PRECONDITION_REQUIRED, "precondition_required", "Precondition Required");
-    pub(in crate::http) const INTERNAL_ERROR: Self =
-        Self(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "Internal Error");
-    pub(in crate::http) const SERVICE_UNAVAILABLE: Self =
-        Self(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", "Service Unavailable");
-}
-
-/// What in the request is to blame.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) enum Source {
-    /// A JSON pointer to something that exists in the body (RFC 6901).
-    Pointer(String),
-    /// A query parameter.
-    Parameter(String),
-    /// A header.
-    Header(&'static str),
-}
-
-/// One JSON:API error object.
-#[derive(Debug, Clone)]
-pub(in crate::http) struct ErrorObject {
-    pub(super) status: StatusCode,
-    pub(super) code: Cow<'static, str>,
-    pub(super) title: Cow<'static, str>,
-    pub(super) detail: Cow<'static, str>,
-    pub(super) source: Option<Source>,
-    /// `links.type`: the page that explains this kind of error.
-    pub(super) kind_link: Option<&'static str>,
-    /// `meta.page.maxSize`
-    pub(super) page_size_max: Option<usize>,
-    /// `meta.current`: the resource that a precondition met.
-    pub(super) current: Option<Arc<Entry>>,
-}
-
-impl ErrorObject {
-    pub(in crate::http) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
-        let Code(status, code, title) = code;
-        Self {
-            status,
-            code: code.into(),
-            title: title.into(),
-            detail: sentence(detail.into()),
-            source: None,
-            kind_link: None,
-            page_size_max: None,
-            current: None,
-        }
-    }
-
-    /// A value of the body that is wrong.
-    pub(in crate::http) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
-        Self::new(Code::INVALID_DATA, detail).at(pointer)
-    }
-
-    /// Blames a value of the body.
-    pub(in crate::http) fn at(mut self, pointer: impl Into<String>) -> Self {
-        self.source = Some(Source::Pointer(pointer.into()));
-        self
-    }
-
-    /// Blames a query parameter.
-    pub(in crate::http) fn parameter(mut self, name: impl Into<String>) -> Self {
-        self.source = Some(Source::Parameter(name.into()));
-        self
-    }
-
-    /// Blames a header.
-    pub(in crate::http) fn header(mut self, name: &'static str) -> Self {
-        self.source = Some(Source::Header(name));
-        self
-    }
-
-    /// Names the page that explains this kind of error.
-    pub(in crate::http) const fn explained_at(mut self, link: &'static str) -> Self {
-        self.kind_link = Some(link);
-        self
-    }
-
-    /// Tells how large a page may be.
-    pub(in crate::http) const fn with_page_size_max(mut self, size: usize) -> Self {
-        self.page_size_max = Some(size);
-        self
-    }
-
-    /// The same error about a part of a larger body; without a pointer it is about the whole part.
-    fn below(mut self, prefix: &str) -> Self {
-        self.source = match self.source {
-            Some(Source::Pointer(pointer)) => Some(Source::Pointer(format!("{prefix}{pointer}"))),
-            None => Some(Source::Pointer(prefix.to_owned())),
-            other @ Some(Source::Parameter(_) | Source::Header(_)) => other,
-        };
-        self
-    }
-}
-
-/// Details are sentences: a capital at the start and a full stop at the end, whoever wrote them.
-fn sentence(text: Cow<'static, str>) -> Cow<'static, str> {
-    let starts_low = text.starts_with(|c: char| c.is_ascii_lowercase());
-    let ends = text.ends_with(['.', '!', '?']);
-    if !starts_low && ends {
-        return text;
-    }
-    let mut text = text.into_owned();
-    if starts_low {
-        text[..1].make_ascii_uppercase();
-    }
-    if !ends {
-        text.push('.');
-    }
-    Cow::Owned(text)
-}
 
 /// A failed request: one or more errors and the headers that go with them.
 #[derive(Debug, Clone)]
@@ -194,9 +57,8 @@ impl ApiError {
             Some(_) => "The collection is not in the state that the precondition asks for.",
             None => "The precondition asks for a collection that exists.",
         };
-        let mut error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header(header);
-        error.current = current;
-        error.into()
+        let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header(header);
+        current.map_or_else(|| error.clone(), |current| error.clone().with_current(current)).into()
     }
 
     /// Not now, but soon.
@@ -224,6 +86,19 @@ impl ApiError {
     pub(in crate::http) fn below(mut self, prefix: &str) -> Self {
         self.errors = self.errors.into_iter().map(|error| error.below(prefix)).collect();
         self
+    }
+
+    /// Logs the failure, where it is answered: a client's own is of interest to whoever looks for
+    /// it, one of ours to everybody. What went wrong inside was logged there.
+    pub(in crate::http) fn log(&self) {
+        let status = self.status().as_u16();
+        for ErrorObject { code, detail, .. } in &self.errors {
+            if status >= 500 {
+                tracing::warn!(http.status = status, code = %code, "the request failed: {detail}");
+            } else {
+                tracing::debug!(http.status = status, code = %code, "the request was refused: {detail}");
+            }
+        }
     }
 
     /// The errors alone.
@@ -278,16 +153,7 @@ impl From<Vec<ErrorObject>> for ApiError {
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
-        let error = ErrorObject {
-            status: denied.status(),
-            code: denied.code,
-            title: denied.title,
-            detail: denied.detail,
-            source: None,
-            kind_link: None,
-            page_size_max: None,
-            current: None,
-        };
+        let error = ErrorObject::foreign(denied.status(), denied.code, denied.title, denied.detail);
         Self { errors: vec![error], headers: denied.headers }
     }
 }
@@ -303,7 +169,9 @@ impl From<SubmitError> for ApiError {
             ),
             SubmitError::EditedByHand { index: _, path } => Self::new(
                 Code::CONFLICT,
-                format!("{path} was edited by hand and the edit is not committed; commit or undo it first"),
+                format!(
+                    "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
+                ),
             ),
             SubmitError::Busy => {
                 Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)
@@ -348,45 +216,10 @@ impl From<Refusal> for ApiError {
     }
 }
 
-impl From<&Violation> for ErrorObject {
-    fn from(violation: &Violation) -> Self {
-        let mut pointer = String::from("/data/attributes");
-        for segment in &violation.path {
-            match segment {
-                Segment::Name(name) => push_escaped(&mut pointer, name),
-                Segment::Index(index) => {
-                    let _ = write!(pointer, "/{index}");
-                }
-            }
-        }
-        Self::invalid(pointer, violation.message.clone())
-    }
-}
-
-/// Adds a step to a JSON pointer (RFC 6901 section 3).
-fn push_escaped(pointer: &mut String, name: &str) {
-    pointer.push('/');
-    for c in name.chars() {
-        match c {
-            '~' => pointer.push_str("~0"),
-            '/' => pointer.push_str("~1"),
-            c => pointer.push(c),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::domain::{Key, Kind};
-
-    #[test]
-    fn a_pointer_escapes_what_would_be_a_step() {
-        let violation = Violation::at("x-a~b/c", "is wrong").below([Segment::Index(2)]);
-        let error = ErrorObject::from(&violation);
-        assert_eq!(error.source, Some(Source::Pointer("/data/attributes/x-a~0b~1c/2".into())));
-        assert_eq!(error.detail, "Is wrong.");
-    }
 
     #[test]
     fn an_error_in_a_batch_points_into_its_operation() {

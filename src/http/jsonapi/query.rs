@@ -8,11 +8,13 @@
 //! | `page[...]` | list | see [`page`](super::page) |
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 
 use percent_encoding::percent_decode;
 
 use super::error::{ApiError, Code, ErrorObject};
-use super::page::{self, Page, Sort};
+use super::page::{self, Page};
+use super::sort::Sort;
 use crate::domain::{Attribute, Collection};
 
 /// The page that explains which sorts can't be paged.
@@ -178,17 +180,16 @@ fn member(name: &str) -> (&str, Option<&str>) {
 }
 
 fn repeated(query: &Query) -> Vec<ErrorObject> {
-    let mut faults = Vec::new();
-    for (index, (name, _)) in query.pairs.iter().enumerate() {
-        let before = query.pairs[..index].iter().filter(|(earlier, _)| earlier == name).count();
-        if before == 1 {
-            faults.push(
-                ErrorObject::new(Code::BAD_REQUEST, "the parameter is there more than once")
-                    .parameter(name.clone()),
-            );
-        }
-    }
-    faults
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let again = query.pairs.iter().filter(|(name, _)| {
+        let times = seen.entry(name).or_default();
+        *times += 1;
+        *times == 2
+    });
+    let fault = |name: &str| {
+        ErrorObject::new(Code::BAD_REQUEST, "the parameter is there more than once").parameter(name)
+    };
+    again.map(|(name, _)| fault(name)).collect()
 }
 
 fn not_understood(name: &str) -> ErrorObject {
@@ -346,8 +347,9 @@ mod tests {
         let query = Query::parse("page[size]=101").unwrap();
         assert!(list(&query, false).is_ok());
         let error = list(&query, true).unwrap_err();
-        assert_eq!(error.errors[0].page_size_max, Some(100));
-        assert!(error.errors[0].kind_link.unwrap().ends_with("/max-size-exceeded"));
+        let more = error.errors[0].more.as_ref().unwrap();
+        assert_eq!(more.page_size_max, Some(100));
+        assert!(more.kind_link.unwrap().ends_with("/max-size-exceeded"));
     }
 
     #[test]

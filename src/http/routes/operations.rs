@@ -277,10 +277,12 @@ impl Names<'_> {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
             (Some(reference), None) => self.referred(&reference).map(Some),
-            (None, Some(href)) => match self.path(&href)? {
-                Target::Collection(key) => Ok(Some(key)),
-                _ => invalid("/href", "the path is not that of a collection"),
-            },
+            (None, Some(href)) => {
+                let Target::Collection(key) = self.path(&href)? else {
+                    return invalid("/href", "the path is not that of a collection");
+                };
+                Ok(Some(key))
+            }
         }
     }
 

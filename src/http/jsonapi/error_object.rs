@@ -1,0 +1,211 @@
+//! One JSON:API error object, and what kinds of them there are.
+
+use std::borrow::Cow;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use warp::http::StatusCode;
+
+use crate::domain::{Segment, Violation};
+use crate::engine::Entry;
+
+/// What kind of failure it is: status, code and title always go together.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct Code(StatusCode, &'static str, &'static str);
+
+impl Code {
+    pub(in crate::http) const BAD_REQUEST: Self = Self(StatusCode::BAD_REQUEST, "bad_request", "Bad Request");
+    pub(in crate::http) const INVALID_DATA: Self =
+        Self(StatusCode::BAD_REQUEST, "invalid_data", "Invalid Data");
+    pub(in crate::http) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found", "Not Found");
+    pub(in crate::http) const METHOD_NOT_ALLOWED: Self =
+        Self(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed");
+    pub(in crate::http) const NOT_ACCEPTABLE: Self =
+        Self(StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Not Acceptable");
+    pub(in crate::http) const REQUEST_TIMEOUT: Self =
+        Self(StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request Timeout");
+    pub(in crate::http) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
+    pub(in crate::http) const PRECONDITION_FAILED: Self =
+        Self(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition Failed");
+    pub(in crate::http) const PAYLOAD_TOO_LARGE: Self =
+        Self(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "Payload Too Large");
+    pub(in crate::http) const URI_TOO_LONG: Self =
+        Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
+    pub(in crate::http) const UNSUPPORTED_MEDIA_TYPE: Self =
+        Self(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported Media Type");
+    pub(in crate::http) const PRECONDITION_REQUIRED: Self =
+        Self(StatusCode::PRECONDITION_REQUIRED, "precondition_required", "Precondition Required");
+    pub(in crate::http) const INTERNAL_ERROR: Self =
+        Self(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "Internal Error");
+    pub(in crate::http) const SERVICE_UNAVAILABLE: Self =
+        Self(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", "Service Unavailable");
+}
+
+/// What in the request is to blame.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) enum Source {
+    /// A JSON pointer to something that exists in the body (RFC 6901).
+    Pointer(String),
+    /// A query parameter.
+    Parameter(String),
+    /// A header.
+    Header(&'static str),
+}
+
+/// One JSON:API error object.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct ErrorObject {
+    pub(super) status: StatusCode,
+    pub(super) code: Cow<'static, str>,
+    pub(super) title: Cow<'static, str>,
+    pub(super) detail: Cow<'static, str>,
+    pub(super) source: Option<Source>,
+    pub(super) more: Option<Box<More>>,
+}
+
+/// What few errors have to say.
+#[derive(Debug, Clone, Default)]
+pub(super) struct More {
+    /// `links.type`: the page that explains this kind of error.
+    pub(super) kind_link: Option<&'static str>,
+    /// `meta.page.maxSize`
+    pub(super) page_size_max: Option<usize>,
+    /// `meta.current`: the resource that a precondition met.
+    pub(super) current: Option<Arc<Entry>>,
+}
+
+impl ErrorObject {
+    pub(in crate::http) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+        let Code(status, code, title) = code;
+        Self {
+            status,
+            code: code.into(),
+            title: title.into(),
+            detail: sentence(detail.into()),
+            source: None,
+            more: None,
+        }
+    }
+
+    /// What somebody else has put into words.
+    pub(super) const fn foreign(
+        status: StatusCode,
+        code: Cow<'static, str>,
+        title: Cow<'static, str>,
+        detail: Cow<'static, str>,
+    ) -> Self {
+        Self { status, code, title, detail, source: None, more: None }
+    }
+
+    fn more(&mut self) -> &mut More {
+        self.more.get_or_insert_default()
+    }
+
+    /// A value of the body that is wrong.
+    pub(in crate::http) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(Code::INVALID_DATA, detail).at(pointer)
+    }
+
+    /// Blames a value of the body.
+    pub(in crate::http) fn at(mut self, pointer: impl Into<String>) -> Self {
+        self.source = Some(Source::Pointer(pointer.into()));
+        self
+    }
+
+    /// Blames a query parameter.
+    pub(in crate::http) fn parameter(mut self, name: impl Into<String>) -> Self {
+        self.source = Some(Source::Parameter(name.into()));
+        self
+    }
+
+    /// Blames a header.
+    pub(in crate::http) fn header(mut self, name: &'static str) -> Self {
+        self.source = Some(Source::Header(name));
+        self
+    }
+
+    /// Names the page that explains this kind of error.
+    pub(in crate::http) fn explained_at(mut self, link: &'static str) -> Self {
+        self.more().kind_link = Some(link);
+        self
+    }
+
+    /// Tells how large a page may be.
+    pub(in crate::http) fn with_page_size_max(mut self, size: usize) -> Self {
+        self.more().page_size_max = Some(size);
+        self
+    }
+
+    /// Shows what a precondition met.
+    pub(super) fn with_current(mut self, current: Arc<Entry>) -> Self {
+        self.more().current = Some(current);
+        self
+    }
+
+    /// The same error about a part of a larger body; without a pointer it is about the whole part.
+    pub(super) fn below(mut self, prefix: &str) -> Self {
+        self.source = match self.source {
+            Some(Source::Pointer(pointer)) => Some(Source::Pointer(format!("{prefix}{pointer}"))),
+            None => Some(Source::Pointer(prefix.to_owned())),
+            other @ Some(Source::Parameter(_) | Source::Header(_)) => other,
+        };
+        self
+    }
+}
+
+/// Details are sentences: a capital at the start and a full stop at the end, whoever wrote them.
+fn sentence(text: Cow<'static, str>) -> Cow<'static, str> {
+    let starts_low = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let ends = text.ends_with(['.', '!', '?']);
+    if !starts_low && ends {
+        return text;
+    }
+    let mut text = text.into_owned();
+    if starts_low {
+        text[..1].make_ascii_uppercase();
+    }
+    if !ends {
+        text.push('.');
+    }
+    Cow::Owned(text)
+}
+
+impl From<&Violation> for ErrorObject {
+    fn from(violation: &Violation) -> Self {
+        let mut pointer = String::from("/data/attributes");
+        for segment in &violation.path {
+            match segment {
+                Segment::Name(name) => push_escaped(&mut pointer, name),
+                Segment::Index(index) => {
+                    let _ = write!(pointer, "/{index}");
+                }
+            }
+        }
+        Self::invalid(pointer, violation.message.clone())
+    }
+}
+
+/// Adds a step to a JSON pointer (RFC 6901 section 3).
+fn push_escaped(pointer: &mut String, name: &str) {
+    pointer.push('/');
+    for c in name.chars() {
+        match c {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            c => pointer.push(c),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pointer_escapes_what_would_be_a_step() {
+        let violation = Violation::at("x-a~b/c", "is wrong").below([Segment::Index(2)]);
+        let error = ErrorObject::from(&violation);
+        assert_eq!(error.source, Some(Source::Pointer("/data/attributes/x-a~0b~1c/2".into())));
+        assert_eq!(error.detail, "Is wrong.");
+    }
+}

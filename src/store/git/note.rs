@@ -1,0 +1,117 @@
+//! The note of which revision the work tree was last brought to.
+//!
+//! ```text
+//! <revision it was brought to>
+//! <revision up to which its files and index are on disk for sure>
+//! <id of the running system, from the kernel>
+//! ```
+//!
+//! Revisions are forty digits, zeros before the first commit. The file is overwritten where it
+//! stands, always with as many bytes, so a power cut leaves the old note or the new one and never
+//! half of it; only the first one is flushed.
+//!
+//! After a kill the first line is right: what we wrote, the system still has. After a power cut it
+//! may say more than what reached the disk, and a note that is newer than the truth is one to be
+//! misled by. So when the system is another one than that of the note, the second line counts.
+
+use std::fs::OpenOptions;
+use std::io::{Seek as _, SeekFrom, Write as _};
+use std::path::{Path, PathBuf};
+
+use super::barrier::read_if_there;
+use super::object::{Oid, hex, unhex};
+use crate::store::StoreError;
+
+/// What a note holds before the first commit.
+pub(super) const UNBORN: Oid = [0; 20];
+
+/// The note of one work tree.
+#[derive(Debug)]
+pub(super) struct Note {
+    path: PathBuf,
+    system: String,
+}
+
+/// What a note says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Noted {
+    /// The revision that the work tree was brought to, or a newer one.
+    pub(super) revision: Oid,
+    /// The revision up to which it is on disk.
+    pub(super) flushed: Oid,
+    /// Whether the system has been started anew since.
+    pub(super) after_restart: bool,
+}
+
+impl Note {
+    /// The note in a folder of our own.
+    pub(super) fn new(desk: &Path) -> Self {
+        Self { path: desk.join("work-tree"), system: system_id() }
+    }
+
+    /// Reads it; `None` when there is none, or none that makes sense.
+    pub(super) fn read(&self) -> Option<Noted> {
+        let text = read_if_there(&self.path).ok()??;
+        let mut lines = text.split(|byte| *byte == b'\n');
+        let [brought, flushed] = [unhex(lines.next()?)?, unhex(lines.next()?)?];
+        let after_restart = lines.next()? != self.system.as_bytes();
+        Some(Noted { revision: if after_restart { flushed } else { brought }, flushed, after_restart })
+    }
+
+    /// Notes that the work tree was brought to a revision.
+    pub(super) fn write(&self, brought: &Oid) -> Result<(), StoreError> {
+        let flushed = self.read().map_or(*brought, |noted| noted.flushed);
+        self.write_both(brought, &flushed)
+    }
+
+    /// Notes that everything up to here is on disk.
+    pub(super) fn write_flushed(&self) -> Result<(), StoreError> {
+        match self.read() {
+            Some(noted) if !noted.after_restart => self.write_both(&noted.revision, &noted.revision),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn write_both(&self, brought: &Oid, flushed: &Oid) -> Result<(), StoreError> {
+        let text = format!("{}\n{}\n{}\n", hex(brought), hex(flushed), self.system);
+        let write = || {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(0))?;
+            file.write_all(text.as_bytes())?;
+            if len == text.len() as u64 {
+                return Ok(());
+            }
+            file.set_len(text.len() as u64)?;
+            file.sync_all()
+        };
+        write().map_err(|source| StoreError::at("write", &self.path, source))
+    }
+}
+
+/// What tells one start of the system from the next (random(4)); where there is none, every start
+/// looks like the same.
+fn system_id() -> String {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    format!("{:36.36}", id.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
+        let desk = tempfile::tempdir().unwrap();
+        let mut note = Note::new(desk.path());
+        assert_eq!(note.read(), None);
+        note.write(&[1; 20]).unwrap();
+        note.write(&[2; 20]).unwrap();
+        assert_eq!(note.read().unwrap().revision, [2; 20]);
+        note.system = "another".to_owned();
+        assert_eq!(note.read(), Some(Noted { revision: [1; 20], flushed: [1; 20], after_restart: true }));
+        note.write(&[3; 20]).unwrap();
+        note.write_flushed().unwrap();
+        assert_eq!(note.read(), Some(Noted { revision: [3; 20], flushed: [3; 20], after_restart: false }));
+    }
+}

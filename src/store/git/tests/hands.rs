@@ -1,0 +1,376 @@
+//! A person's work in the same work tree.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::Fault;
+use super::support::*;
+use crate::store::{Journal as _, Look, StoreError, WorkTree};
+
+/// A repository with a few committed files, and the journal that serves it.
+fn served() -> (Repo, super::super::GitJournal) {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n"), ("c.yaml", "c1\n")]);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    (repo, journal)
+}
+
+#[test]
+fn the_work_tree_follows_every_commit() {
+    let (repo, mut journal) = served();
+    append(
+        &mut journal,
+        &[set("a.yaml", "a2\n"), remove("b.yaml"), set("d.yaml", "d1\n"), set("a.yaml", "a3\n")],
+    );
+    assert_eq!(repo.saved("a.yaml"), "a3\n");
+    assert!(!repo.file("b.yaml").exists());
+    assert_eq!(repo.saved("d.yaml"), "d1\n");
+    assert_eq!(repo.status(), "");
+    assert_eq!(edits(&mut journal), []);
+    repo.check();
+}
+
+#[test]
+fn an_edited_file_is_kept_and_the_next_commit_does_not_revert_ours() {
+    let (repo, mut journal) = served();
+    repo.save("a.yaml", "a by hand\n");
+    repo.save("d.yaml", "d by hand\n");
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b2\n"), set("d.yaml", "d1\n")]);
+    assert_eq!(repo.saved("a.yaml"), "a by hand\n");
+    assert_eq!(repo.saved("d.yaml"), "d by hand\n");
+    assert_eq!(repo.saved("b.yaml"), "b2\n");
+    assert_eq!(repo.status(), " M collections/a.yaml\n M collections/d.yaml\n");
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a by hand\n"), edit("d.yaml", "d by hand\n")]);
+    repo.git(&["commit", "-q", "--allow-empty", "-m", "Something else"]);
+    assert_eq!(repo.git(&["show", "HEAD:collections/a.yaml"]), "a2\n");
+}
+
+#[test]
+fn a_file_deleted_by_hand_stays_deleted() {
+    let (repo, mut journal) = served();
+    fs::remove_file(repo.file("a.yaml")).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]);
+    assert_eq!(repo.status(), " D collections/a.yaml\n");
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
+}
+
+#[test]
+fn what_a_person_staged_stays_staged() {
+    let (repo, mut journal) = served();
+    repo.save("a.yaml", "a staged\n");
+    fs::write(repo.path().join("README.md"), "read\n").unwrap();
+    repo.git(&["add", "-A"]);
+    repo.git(&["rm", "-q", "collections/b.yaml"]);
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b2\n"), set("c.yaml", "c2\n")]);
+    assert_eq!(repo.status(), "A  README.md\nM  collections/a.yaml\nD  collections/b.yaml\n");
+    assert_eq!(repo.saved("c.yaml"), "c2\n");
+}
+
+#[test]
+fn during_a_merge_only_our_paths_change() {
+    let (repo, mut journal) = served();
+    repo.git(&["checkout", "-q", "-b", "side"]);
+    repo.commit(&[("a.yaml", "a side\n"), ("b.yaml", "b side\n")]);
+    repo.git(&["checkout", "-q", "main"]);
+    repo.commit(&[("a.yaml", "a main\n")]);
+    journal.catch_up().unwrap();
+    repo.git_fails(&["merge", "-q", "side"]);
+    let conflict = repo.saved("a.yaml");
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("c.yaml", "c2\n")]);
+    assert_eq!(repo.saved("a.yaml"), conflict);
+    assert_eq!(repo.status(), "UU collections/a.yaml\nM  collections/b.yaml\n");
+    let head = journal.head().unwrap();
+    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Look::All).unwrap() else { panic!() };
+    assert_eq!(half_done, Some("a merge"));
+    repo.save("a.yaml", "a merged\n");
+    repo.git(&["commit", "-q", "-a", "-m", "Merge"]);
+    assert_eq!(repo.git(&["show", "HEAD:collections/c.yaml"]), "c2\n");
+    repo.check();
+}
+
+#[test]
+fn another_branch_and_a_detached_head_are_left_alone() {
+    let (repo, mut journal) = served();
+    let away = |journal: &mut super::super::GitJournal| {
+        let head = journal.head().unwrap();
+        match journal.work_tree(head, Look::All).unwrap() {
+            WorkTree::Away(why) => why,
+            other => panic!("{other:?}"),
+        }
+    };
+    repo.git(&["checkout", "-q", "-b", "side"]);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
+    assert_eq!(away(&mut journal), "the branch `side` is checked out");
+    repo.git(&["checkout", "-q", "--detach"]);
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    assert_eq!(away(&mut journal), "HEAD is detached");
+    repo.git(&["checkout", "-q", "main"]);
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a3\n", ""));
+    repo.save("a.yaml", "a1\n");
+    append(&mut journal, &[set("b.yaml", "b2\n")]);
+    assert_eq!(
+        edits(&mut journal),
+        [edit("a.yaml", "a1\n")],
+        "going back by hand to an old version is an edit"
+    );
+}
+
+#[test]
+fn a_push_into_the_repository_comes_to_the_work_tree() {
+    let (repo, mut journal) = served();
+    repo.save("b.yaml", "b by hand\n");
+    let there = tempfile::tempdir().unwrap();
+    git_in(there.path(), &["clone", "-q", repo.path().to_str().unwrap(), "clone"]);
+    let clone = there.path().join("clone");
+    fs::write(clone.join("collections/a.yaml"), "a pushed\n").unwrap();
+    fs::write(clone.join("collections/b.yaml"), "b pushed\n").unwrap();
+    fs::remove_file(clone.join("collections/c.yaml")).unwrap();
+    git_in(&clone, &["commit", "-q", "-a", "-m", "Push"]);
+    repo.git(&["config", "receive.denyCurrentBranch", "ignore"]);
+    git_in(&clone, &["push", "-q"]);
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.saved("b.yaml").as_str()), ("a pushed\n", "b by hand\n"));
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+}
+
+#[test]
+fn a_soft_reset_and_an_amend_are_the_person_s() {
+    let (repo, mut journal) = served();
+    repo.commit(&[("a.yaml", "a2\n")]);
+    journal.catch_up().unwrap();
+    repo.git(&["reset", "-q", "--soft", "HEAD~1"]);
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", "M  collections/a.yaml\n"));
+    append(&mut journal, &[set("b.yaml", "b2\n")]);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", "M  collections/a.yaml\n"));
+    repo.git(&["commit", "-q", "--amend", "-m", "Amended"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn after_a_kill_the_work_tree_is_brought_forward_and_edits_are_kept() {
+    let (repo, mut journal) = served();
+    repo.save("c.yaml", "c by hand\n");
+    journal.fault = Some(Fault::AfterTheBranch);
+    let drafts = [set("a.yaml", "a2\n"), remove("b.yaml"), set("c.yaml", "c2\n"), set("d.yaml", "d1\n")];
+    assert!(try_append(&mut journal, &drafts).is_err());
+    drop(journal);
+    assert_eq!(repo.saved("a.yaml"), "a1\n");
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.saved("d.yaml").as_str()), ("a2\n", "d1\n"));
+    assert_eq!(repo.status(), " M collections/c.yaml\n");
+    assert_eq!(edits(&mut journal), [edit("c.yaml", "c by hand\n")]);
+}
+
+#[test]
+fn after_a_kill_before_the_first_commit_is_shown_it_is_shown_all_the_same() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    journal.fault = Some(Fault::AfterTheBranch);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a1\n")]).is_err());
+    drop(journal);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
+}
+
+#[test]
+fn after_a_kill_that_followed_a_commit_by_hand_the_work_tree_is_brought_forward() {
+    let (repo, mut journal) = served();
+    repo.commit(&[("a.yaml", "a2\n")]);
+    journal.fault = Some(Fault::AfterTheBranch);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a3\n")]).is_err());
+    drop(journal);
+    repo.open().catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a3\n", ""));
+}
+
+#[test]
+fn a_kill_before_the_branch_moved_leaves_nothing_visible() {
+    let (repo, mut journal) = served();
+    let head = repo.head();
+    journal.fault = Some(Fault::BeforeTheBranch);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
+    assert_eq!((repo.head(), repo.status().as_str(), repo.saved("a.yaml").as_str()), (head, "", "a1\n"));
+    journal.fault = None;
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.check();
+}
+
+#[test]
+fn a_lock_of_git_is_waited_for_and_then_told() {
+    let (repo, mut journal) = served();
+    let lock = repo.path().join(".git/index.lock");
+    fs::write(&lock, "").unwrap();
+    let error = try_append(&mut journal, &[set("a.yaml", "a2\n")]).unwrap_err();
+    assert!(matches!(&error, StoreError::Locked { path } if *path == lock), "{error}");
+    let head = journal.head().unwrap();
+    assert_eq!(journal.work_tree(head, Look::All).unwrap(), WorkTree::Busy);
+    drop(journal);
+    let mut journal = repo.open();
+    assert!(lock.exists(), "a lock that is not ours is never removed");
+    fs::remove_file(&lock).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn everything_that_is_no_file_is_told_and_never_followed() {
+    let (repo, mut journal) = served();
+    let outside = tempfile::tempdir().unwrap();
+    fs::write(outside.path().join("secret.yaml"), "secret\n").unwrap();
+    symlink(outside.path().join("secret.yaml"), repo.file("d.yaml")).unwrap();
+    fs::create_dir(repo.file("e.yaml")).unwrap();
+    for ignored in ["x.yaml~", ".y.yaml", "README.md"] {
+        repo.save(ignored, "x");
+    }
+    assert_eq!(edits(&mut journal), [edit("d.yaml", "a symbolic link"), edit("e.yaml", "a folder")]);
+    append(&mut journal, &[set("d.yaml", "d1\n")]);
+    assert!(repo.file("d.yaml").is_symlink());
+    assert_eq!(fs::read_to_string(outside.path().join("secret.yaml")).unwrap(), "secret\n");
+}
+
+#[test]
+fn a_missing_folder_is_every_file_gone_and_a_linked_one_is_not_followed() {
+    let (repo, mut journal) = served();
+    let elsewhere = repo.path().join("elsewhere");
+    fs::rename(repo.path().join("collections"), &elsewhere).unwrap();
+    assert_eq!(edits(&mut journal).len(), 3);
+    symlink(&elsewhere, repo.path().join("collections")).unwrap();
+    let head = journal.head().unwrap();
+    assert!(matches!(journal.work_tree(head, Look::All).unwrap(), WorkTree::Away(_)));
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(fs::read_to_string(elsewhere.join("a.yaml")).unwrap(), "a1\n");
+}
+
+#[test]
+fn a_change_of_equal_length_right_after_a_look_is_found() {
+    let (repo, mut journal) = served();
+    assert_eq!(edits(&mut journal), []);
+    for round in 0..30 {
+        let text = format!("{round:02}\n");
+        fs::write(repo.file("a.yaml"), &text).unwrap();
+        assert_eq!(edits(&mut journal), [edit("a.yaml", &text)]);
+    }
+}
+
+#[test]
+fn a_change_right_before_our_index_is_seen_by_git() {
+    let (repo, mut journal) = served();
+    fs::write(repo.file("b.yaml"), "B1\n").unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+}
+
+#[test]
+fn every_version_of_the_index_is_kept_up() {
+    let (repo, mut journal) = served();
+    for version in ["2", "3", "4"] {
+        repo.git(&["update-index", "--index-version", version]);
+        append(
+            &mut journal,
+            &[set("a.yaml", &format!("version {version}\n")), set(&format!("v{version}.yaml"), "x\n")],
+        );
+        assert_eq!(repo.status(), "");
+    }
+    repo.git(&["config", "index.skipHash", "true"]);
+    repo.git(&["update-index", "--force-write-index"]);
+    append(&mut journal, &[set("a.yaml", "no checksum\n")]);
+    assert_eq!(repo.status(), "");
+    repo.git(&["update-index", "--untracked-cache"]);
+    append(&mut journal, &[set("new.yaml", "cached\n"), remove("a.yaml")]);
+    assert_eq!(repo.status(), "");
+    repo.check();
+}
+
+#[test]
+fn a_split_index_is_left_alone() {
+    let (repo, mut journal) = served();
+    repo.git(&["update-index", "--split-index"]);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.saved("a.yaml"), "a2\n");
+    assert_eq!(repo.git(&["show", "HEAD:collections/a.yaml"]), "a2\n");
+}
+
+#[test]
+fn what_a_power_cut_blanked_is_restored() {
+    let (repo, mut journal) = served();
+    fs::write(repo.path().join("README.md"), "read\n").unwrap();
+    repo.commit(&[]);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    journal.tend().unwrap();
+    append(&mut journal, &[set("b.yaml", "b2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    drop(journal);
+    // The same note, from an earlier start of the system.
+    let note = repo.path().join(".git/collectory/work-tree");
+    let text = fs::read_to_string(&note).unwrap();
+    let system = text.lines().nth(2).unwrap();
+    fs::write(&note, text.replace(system, &"0".repeat(system.len()))).unwrap();
+    repo.save("a.yaml", "");
+    repo.save("b.yaml", "");
+    repo.save("d.yaml", "\0\0\0\0");
+    fs::write(repo.path().join(".git/index"), "").unwrap();
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("b.yaml").as_str(), repo.saved("d.yaml").as_str()), ("b2\n", "d1\n"));
+    assert_eq!(repo.status(), " M collections/a.yaml\n", "what was flushed before is a person's work");
+    repo.check();
+}
+
+#[test]
+fn commits_by_hand_at_the_same_time_never_revert_ours() {
+    const ROUNDS: usize = 8;
+    let (repo, mut journal) = served();
+    std::thread::scope(|scope| {
+        let by_hand = scope.spawn(|| {
+            for round in 0..ROUNDS {
+                repo.save("a.yaml", &format!("by hand {round}\n"));
+                // It may lose the race, and then says so.
+                repo.try_git(&["commit", "-q", "-a", "-m", "By hand"]);
+            }
+        });
+        for round in 0..4 * ROUNDS {
+            loop {
+                match try_append(&mut journal, &[set("b.yaml", &format!("{round}\n"))]) {
+                    Ok(_) => break,
+                    Err(StoreError::HeadMoved { .. } | StoreError::Locked { .. }) => std::thread::yield_now(),
+                    Err(error) => panic!("{error}"),
+                }
+            }
+            let head = journal.head().unwrap();
+            assert_eq!(files_at(&mut journal, head)["b.yaml"], format!("{round}\n"));
+        }
+        by_hand.join().unwrap();
+    });
+    repo.try_git(&["commit", "-q", "-a", "-m", "The rest"]);
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.saved("b.yaml"), format!("{}\n", 4 * ROUNDS - 1));
+    repo.check();
+}
+
+#[test]
+fn a_save_at_the_same_time_is_never_overwritten() {
+    const ROUNDS: usize = 20;
+    let (repo, mut journal) = served();
+    for round in 0..ROUNDS {
+        std::thread::scope(|scope| {
+            let text = format!("by hand {round}\n");
+            let (repo, written) = (&repo, text.clone());
+            let save = scope.spawn(move || {
+                let draft = repo.path().join("draft");
+                fs::write(&draft, written).unwrap();
+                fs::rename(draft, repo.file("a.yaml")).unwrap();
+            });
+            append(&mut journal, &[set("a.yaml", &format!("by us {round}\n"))]);
+            save.join().unwrap();
+            assert_eq!(repo.saved("a.yaml"), text);
+        });
+        append(&mut journal, &[set("a.yaml", &format!("by hand {round}\n"))]);
+    }
+}

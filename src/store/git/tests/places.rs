@@ -1,0 +1,187 @@
+//! Repositories of every kind.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use super::super::{GitJournal, Options};
+use super::support::*;
+use crate::domain::Actor;
+use crate::store::{Journal as _, StoreError};
+
+#[track_caller]
+fn refused(options: Options, why: &str) {
+    match GitJournal::open(options) {
+        Err(error @ StoreError::Unsuitable { .. }) => assert!(error.to_string().contains(why), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("should be refused: {why}"),
+    }
+}
+
+#[test]
+fn only_one_may_serve_and_others_may_read() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    assert!(matches!(GitJournal::open(repo.options()), Err(StoreError::Served { .. })));
+    let mut reader = repo.open_to_read();
+    let head = reader.head().unwrap();
+    assert_eq!(files_at(&mut reader, head)["a.yaml"], "a1\n");
+    assert!(try_append(&mut reader, &[set("a.yaml", "a2\n")]).is_err());
+    drop(journal);
+    drop(repo.open());
+}
+
+#[test]
+fn a_new_repository_is_one_that_git_knows() {
+    let repo = Repo::new();
+    assert_eq!(repo.git(&["symbolic-ref", "HEAD"]), "refs/heads/main\n");
+    assert_eq!(repo.git(&["status", "--porcelain", "--branch"]), "## No commits yet on main\n");
+    assert!(!GitJournal::init(repo.path()).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("letter.txt"), "x").unwrap();
+    let error = GitJournal::init(folder.path()).unwrap_err();
+    assert!(error.to_string().contains("it is not a git repository"), "{error}");
+    fs::create_dir(repo.path().join("inner")).unwrap();
+    fs::write(repo.path().join("inner/x"), "x").unwrap();
+    refused(Options::new(repo.path().join("inner")), "name that and, with --path, the folder");
+}
+
+#[test]
+fn a_nested_folder_and_other_things_in_the_repository_are_fine() {
+    let repo = Repo::new();
+    fs::create_dir_all(repo.path().join("src/deep")).unwrap();
+    fs::write(repo.path().join("src/deep/main.rs"), "fn main() {}\n").unwrap();
+    fs::write(repo.path().join(".cms.yaml"), "x\n").unwrap();
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-q", "-m", "Others"]);
+    let mut journal =
+        GitJournal::open(Options { folder: ".cms/collections".to_owned(), ..repo.options() }).unwrap();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n")]);
+    assert_eq!(
+        repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]),
+        ".cms.yaml\n.cms/collections/a.yaml\n.cms/collections/b.yaml\nsrc/deep/main.rs\n"
+    );
+    append(&mut journal, &[remove("a.yaml"), remove("b.yaml")]);
+    assert_eq!(repo.git(&["ls-tree", "-r", "--name-only", "HEAD"]), ".cms.yaml\nsrc/deep/main.rs\n");
+    append(&mut journal, &[set("c.yaml", "c1\n")]);
+    assert_eq!(repo.status(), "");
+    repo.check();
+}
+
+#[test]
+fn a_branch_may_be_chosen_nested_and_packed() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    repo.git(&["branch", "team/settings"]);
+    repo.git(&["pack-refs", "--all"]);
+    let mut journal =
+        GitJournal::open(Options { branch: Some("team/settings".to_owned()), ..repo.options() }).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.git(&["show", "team/settings:collections/a.yaml"]), "a2\n");
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
+    drop(journal);
+    let mut journal =
+        GitJournal::open(Options { branch: Some("new/one".to_owned()), ..repo.options() }).unwrap();
+    append(&mut journal, &[set("z.yaml", "z\n")]);
+    assert_eq!(repo.git(&["log", "--format=%s", "new/one"]), "Change z.yaml\n");
+    drop(journal);
+    let mut journal =
+        GitJournal::open(Options { branch: Some("main/below".to_owned()), ..repo.options() }).unwrap();
+    let error = try_append(&mut journal, &[set("z.yaml", "z\n")]).unwrap_err();
+    assert!(matches!(error, StoreError::Unsuitable { .. } | StoreError::Path { .. }), "{error}");
+    repo.check();
+}
+
+#[test]
+fn reflogs_are_kept_as_git_keeps_them() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("b.yaml", "b1\n")]);
+    let expected = "collectory: Change b.yaml\ncollectory: Change a.yaml\n";
+    assert_eq!(repo.git(&["reflog", "--format=%gs", "main"]), expected);
+    assert_eq!(repo.git(&["reflog", "--format=%gs", "HEAD"]), expected);
+    let bare = Repo::bare();
+    append(&mut bare.open(), &[set("a.yaml", "a1\n")]);
+    assert!(!bare.path().join("logs").exists());
+    bare.git(&["config", "core.logAllRefUpdates", "true"]);
+    append(&mut bare.open(), &[set("a.yaml", "a2\n")]);
+    assert_eq!(bare.git(&["reflog", "--format=%gs", "main"]), "collectory: Change a.yaml\n");
+}
+
+#[test]
+fn a_linked_work_tree_is_served_where_it_is() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    repo.git(&["worktree", "add", "-q", "-b", "side", "../linked"]);
+    let linked = repo.path().parent().unwrap().join("linked");
+    let mut journal = GitJournal::open(Options::new(&linked)).unwrap();
+    assert_eq!(journal.branch(), "side");
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(fs::read_to_string(linked.join("collections/a.yaml")).unwrap(), "a2\n");
+    assert_eq!(git_in(&linked, &["status", "--porcelain"]), "");
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
+    assert!(matches!(GitJournal::open(repo.options()), Err(StoreError::Served { .. })));
+    drop(journal);
+    refused(Options { branch: Some("side".to_owned()), ..repo.options() }, "is checked out at");
+    refused(Options { branch: Some("main".to_owned()), ..Options::new(&linked) }, "is checked out at");
+}
+
+#[test]
+fn what_can_t_be_served_is_refused_with_a_sentence() {
+    let refused_after = |args: &[&str], why: &str| {
+        let repo = Repo::new();
+        repo.commit(&[("a.yaml", "a1\n")]);
+        repo.git(args);
+        refused(repo.options(), why);
+    };
+    refused_after(&["checkout", "-q", "--detach"], "HEAD is detached");
+    refused_after(&["sparse-checkout", "set", "other"], "sparse");
+    refused_after(&["config", "extensions.partialClone", "origin"], "partial clone");
+    for (format, why) in [("--object-format=sha256", "SHA-256"), ("--ref-format=reftable", "reftable")] {
+        let folder = tempfile::tempdir().unwrap();
+        git_in(folder.path(), &["init", "-q", format, "."]);
+        refused(Options::new(folder.path()), why);
+    }
+    let repo = Repo::new();
+    for folder in ["/etc", "../x", "a//b", ".git/x"] {
+        refused(Options { folder: folder.to_owned(), ..repo.options() }, "is no folder inside");
+    }
+    symlink("/tmp", repo.path().join("collections")).unwrap();
+    refused(repo.options(), "is a symbolic link");
+    repo.git(&["add", "-A"]);
+    repo.git(&["commit", "-q", "-m", "Link"]);
+    fs::remove_file(repo.path().join("collections")).unwrap();
+    refused(repo.options(), "is a symbolic link in commit");
+}
+
+#[test]
+fn nothing_that_the_repository_names_is_run() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let mark = repo.path().join("ran");
+    let script = format!("#!/bin/sh\ntouch {}\n", mark.display());
+    for hook in ["pre-commit", "post-commit", "reference-transaction", "post-index-change", "fsmonitor"] {
+        let path = repo.path().join(".git/hooks").join(hook);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, &script).unwrap();
+        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    repo.git(&["config", "filter.x.clean", script.lines().last().unwrap()]);
+    repo.git(&["config", "filter.x.smudge", script.lines().last().unwrap()]);
+    repo.git(&["config", "core.fsmonitor", ".git/hooks/fsmonitor"]);
+    fs::write(repo.path().join(".gitattributes"), "* filter=x\n").unwrap();
+    drop(fs::remove_file(&mark));
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.save("a.yaml", "a3\n");
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a3\n")]);
+    assert!(!mark.exists());
+}
+
+#[test]
+fn a_person_is_who_the_repository_says() {
+    let repo = Repo::new();
+    repo.git(&["config", "user.name", "Ole"]);
+    repo.git(&["config", "user.email", "ole@example.org"]);
+    assert_eq!(repo.open().person(), Actor::new("Ole", "ole@example.org"));
+}
