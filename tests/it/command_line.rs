@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Auth, Finished, Repo, TestServer, document, program, run_to_end};
+use crate::support::{Auth, Finished, Repo, TestServer, document, eventually, program, run_to_end};
 
 fn run(folder: &Path, arguments: &[&str]) -> Finished {
     run_to_end(program(folder).args(arguments))
@@ -85,6 +85,11 @@ async fn every_flag_has_a_variable() {
         .environment("COLLECTORY_LOG_FORMAT", "json");
     let server = setup.start_unchecked();
     let client = server.client();
+    eventually("the service is ready", async || {
+        let answer = client.request("GET", "/from/environment/readyz").attempt().await?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
     client.get("/from/environment/collections").await.is(200);
     let large = document("a-key", json!({"name": "x".repeat(65_536)}));
     client.request("POST", "/from/environment/collections").document(&large).send().await.is(413);
