@@ -159,7 +159,8 @@ impl Desk {
             return Err(SubmitError::Condition { index, current });
         }
         self.refuse_broken(ground, index, &wish.command)?;
-        if current.is_none() && matches!(wish.command, Command::Delete { .. }) && self.is_unread(ground, key) {
+        if current.is_none() && matches!(wish.command, Command::Delete { .. }) && self.is_unread(ground, key)
+        {
             self.commit_by_hand(ground, index, key, new_id)?;
             self.delete(ground, key, commit);
             self.settled.insert(key.clone());

@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use warp::Stream;
@@ -16,6 +17,9 @@ use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
 use super::jsonapi::error::{ApiError, Code};
 use crate::config::Limits;
+
+/// How long a client may send nothing of an unwanted body before the rest is given up.
+const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// A body that has not been read yet, or of which the rest has not.
 pub(super) struct Body {
@@ -134,7 +138,7 @@ impl Body {
         }
         let all = async {
             let mut left = limits.discard_bytes_max;
-            while let Some(Ok(chunk)) = self.next().await {
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(DISCARD_PAUSE_MAX, self.next()).await {
                 let Some(rest) = left.checked_sub(chunk.len()) else { return };
                 left = rest;
             }

@@ -167,7 +167,10 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let (entry, condition) = existing(call, &key)?;
     let mut change = change?;
     let (fields, reason) = asked(call, &mut change.faults);
-    change.check(&entry.collection)?;
+    match &entry {
+        Some(entry) => change.check(&entry.collection)?,
+        None => change.check_unread()?,
+    }
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
     write(call, Wish { command, condition }, allowed, reason, &fields).await
 }
@@ -195,16 +198,20 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<Result<Resource, A
     }))
 }
 
-/// Existence and preconditions, in this order.
-fn existing(call: &Call<'_>, key: &Key) -> Result<(Arc<Entry>, Condition), ApiError> {
+/// Existence and preconditions, in this order; no entry for a file that never was valid, which can
+/// be deleted though nothing is served for it.
+fn existing(call: &Call<'_>, key: &Key) -> Result<(Option<Arc<Entry>>, Condition), ApiError> {
     let snapshot = call.snapshot()?;
-    let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
+    let entry = snapshot.get(key.as_str());
+    if entry.is_none() && snapshot.problem_of(key.as_str()).is_none() {
+        return Err(ApiError::no_such_collection(key.as_str()));
+    }
     let condition = etag::condition(&call.headers)?;
     if call.context.require_if_match && condition.if_match.is_none() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
-    check(&condition, Some(entry))?;
-    Ok((Arc::clone(entry), condition))
+    check(&condition, entry)?;
+    Ok((entry.cloned(), condition))
 }
 
 fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiError> {
