@@ -130,8 +130,8 @@ impl Clock {
 /// How much is too much, and what is answered then.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// The most bytes in the body of a request; 413 above. At least
-    /// [`BODY_BYTES_MAX_LEAST`](Self::BODY_BYTES_MAX_LEAST).
+    /// The most bytes in the body of a request; 413 above. Less than 64 KiB would refuse
+    /// collections that fit into a file.
     pub body_bytes_max: usize,
     /// How long a body may take to arrive; 408 after.
     pub body_time_max: Duration,
@@ -148,19 +148,12 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The least that `body_bytes_max` may be: smaller ones would refuse collections that fit
-    /// into a file.
-    pub const BODY_BYTES_MAX_LEAST: usize = 64 * 1024;
     /// The most that `json_depth_max` may be: reading is recursive and the stack is finite.
     pub const JSON_DEPTH_MAX_MOST: usize = 128;
 
     /// The same with every limit inside its own bounds.
     pub(super) fn within_bounds(self) -> Self {
-        Self {
-            body_bytes_max: self.body_bytes_max.max(Self::BODY_BYTES_MAX_LEAST),
-            json_depth_max: self.json_depth_max.min(Self::JSON_DEPTH_MAX_MOST),
-            ..self
-        }
+        Self { json_depth_max: self.json_depth_max.min(Self::JSON_DEPTH_MAX_MOST), ..self }
     }
 }
 
