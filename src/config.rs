@@ -57,9 +57,9 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.header_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
     pub header_wait_ms_max: u64,
 
-    /// The body of a request; more is 413.
+    /// The body of a request; more is 413. At least the 64 KiB that a collection file may have.
     #[arg(long, env = "COLLECTORY_BODY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = at_least::<1>)]
+          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = between::<65_536, 16_777_216>)]
     pub body_bytes_max: usize,
 
     /// How long a client may take to send a request's body, from its head on; then it is
@@ -74,6 +74,12 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.answer_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
     pub answer_wait_ms_max: u64,
 
+    /// Bytes of an unwanted body that are read and dropped, so that a client that sends before it
+    /// listens gets its answer; after that the connection is closed.
+    #[arg(long, env = "COLLECTORY_DISCARD_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.discard_bytes_max)]
+    pub discard_bytes_max: usize,
+
     /// How deep arrays and objects of a request's body nest; deeper is 400.
     #[arg(long, env = "COLLECTORY_JSON_DEPTH_MAX", value_name = "LEVELS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.json_depth_max, value_parser = between::<8, 120>)]
@@ -83,16 +89,6 @@ pub struct Limits {
     #[arg(long, env = "COLLECTORY_OPERATIONS_MAX", value_name = "COUNT", hide_short_help = true,
           default_value_t = Limits::DEFAULT.operations_max, value_parser = at_least::<1>)]
     pub operations_max: usize,
-
-    /// Resources of a page when `page[...]` asks for a page without saying how long.
-    #[arg(long, env = "COLLECTORY_PAGE_LEN_DEFAULT", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.page_len_default, value_parser = at_least::<1>)]
-    pub page_len_default: usize,
-
-    /// Resources of the longest page; a longer one that is asked for is cut to this.
-    #[arg(long, env = "COLLECTORY_PAGE_LEN_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.page_len_max, value_parser = at_least::<1>)]
-    pub page_len_max: usize,
 
     /// How often the repository is compared with what is served, for what the watcher missed.
     #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
@@ -128,16 +124,15 @@ impl Limits {
         races_max: 8,
         lock_wait_ms_max: 2_000,
         connections_max: 4_096,
-        uri_bytes_max: 8 * 1_024,
+        uri_bytes_max: 16 * 1_024,
         header_bytes_max: 16 * 1_024,
         header_wait_ms_max: 30_000,
         body_bytes_max: 1_024 * 1_024,
         body_wait_ms_max: 30_000,
         answer_wait_ms_max: 30_000,
+        discard_bytes_max: 16 * 1_024 * 1_024,
         json_depth_max: 64,
         operations_max: 1_000,
-        page_len_default: 10,
-        page_len_max: 100,
         tick_ms: 5_000,
         settle_quiet_ms: 20,
         settle_patience_ms: 100,
@@ -149,6 +144,12 @@ impl Limits {
     #[must_use]
     pub const fn lock_wait_max(&self) -> Duration {
         Duration::from_millis(self.lock_wait_ms_max)
+    }
+
+    /// [`body_wait_ms_max`](Self::body_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn body_wait_max(&self) -> Duration {
+        Duration::from_millis(self.body_wait_ms_max)
     }
 
     /// [`tick_ms`](Self::tick_ms) as a duration.
@@ -290,7 +291,7 @@ impl FromStr for Auth {
 }
 
 /// The path below which the API stands: empty, or `/` and parts without a `/` at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct BasePath(String);
 
 impl BasePath {
@@ -401,6 +402,7 @@ mod tests {
             ["--json-depth-max", "100000"],
             ["--tick-ms", "0"],
             ["--body-bytes-max", "-1"],
+            ["--body-bytes-max", "65535"],
             ["--listen", "localhost"],
         ] {
             assert!(parsed(&args).is_err(), "{args:?}");

@@ -10,7 +10,7 @@ use crate::config::{Limits, ServeConfig, Uncommitted};
 use crate::domain::Actor;
 use crate::engine::{self, Engine, Signal};
 use crate::http::server::{BindError, Server};
-use crate::http::{Authorizer, BasePath, Clock, Context, Guard, routes};
+use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::{Shutdown, Unfinished};
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, Options};
@@ -202,8 +202,8 @@ impl ServiceBuilder<Guarded> {
         let watch = watch::start(places, watch_options(&config.limits), engine.signals.clone())
             .map_err(StartError::Thread)?;
         let context = Context {
-            limits: http_limits(&config.limits),
-            base_path: BasePath::parse(config.base_path.as_str()).expect("parsed before"),
+            limits: config.limits.clone(),
+            base_path: config.base_path.clone(),
             require_if_match,
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
@@ -263,17 +263,6 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
         retry_wait: RETRY_WAIT,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
-    }
-}
-
-fn http_limits(limits: &Limits) -> crate::http::Limits {
-    crate::http::Limits {
-        body_bytes_max: limits.body_bytes_max,
-        body_time_max: Duration::from_millis(limits.body_wait_ms_max),
-        url_bytes_max: limits.uri_bytes_max,
-        json_depth_max: limits.json_depth_max,
-        operations_max: limits.operations_max,
-        ..crate::http::Limits::default()
     }
 }
 

@@ -27,7 +27,15 @@ pub(super) struct Writer<J> {
     deferred: VecDeque<Job>,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
+    /// How many groups have been appended since the journal was tended.
+    untended: usize,
 }
+
+/// How long nothing has to happen before the journal is tended.
+const IDLE_WAIT: Duration = Duration::from_millis(500);
+
+/// How many groups may be appended before the journal is tended all the same.
+const UNTENDED_GROUPS_MAX: usize = 32;
 
 /// Whether the repository has been read yet.
 enum State<J> {
@@ -41,6 +49,8 @@ struct Turn {
     jobs: VecDeque<Job>,
     hints: Hints,
     stop: bool,
+    /// Nothing has come for a while.
+    idle: bool,
 }
 
 /// Notices of one turn, merged.
@@ -80,7 +90,7 @@ impl<J: Journal> Writer<J> {
         options: Options,
     ) -> Self {
         let state = State::Unread { journal: Some(journal), again_at: Instant::now() };
-        Self { inbox, projection, options, state, deferred: VecDeque::new(), trouble: None }
+        Self { inbox, projection, options, state, deferred: VecDeque::new(), trouble: None, untended: 0 }
     }
 
     /// Runs until the last handle is dropped or a shutdown is asked for.
@@ -102,6 +112,9 @@ impl<J: Journal> Writer<J> {
             if turn.stop {
                 break;
             }
+            if turn.idle || self.untended >= UNTENDED_GROUPS_MAX {
+                self.tend();
+            }
         }
         tracing::debug!("the writer has stopped");
     }
@@ -116,6 +129,7 @@ impl<J: Journal> Writer<J> {
                 Err(_) => None,
             },
         };
+        turn.idle = first.is_none();
         let mut next = first;
         while let Some(signal) = next.take() {
             match signal {
@@ -138,7 +152,22 @@ impl<J: Journal> Writer<J> {
     fn wake_at(&self) -> Option<Instant> {
         match &self.state {
             State::Unread { again_at, .. } => Some(*again_at),
-            State::Mirrored(mirror) => mirror.look_again_at(),
+            State::Mirrored(mirror) => {
+                let idle_at = (self.untended > 0).then(|| Instant::now() + IDLE_WAIT);
+                mirror.look_again_at().into_iter().chain(idle_at).min()
+            }
+        }
+    }
+
+    /// Lets the journal do its housekeeping; trouble with it harms nothing but speed.
+    fn tend(&mut self) {
+        let State::Mirrored(mirror) = &mut self.state else { return };
+        if self.untended == 0 {
+            return;
+        }
+        self.untended = 0;
+        if let Err(error) = mirror.journal.tend() {
+            tracing::warn!(error = %chain(&error), "the housekeeping of the repository failed");
         }
     }
 
@@ -244,7 +273,10 @@ impl<J: Journal> Writer<J> {
                 &mut self.deferred,
                 last,
             ) {
-                Ok(()) => return,
+                Ok(appended) => {
+                    self.untended += usize::from(appended);
+                    return;
+                }
                 Err(StoreError::HeadMoved { expected, found }) => {
                     tracing::debug!(
                         ?expected,
@@ -254,7 +286,11 @@ impl<J: Journal> Writer<J> {
                     );
                     mirror.refresh(&Hint::Branch).err()
                 }
-                Err(error) => Some(error),
+                Err(error) => {
+                    // The branch may have moved before it failed; what is there is served.
+                    drop(mirror.refresh(&Hint::Branch));
+                    Some(error)
+                }
             };
             if let Some(error) = error {
                 Self::publish(&self.projection, mirror);
@@ -266,7 +302,8 @@ impl<J: Journal> Writer<J> {
         jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
     }
 
-    /// Decides, appends, publishes and answers; on an error nobody has been answered.
+    /// Decides, appends, publishes and answers; says whether there was something to append. On an
+    /// error nobody has been answered.
     fn attempt(
         mirror: &mut Mirror<J>,
         options: &Options,
@@ -274,7 +311,7 @@ impl<J: Journal> Writer<J> {
         jobs: &mut Vec<Job>,
         deferred: &mut VecDeque<Job>,
         last: bool,
-    ) -> Result<(), StoreError> {
+    ) -> Result<bool, StoreError> {
         let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
         let names = keys.iter().flat_map(super::mirror::names_of).collect();
         mirror.refresh(&Hint::Files(names))?;
@@ -314,7 +351,7 @@ impl<J: Journal> Writer<J> {
         for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
             job.answer(answer.map(|outcomes| Written { snapshot: snapshot.clone(), outcomes }));
         }
-        Ok(())
+        Ok(!drafts.is_empty())
     }
 }
 

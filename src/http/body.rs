@@ -14,8 +14,8 @@ use warp::Stream;
 use warp::http::HeaderMap;
 use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
-use super::context::Limits;
 use super::jsonapi::error::{ApiError, Code};
+use crate::config::Limits;
 
 /// A body that has not been read yet, or of which the rest has not.
 pub(super) struct Body {
@@ -87,7 +87,7 @@ impl Body {
     /// 413 when it is too long, 408 when it takes too long, 400 when it ends early.
     pub(super) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
-        match tokio::time::timeout(limits.body_time_max, self.read(bytes_max)).await {
+        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
             Ok(End::TooLong) => {
                 Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, format!("A body has at most {bytes_max} bytes.")))
@@ -96,7 +96,7 @@ impl Body {
             Err(_) => {
                 // Nobody waits any longer for what is still to come.
                 self.chunks = None;
-                let limit_ms = limits.body_time_max.as_millis();
+                let limit_ms = limits.body_wait_ms_max;
                 Err(ApiError::new(
                     Code::REQUEST_TIMEOUT,
                     format!("The body did not arrive within {limit_ms} ms."),
@@ -140,7 +140,7 @@ impl Body {
             }
         };
         // Too slow is as good as too long: the connection is closed on the rest.
-        let _ = tokio::time::timeout(limits.body_time_max, all).await;
+        let _ = tokio::time::timeout(limits.body_wait_max(), all).await;
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
@@ -157,7 +157,6 @@ impl Body {
 mod tests {
     use std::collections::VecDeque;
     use std::convert::Infallible;
-    use std::time::Duration;
 
     use warp::http::HeaderValue;
 
@@ -178,6 +177,8 @@ mod tests {
         }
     }
 
+    const BYTES_MAX: usize = 1_000;
+
     fn body(sizes: &[usize], ends: bool) -> Body {
         let chunks = sizes.iter().map(|size| Bytes::from(vec![b'x'; *size])).collect();
         let mut headers = HeaderMap::new();
@@ -185,11 +186,8 @@ mod tests {
         Body::of(&headers, Given(chunks, ends))
     }
 
-    const MAX: usize = 1000;
-
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
-        let limits =
-            Limits { body_bytes_max: MAX, body_time_max: Duration::from_millis(1), ..Limits::default() };
+        let limits = Limits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..Limits::default() };
         let mut body = body(sizes, ends);
         let result = body.collect(&limits).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
@@ -197,6 +195,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_of_any_framing_is_taken_up_to_the_limit() {
+        const MAX: usize = BYTES_MAX;
         for (sizes, ends, result) in [
             (&[][..], true, Ok(0)),
             (&[7], true, Ok(7)),

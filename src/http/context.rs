@@ -1,13 +1,13 @@
 //! What a handler may reach, and nothing else.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
 use chrono::{DateTime, Utc};
 
 use super::authorize::Authorizer;
 use super::cors::Cors;
+use crate::config::{BasePath, Limits};
 use crate::engine::{Handle, Projection};
 
 /// Everything that answers are made of; see [`routes`](super::routes).
@@ -124,106 +124,5 @@ impl Clock {
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
         (self.0)()
-    }
-}
-
-/// How much is too much, and what is answered then.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// The most bytes in the body of a request; 413 above. Less than 64 KiB would refuse
-    /// collections that fit into a file.
-    pub body_bytes_max: usize,
-    /// How long a body may take to arrive; 408 after.
-    pub body_time_max: Duration,
-    /// How many bytes of an unwanted body are read and dropped, so that a client that sends before
-    /// it listens gets its answer.
-    pub discard_bytes_max: usize,
-    /// The most bytes in path and query; 414 above.
-    pub url_bytes_max: usize,
-    /// How deep lists and maps of a body may be nested; 400 below. At most
-    /// [`JSON_DEPTH_MAX_MOST`](Self::JSON_DEPTH_MAX_MOST).
-    pub json_depth_max: usize,
-    /// The most operations in an atomic batch; 400 above.
-    pub operations_max: usize,
-}
-
-impl Limits {
-    /// The most that `json_depth_max` may be: reading is recursive and the stack is finite.
-    pub const JSON_DEPTH_MAX_MOST: usize = 128;
-
-    /// The same with every limit inside its own bounds.
-    pub(super) fn within_bounds(self) -> Self {
-        Self { json_depth_max: self.json_depth_max.min(Self::JSON_DEPTH_MAX_MOST), ..self }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            body_bytes_max: 1024 * 1024,
-            body_time_max: Duration::from_secs(30),
-            discard_bytes_max: 16 * 1024 * 1024,
-            url_bytes_max: 16 * 1024,
-            json_depth_max: 64,
-            operations_max: 1000,
-        }
-    }
-}
-
-/// Where all paths begin: empty, or `/a` or `/a/b`, never with a `/` at the end.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct BasePath(Arc<str>);
-
-impl BasePath {
-    /// Parses a base path; one `/` at the end is dropped.
-    ///
-    /// # Errors
-    ///
-    /// Says what is wrong, in one sentence. A base path is written into links as it is, so it
-    /// keeps to characters that need no escape in a URL or in JSON.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let path = text.strip_suffix('/').unwrap_or(text);
-        if path.is_empty() {
-            return Ok(Self::default());
-        }
-        let Some(parts) = path.strip_prefix('/') else {
-            return Err(format!("the base path {text:?} does not begin with `/`"));
-        };
-        for part in parts.split('/') {
-            if matches!(part, "" | "." | "..") {
-                return Err(format!("the base path {text:?} has the part {part:?}"));
-            }
-            if let Some(stray) =
-                part.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '.' | '_' | '~'))
-            {
-                return Err(format!(
-                    "the base path {text:?} holds {stray:?}; it is made of letters, digits, `-`, `.`, `_`, `~` and `/`"
-                ));
-            }
-        }
-        Ok(Self(path.into()))
-    }
-
-    /// The path without a `/` at the end; empty for the root.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_base_path_is_brought_into_one_form() {
-        for (text, path) in
-            [("", ""), ("/", ""), ("/api", "/api"), ("/api/", "/api"), ("/a/b-c.d_~", "/a/b-c.d_~")]
-        {
-            assert_eq!(BasePath::parse(text).as_ref().map(BasePath::as_str), Ok(path), "{text:?}");
-        }
-        for text in ["api", "//", "/a//b", "/../x", "/a b", "/a\"b", "/a%20b", "/a?b", "/ä"] {
-            assert!(BasePath::parse(text).is_err(), "{text:?}");
-        }
     }
 }

@@ -58,7 +58,7 @@ pub use self::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, RequestHead, Visibility,
 };
 pub use self::call::Peer;
-pub use self::context::{BasePath, Clock, Context, Guard, Limits, Readiness};
+pub use self::context::{Clock, Context, Guard, Readiness};
 pub use self::cors::Cors;
 
 /// Everything that can be asked of the service, as one filter that answers every request.
@@ -66,8 +66,7 @@ pub use self::cors::Cors;
 /// The server puts a [`Peer`] into the extensions of each request, so that the authorizer and the
 /// log know the other end.
 #[must_use]
-pub fn routes(mut context: Context) -> BoxedFilter<(Response,)> {
-    context.limits = context.limits.within_bounds();
+pub fn routes(context: Context) -> BoxedFilter<(Response,)> {
     let context = Arc::new(context);
     let recovering = Arc::clone(&context);
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();

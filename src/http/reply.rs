@@ -7,12 +7,12 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
 use super::call::Call;
-use super::context::BasePath;
 use super::cors::Cors;
 use super::jsonapi::document;
 use super::jsonapi::error::ApiError;
 use super::jsonapi::negotiate::JSON_API;
 use super::request_id::X_REQUEST_ID;
+use crate::config::BasePath;
 use crate::domain::Revision;
 use crate::engine::Snapshot;
 

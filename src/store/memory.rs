@@ -500,7 +500,9 @@ mod tests {
         assert_eq!(journal.saved("a.yaml").unwrap(), b"2");
         assert_eq!(journal.saved("b.yaml").unwrap(), b"mine");
         let head = journal.head().unwrap();
-        let WorkTree::Here { edits, .. } = journal.work_tree(head, Look::All).unwrap() else { panic!() };
+        let WorkTree::Here { edits, .. } = journal.work_tree(head, Look::All, false).unwrap() else {
+            panic!()
+        };
         assert_eq!(edits.iter().map(|edit| edit.name.as_str()).collect::<Vec<_>>(), ["b.yaml"]);
         assert_eq!(journal.log().len(), 4);
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Auth, Finished, Repo, TestServer, document, program, run_to_end};
+use crate::support::{Auth, Finished, Repo, TestServer, document, eventually, program, run_to_end};
 
 fn run(folder: &Path, arguments: &[&str]) -> Finished {
     run_to_end(program(folder).args(arguments))
@@ -80,13 +80,18 @@ fn a_port_that_is_taken_is_said() {
 async fn every_flag_has_a_variable() {
     let setup = TestServer::setup("small")
         .environment("COLLECTORY_BASE_PATH", "/from/environment")
-        .environment("COLLECTORY_BODY_BYTES_MAX", "100")
+        .environment("COLLECTORY_BODY_BYTES_MAX", "65536")
         .environment("COLLECTORY_COMMITTER_NAME", "Environment")
         .environment("COLLECTORY_LOG_FORMAT", "json");
     let server = setup.start_unchecked();
     let client = server.client();
+    eventually("the service is ready", async || {
+        let answer = client.request("GET", "/from/environment/readyz").attempt().await?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
     client.get("/from/environment/collections").await.is(200);
-    let large = document("a-key", json!({"name": "x".repeat(100)}));
+    let large = document("a-key", json!({"name": "x".repeat(65_536)}));
     client.request("POST", "/from/environment/collections").document(&large).send().await.is(413);
     client.request("DELETE", "/from/environment/collections/posts").send().await.is(204);
     assert_eq!(server.repo().field("HEAD", "%cn"), "Environment");
@@ -97,9 +102,10 @@ async fn every_flag_has_a_variable() {
 
 #[tokio::test]
 async fn a_flag_wins_over_its_variable() {
-    let setup = TestServer::setup("small").environment("COLLECTORY_BODY_BYTES_MAX", "10");
+    let setup = TestServer::setup("small").environment("COLLECTORY_BODY_BYTES_MAX", "65536");
     let server = setup.flag(&["--body-bytes-max", "100000"]).start().await;
-    server.create(&document("new", json!({"name": "longer than ten bytes"}))).await.is(201);
+    // Read whole, and then refused for what it says.
+    server.create(&document("new", json!({"name": "x".repeat(65_536)}))).await.is(400);
 }
 
 #[tokio::test]

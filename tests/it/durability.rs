@@ -75,8 +75,10 @@ async fn check(server: &TestServer, expected: &[String]) {
     let mut found = std::collections::BTreeMap::new();
     for entry in log.split('\u{1}') {
         let (subject, body) = entry.trim_start().split_once('\0').unwrap_or((entry, ""));
-        let reason =
-            body.lines().find(|line| line.starts_with('r') && line.contains("-w") && line.contains("-n"));
+        let reason = body
+            .lines()
+            .map(str::trim)
+            .find(|line| line.starts_with('r') && line.contains("-w") && line.contains("-n"));
         let name = match reason {
             Some(reason) if subject.starts_with("Update shared") => format!("because {reason}"),
             _ => subject.to_owned(),

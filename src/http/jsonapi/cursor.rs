@@ -109,8 +109,8 @@ mod tests {
         let long =
             entry("k", Kind::Document, &[("name", &"\u{1}".repeat(1000)), ("directory", &"d".repeat(1000))]);
         let sort = Sort::parse("name,directory").unwrap();
-        let url_bytes_max = super::super::super::context::Limits::default().url_bytes_max;
-        assert!(Cursor::of(&long, &sort).encode(&sort).len() < url_bytes_max - 1024);
+        let uri_bytes_max = crate::config::Limits::default().uri_bytes_max;
+        assert!(Cursor::of(&long, &sort).encode(&sort).len() < uri_bytes_max - 1024);
     }
 
     proptest! {

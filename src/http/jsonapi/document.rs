@@ -17,10 +17,10 @@ use chrono::SecondsFormat;
 use serde_json::json;
 use warp::http::HeaderValue;
 
-use super::super::context::BasePath;
 use super::error::{ApiError, ErrorObject, Source};
 use super::json;
 use super::query::{Fields, Wanted};
+use crate::config::BasePath;
 use crate::domain::{Attribute, Kind};
 use crate::engine::{Entry, Problem, Snapshot};
 
@@ -409,7 +409,7 @@ mod tests {
         let mut entry = Arc::into_inner(entry("posts", Kind::Media, &[])).unwrap();
         entry.uncommitted = true;
         entry.problem = Some(Arc::new(problem()));
-        let body = Ready::one(&entry, &BasePath::parse("/api").unwrap()).body();
+        let body = Ready::one(&entry, &"/api".parse::<BasePath>().unwrap()).body();
         assert_eq!(
             text(&body),
             r#"{"jsonapi":{"version":"1.1"},"data":{"type":"media-collection","id":"posts","attributes":{"type":"media"},"links":{"self":"/api/collections/posts"},"meta":{"problem":{"column":7,"line":3,"message":"there is no such attribute","path":"collections/posts.yaml"},"uncommitted":true}},"links":{"self":"/api/collections/posts"}}"#
@@ -419,7 +419,7 @@ mod tests {
     #[test]
     fn a_list_is_made_of_the_same_resources() {
         let mut snapshot = Snapshot::default();
-        let base = BasePath::parse("/api").unwrap();
+        let base = "/api".parse::<BasePath>().unwrap();
         let list = |snapshot: &Snapshot| text(&Ready::list(snapshot, &base).body()).to_owned();
         assert_eq!(
             list(&snapshot),

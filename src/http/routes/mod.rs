@@ -152,7 +152,7 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
 
 fn target_of(call: &Call<'_>) -> Result<Target, ApiError> {
     let path = call.path.as_str();
-    let bytes_max = call.context.limits.url_bytes_max;
+    let bytes_max = call.context.limits.uri_bytes_max;
     if path.len() + call.query.len() > bytes_max {
         return Err(ApiError::new(
             Code::URI_TOO_LONG,

@@ -16,9 +16,9 @@ use warp::reply::Response;
 
 use super::super::authorize::Action;
 use super::super::call::Call;
-use super::super::context::BasePath;
 use super::super::jsonapi::error::ApiError;
 use super::super::reply;
+use crate::config::BasePath;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -133,7 +133,7 @@ mod tests {
             let headers = sent
                 .iter()
                 .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)));
-            let base = BasePath::parse("/api").unwrap();
+            let base = "/api".parse::<BasePath>().unwrap();
             assert_eq!(address(&headers.collect(), &base), address_shown, "{sent:?}");
         }
     }

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::super::testing::{Answer, Served};
-use super::super::{Action, Allowed, Context, Denied, Limits};
+use super::super::{Action, Allowed, Context, Denied};
+use crate::config::Limits;
 
 const ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use chrono::DateTime;
 use serde_json::json;
 
-use super::super::testing::{Served, entry, key, snapshot};
-use super::super::{Action, Allowed, BasePath, Context, Cors, Denied, Guard, RequestHead};
-use crate::domain::{Actor, Kind};
-use crate::engine::{Problem, Serving};
+use super::super::testing::{Served, entry, problem, snapshot};
+use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
+use crate::config::BasePath;
+use crate::domain::Kind;
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -158,19 +157,6 @@ async fn readiness_says_what_stands_in_the_way() {
     served.get("/readyz").await.is(200);
 }
 
-fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
-    Arc::new(Problem {
-        path: path.into(),
-        line: 1,
-        column: 2,
-        message: "is wrong".into(),
-        collection: stem.map(key),
-        serving: Serving::Nothing,
-        since: DateTime::UNIX_EPOCH,
-        committed: Some((crate::domain::Revision::new([7; 20]), Actor::new("Mara", "mara@example.org"))),
-    })
-}
-
 #[tokio::test]
 async fn problems_are_listed_to_those_who_may_see_their_collections() {
     let some = |_: &RequestHead<'_>, action: Action<'_>| match action {
@@ -211,7 +197,7 @@ async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
 
 #[tokio::test]
 async fn all_paths_lie_below_the_base_path() {
-    let base_path = BasePath::parse("/api/v1").unwrap();
+    let base_path = "/api/v1".parse::<BasePath>().unwrap();
     let served = Served::with(|context| Context { base_path, ..context });
     let answer = served.get("/api/v1/collections/posts").await.is(200).json();
     assert_eq!(answer["data"]["links"]["self"], "/api/v1/collections/posts");

@@ -1,7 +1,8 @@
 //! Bad input: each gets a clear answer and changes nothing.
 
+use super::super::Context;
 use super::super::testing::Served;
-use super::super::{Context, Limits};
+use crate::config::Limits;
 
 const JSON_API: &str = "application/vnd.api+json";
 const MEDIA: &str = r#"{"data":{"type":"media-collection","id":"new"}}"#;
@@ -283,7 +284,7 @@ async fn headers_that_can_not_be_understood_are_refused() {
 #[tokio::test]
 async fn what_is_too_much_is_refused_by_name() {
     let limits =
-        Limits { body_bytes_max: 70_000, url_bytes_max: 200, json_depth_max: 4, ..Limits::default() };
+        Limits { body_bytes_max: 70_000, uri_bytes_max: 200, json_depth_max: 4, ..Limits::default() };
     let served = Served::with(|context| Context { limits, ..context });
     let large = |bytes: usize| format!("{MEDIA}{}", " ".repeat(bytes - MEDIA.len()));
     let answer = served.send("POST", "/collections", &large(70_001)).await.is(413);

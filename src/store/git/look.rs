@@ -76,7 +76,7 @@ pub(super) fn away(place: &Place, branch: &str) -> Result<Option<String>, StoreE
     Ok(match refs::head(&place.git_dir)? {
         Head::Ref(name) if name == branch => None,
         Head::Ref(name) => {
-            Some(format!("the branch `{}` is checked out", name.trim_start_matches("refs/heads/")))
+            Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
         }
         Head::Detached => Some(match half_done(place) {
             Some(what) => format!("HEAD is detached in the middle of {what}"),
@@ -124,37 +124,42 @@ fn edits(
     head: &RawTree,
     look: Look<'_>,
 ) -> Result<Vec<Edit>, StoreError> {
-    let names: BTreeSet<String> = match look {
-        Look::All => {
-            let present = list(folder)?;
-            cache.known.retain(|name, _| present.contains(name));
-            present.into_iter().chain(told(head)).collect()
-        }
+    let names = match look {
+        Look::All => list(folder)?,
         // Whatever a caller asks for, only names of the folder itself are looked at.
         Look::At(names) => {
-            names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0'])).cloned().collect()
+            let own = names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0']));
+            own.cloned().collect::<BTreeSet<_>>().into_iter().collect()
         }
     };
     let mut edits = Vec::new();
-    for name in names {
-        if let Some(now) = edit(folder, cache, head, &name)? {
-            edits.push(Edit { name, now });
+    for name in &names {
+        if let Some(now) = edit(folder, cache, head, name)? {
+            edits.push(Edit { name: name.clone(), now });
         }
+    }
+    if matches!(look, Look::All) {
+        cache.known.retain(|name, _| names.binary_search(name).is_ok());
+        let gone = told(head).filter(|name| names.binary_search(name).is_err());
+        edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
+        edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
     Ok(edits)
 }
 
-fn list(folder: &Folder) -> Result<BTreeSet<String>, StoreError> {
+/// The names in the folder that may be collection files, sorted.
+fn list(folder: &Folder) -> Result<Vec<String>, StoreError> {
     let failed = |errno: rustix::io::Errno| StoreError::at("read the folder", &folder.path, errno.into());
-    let mut names = BTreeSet::new();
+    let mut names = Vec::new();
     for entry in Dir::read_from(&folder.fd).map_err(failed)? {
         // A name that is no UTF-8 is no key; the engine would not know what to call it.
         if let Ok(name) = entry.map_err(failed)?.file_name().to_str()
             && is_told(name)
         {
-            names.insert(name.to_owned());
+            names.push(name.to_owned());
         }
     }
+    names.sort_unstable();
     Ok(names)
 }
 

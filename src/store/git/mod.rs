@@ -29,6 +29,7 @@ mod look;
 mod note;
 mod object;
 mod objects;
+mod open;
 mod pack;
 mod packs;
 pub mod peek;
@@ -43,7 +44,6 @@ mod tree;
 mod trees;
 mod worktree;
 
-use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -53,53 +53,13 @@ use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
-use refs::Head;
 use trees::Trees;
+
+pub use open::{Access, Options};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
-
-/// How a repository is to be opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The repository: a work tree, a linked work tree, or a bare repository.
-    pub path: PathBuf,
-    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names.
-    pub branch: Option<String>,
-    /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
-    pub folder: String,
-    /// The committer of every commit.
-    pub committer: Actor,
-    /// How long to wait for a lock of another git process.
-    pub lock_wait_ms_max: u64,
-    /// What to open it for.
-    pub access: Access,
-}
-
-impl Options {
-    /// Options with the defaults of `collectory serve`.
-    #[must_use]
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            branch: None,
-            folder: "collections".to_owned(),
-            committer: Actor::service(),
-            lock_wait_ms_max: 2_000,
-            access: Access::Serve,
-        }
-    }
-}
-
-/// What a repository is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// To read and write, alone: a second one is refused.
-    Serve,
-    /// To read, beside whoever serves; nothing is written, not even a note.
-    Read,
-}
 
 /// A git repository, for the engine.
 pub struct GitJournal {
@@ -121,63 +81,17 @@ pub struct GitJournal {
     is_work_tree_dirty: bool,
     #[cfg(test)]
     fault: Option<tests::Fault>,
+    #[cfg(test)]
+    interlude: Option<Box<dyn FnMut() + Send>>,
     // Held as long as we live.
-    _service_lock: Option<ServiceLock>,
+    _service_lock: Option<open::ServiceLock>,
 }
 
 impl GitJournal {
-    /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
-    /// folder; answers whether it did.
-    ///
-    /// # Errors
-    ///
-    /// Refuses a folder that holds something but no repository.
-    pub fn init(path: &Path) -> Result<bool, StoreError> {
-        init::init(path)
-    }
-
-    /// Opens a repository.
-    ///
-    /// # Errors
-    ///
-    /// Refuses a repository that can't be served ([`StoreError::Unsuitable`]) or is being served
-    /// already ([`StoreError::Served`]).
-    pub fn open(options: Options) -> Result<Self, StoreError> {
-        let place = Place::find(&options.path, &options.folder)?;
-        let branch = choose_branch(&place, options.branch.as_deref())?;
-        let service_lock = match options.access {
-            Access::Serve => Some(lock_service(&place)?),
-            Access::Read => None,
-        };
-        let mut journal = Self {
-            branch,
-            committer: options.committer,
-            lock_wait: Duration::from_millis(options.lock_wait_ms_max),
-            access: options.access,
-            barrier: Barrier::default(),
-            objects: Objects::new(&place.common_dir),
-            packs: Packs::open(&place),
-            trees: None,
-            stats: StatCache::default(),
-            note: Note::new(&place.work_tree_desk()),
-            durable: None,
-            is_work_tree_dirty: false,
-            #[cfg(test)]
-            fault: None,
-            _service_lock: service_lock,
-            place,
-        };
-        journal.check()?;
-        if journal.access == Access::Serve {
-            journal.clean_up()?;
-        }
-        Ok(journal)
-    }
-
     /// The served branch, without `refs/heads/`.
     #[must_use]
     pub fn branch(&self) -> &str {
-        self.branch.trim_start_matches("refs/heads/")
+        self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
     }
 
     /// The root of the work tree; `None` when the repository is bare.
@@ -211,31 +125,6 @@ impl GitJournal {
     #[must_use]
     pub fn flushes(&self) -> u64 {
         self.barrier.flushes()
-    }
-
-    /// Refuses what would only show later, and then be harder to understand.
-    fn check(&mut self) -> Result<(), StoreError> {
-        let obstacle =
-            self.place.work_tree.as_ref().and_then(|root| place::find_obstacle(root, &self.place.folder));
-        if let Some(obstacle) = obstacle {
-            return Err(self.place.unsuitable(obstacle));
-        }
-        worktree::check_elsewhere(&self.place, &self.branch)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
-        self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
-        Ok(())
-    }
-
-    /// Removes what a killed predecessor left: its locks, its unfinished files.
-    fn clean_up(&mut self) -> Result<(), StoreError> {
-        let Place { git_dir, common_dir, .. } = &self.place;
-        let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
-        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
-        for desk in [self.place.desk(), self.place.work_tree_desk()] {
-            lock::remove_left(&desk, &roots)?;
-        }
-        self.packs.remove_drafts()?;
-        swap::remove_drafts(&self.place, &mut self.objects)
     }
 
     /// The trees of a revision, from memory when they are the newest.
@@ -355,6 +244,17 @@ impl GitJournal {
             self.barrier.file_system(&self.place.common_dir)?;
         }
         self.packs.write(&group.pack, &self.barrier)?;
+        let moved = self.move_branch(before, group, drafts);
+        self.packs.release(&group.pack.name);
+        moved
+    }
+
+    fn move_branch(
+        &mut self,
+        before: &Trees,
+        group: &append::Group,
+        drafts: &[Draft],
+    ) -> Result<(), StoreError> {
         #[cfg(test)]
         self.stop_at(tests::Fault::BeforeTheBranch)?;
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
@@ -375,6 +275,9 @@ impl GitJournal {
 
     #[cfg(test)]
     fn stop_at(&mut self, fault: tests::Fault) -> Result<(), StoreError> {
+        if let Some(interlude) = &mut self.interlude {
+            interlude();
+        }
         if self.fault == Some(fault) {
             return Err(StoreError::at(
                 "go on as",
@@ -390,51 +293,4 @@ impl GitJournal {
 fn step((committed, draft): (&Committed, &Draft)) -> (object::Oid, String) {
     let subject = draft.message.lines().next().unwrap_or_default();
     (*committed.revision.as_bytes(), format!("collectory: {subject}"))
-}
-
-fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
-    let branch = match wanted {
-        Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
-        Some(name) => format!("refs/heads/{name}"),
-        None => match refs::head(&place.git_dir)? {
-            Head::Ref(name) if name.starts_with("refs/heads/") => name,
-            Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
-            Head::Detached => {
-                let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                return Err(place.unsuitable(why));
-            }
-        },
-    };
-    if git2::Reference::is_valid_name(&branch) {
-        return Ok(branch);
-    }
-    Err(place.unsuitable(format!("{branch} is no name for a branch")))
-}
-
-/// The lock of the one who serves; the kernel releases it when the process dies.
-struct ServiceLock(File);
-
-impl Drop for ServiceLock {
-    fn drop(&mut self) {
-        // Closing the file would not do while a process that someone is just starting has a copy
-        // of it. An error leaves that.
-        drop(self.0.unlock());
-    }
-}
-
-/// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
-fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
-    let desk = place.desk();
-    for folder in [&desk, &place.work_tree_desk()] {
-        std::fs::create_dir_all(folder)
-            .map_err(|source| StoreError::at("make the folder", folder, source))?;
-    }
-    let path = desk.join("lock");
-    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
-    let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
-    match file.try_lock() {
-        Ok(()) => Ok(ServiceLock(file)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
-    }
 }

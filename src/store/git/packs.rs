@@ -5,6 +5,11 @@
 //! `collectory/packs`. The list is a note, not a truth: a pack that it forgets (after a power cut)
 //! is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
 //!
+//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc
+//! --prune=now` of that instant would remove them. So until [`Packs::release`] a pack has a `.keep`
+//! beside it, as those have that `git fetch` and `git receive-pack` are writing
+//! (git-index-pack(1), `--keep`).
+//!
 //! Merging is safe against a kill at any instant: the merged pack is on disk before the first of
 //! its parts is removed, and the same object in two packs is harmless. It is safe beside a `git gc`
 //! or `git repack` of a person: a pack that has anything to it but its index (`.keep`, `.bitmap`,
@@ -33,6 +38,9 @@ pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
 /// What the names of files in the making begin with; git takes no notice of such.
 const DRAFT_PREFIX: &str = "collectory-";
 
+/// The content of our `.keep` files.
+const KEEP_REASON: &[u8] = b"collectory\n";
+
 /// Our packs.
 #[derive(Debug)]
 pub(super) struct Packs {
@@ -60,7 +68,20 @@ impl Packs {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
-        drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))
+        drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
+        self.ours.iter().for_each(|name| self.release(name));
+        Ok(())
+    }
+
+    /// Lets git do with a pack as it likes, now that the branch refers to it.
+    pub(super) fn release(&self, name: &str) {
+        let keep = self.file(name, "keep");
+        // A person may have a reason of their own to keep it.
+        if matches!(read_if_there(&keep), Ok(Some(reason)) if reason == KEEP_REASON)
+            && let Err(error) = remove_if_there(&keep)
+        {
+            tracing::warn!(%error, "a pack stays marked to be kept; the next start tries again");
+        }
     }
 
     /// Writes a pack, durably.
@@ -75,9 +96,14 @@ impl Packs {
 
     fn write_files(&mut self, pack: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
         barrier.make_folder(&self.folder)?;
-        let draft = |ending: &str| self.folder.join(format!("{DRAFT_PREFIX}new.{ending}"));
+        let folder = self.folder.clone();
+        let draft = |ending: &str| folder.join(format!("{DRAFT_PREFIX}new.{ending}"));
         barrier.write(&draft("pack"), &pack.pack)?;
         barrier.write(&draft("idx"), &pack.index)?;
+        let keep = self.file(&pack.name, "keep");
+        fs::write(&keep, KEEP_REASON).map_err(|source| StoreError::at("write", &keep, source))?;
+        // Noted before it is there, so that after a kill the mark can be found and removed.
+        self.remember(&pack.name);
         // Readers look for the index first, so the pack gets its name before.
         for ending in ["pack", "idx"] {
             let path = self.file(&pack.name, ending);
@@ -87,9 +113,7 @@ impl Packs {
             };
             finish().map_err(|source| StoreError::at("finish", &path, source))?;
         }
-        barrier.folder(&self.folder)?;
-        self.remember(&pack.name);
-        Ok(())
+        barrier.folder(&self.folder)
     }
 
     /// Merges small packs of ours while there are too many; answers whether any was removed.
@@ -106,6 +130,7 @@ impl Packs {
         let parts: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let merged = merge(&parts)?;
         self.write(&merged, barrier)?;
+        self.release(&merged.name);
         for name in names.iter().filter(|name| **name != merged.name) {
             // The index first, so that nobody finds a pack that is about to go.
             remove_if_there(&self.file(name, "idx"))?;

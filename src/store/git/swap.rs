@@ -62,6 +62,11 @@ impl<'a> Bench<'a> {
         Ok(Self { folder, desk: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX })
     }
 
+    /// The folder whose files are changed.
+    pub(super) const fn folder(&self) -> &Folder {
+        self.folder
+    }
+
     /// Puts `new` (or nothing) in the place of `old` (or nothing), if that is what stands there;
     /// answers whether `new` stands there now.
     pub(super) fn change(

@@ -211,26 +211,12 @@ impl GitJournal {
         if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
             bytes = Some(self.index_of_head()?);
         }
-        let mut index = match bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
-            Ok(index) => Some(index),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), "{error}; the next `git commit` there may revert what the API wrote");
-                None
-            }
-        };
-        let folder = match Folder::collections(
-            &self.place,
-            changes.values().any(|change| change.after.is_some()),
-        )? {
-            Found::Folder(folder) => Some(folder),
-            Found::Nothing => None,
-            Found::Obstacle(path) => {
-                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
-                None
-            }
-        };
+        let mut index = parse_index(&path, bytes.as_deref());
+        let folder = self.open_folder(changes)?;
+        let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
         for (name, change) in changes {
-            if let Err(error) = self.apply_one(folder.as_ref(), index.as_mut(), name, change, occasion) {
+            let path = self.place.inside(name);
+            if let Err(error) = apply_one(bench.as_ref(), index.as_mut(), [name, &path], change, occasion) {
                 let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
                 tracing::warn!(%error, cause, "a file of the work tree could not be brought up to date");
             }
@@ -240,54 +226,83 @@ impl GitJournal {
         lock.commit()
     }
 
-    fn apply_one(
-        &self,
-        folder: Option<&Folder>,
-        index: Option<&mut GitIndex<'_>>,
-        name: &str,
-        change: &PathChange,
-        occasion: Occasion,
-    ) -> Result<(), StoreError> {
-        let path = self.place.inside(name);
-        let staged = index.as_ref().map(|index| index.get(&path));
-        let is_old = staged.is_some_and(|staged| is_known(&staged, change));
-        let may_touch = match occasion {
-            Occasion::Ours => true,
-            Occasion::Found => is_old,
-            Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
-        };
-        let mut old = change.before.map(|pointer| pointer.oid);
-        if occasion == Occasion::PowerCut
-            && let Some(blank) = blank_at(folder, name)?
-        {
-            old = Some(blank);
-        }
-        let mut is_new = Ok(false);
-        if let Some(folder) = folder.filter(|_| may_touch) {
-            is_new = Bench::new(&self.place, folder).and_then(|bench| {
-                let new = change.after.zip(change.content.as_deref());
-                let new = new.map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
-                for old in std::iter::once(old).chain(change.passed.iter().copied()) {
-                    if bench.change(name, old, new)? {
-                        return Ok(true);
-                    }
-                }
-                Ok(false)
-            });
-        }
-        if let Some(index) = index.filter(|_| is_old) {
-            // Zeros make git look into the file.
-            let stat = match (folder, &is_new) {
-                (Some(folder), Ok(true)) => folder.stat(name)?.as_ref().map(index_stat),
-                _ => None,
-            };
-            match change.after {
-                Some(after) => index.set(&path, after.file_mode(), &after.oid, stat.unwrap_or_default()),
-                None => index.remove(&path),
+    /// Opens the collections folder, and makes it when there are new files for it.
+    fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
+        let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
+        Ok(match Folder::collections(&self.place, has_new)? {
+            Found::Folder(folder) => Some(folder),
+            Found::Nothing => None,
+            Found::Obstacle(path) => {
+                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                None
             }
-        }
-        is_new.map(drop)
+        })
     }
+}
+
+/// The index in memory; `None`, and a warning, when it can't be edited.
+fn parse_index<'a>(path: &Path, bytes: Option<&'a [u8]>) -> Option<GitIndex<'a>> {
+    match bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
+        Ok(index) => Some(index),
+        Err(error) => {
+            let path = path.display();
+            tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
+            None
+        }
+    }
+}
+
+/// Changes a file and its index entry, each if it is what the old head had.
+fn apply_one(
+    bench: Option<&Bench<'_>>,
+    index: Option<&mut GitIndex<'_>>,
+    [name, path]: [&str; 2],
+    change: &PathChange,
+    occasion: Occasion,
+) -> Result<(), StoreError> {
+    let staged = index.as_ref().map(|index| index.get(path));
+    let is_old = staged.is_some_and(|staged| is_known(&staged, change));
+    let may_touch = match occasion {
+        Occasion::Ours => true,
+        Occasion::Found => is_old,
+        Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
+    };
+    let is_new = match bench.filter(|_| may_touch) {
+        Some(bench) => change_file(bench, name, change, occasion),
+        None => Ok(false),
+    };
+    if let Some(index) = index.filter(|_| is_old) {
+        // Zeros make git look into the file.
+        let stat = match (bench, &is_new) {
+            (Some(bench), Ok(true)) => bench.folder().stat(name)?.as_ref().map(index_stat),
+            _ => None,
+        };
+        match change.after {
+            Some(after) => index.set(path, after.file_mode(), &after.oid, stat.unwrap_or_default()),
+            None => index.remove(path),
+        }
+    }
+    is_new.map(drop)
+}
+
+fn change_file(
+    bench: &Bench<'_>,
+    name: &str,
+    change: &PathChange,
+    occasion: Occasion,
+) -> Result<bool, StoreError> {
+    let mut old = change.before.map(|pointer| pointer.oid);
+    if occasion == Occasion::PowerCut {
+        old = blank_at(bench.folder(), name)?.or(old);
+    }
+    let new = change.after.zip(change.content.as_deref());
+    let new = new.map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
+    for old in std::iter::once(old).chain(change.passed.iter().copied()) {
+        if bench.change(name, old, new)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether this is what a power cut makes of a file that was not flushed.
@@ -296,8 +311,7 @@ fn is_blank(bytes: &[u8]) -> bool {
 }
 
 /// The content id of a file that a power cut blanked.
-fn blank_at(folder: Option<&Folder>, name: &str) -> Result<Option<Oid>, StoreError> {
-    let Some(folder) = folder else { return Ok(None) };
+fn blank_at(folder: &Folder, name: &str) -> Result<Option<Oid>, StoreError> {
     let Some(stat) = folder.stat(name)? else { return Ok(None) };
     if kind(&stat) != FileType::RegularFile {
         return Ok(None);

@@ -81,7 +81,9 @@ fn during_a_merge_only_our_paths_change() {
     assert_eq!(repo.saved("a.yaml"), conflict);
     assert_eq!(repo.status(), "UU collections/a.yaml\nM  collections/b.yaml\n");
     let head = journal.head().unwrap();
-    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Look::All).unwrap() else { panic!() };
+    let WorkTree::Here { half_done, .. } = journal.work_tree(head, Look::All, false).unwrap() else {
+        panic!()
+    };
     assert_eq!(half_done, Some("a merge"));
     repo.save("a.yaml", "a merged\n");
     repo.git(&["commit", "-q", "-a", "-m", "Merge"]);
@@ -94,7 +96,7 @@ fn another_branch_and_a_detached_head_are_left_alone() {
     let (repo, mut journal) = served();
     let away = |journal: &mut super::super::GitJournal| {
         let head = journal.head().unwrap();
-        match journal.work_tree(head, Look::All).unwrap() {
+        match journal.work_tree(head, Look::All, false).unwrap() {
             WorkTree::Away(why) => why,
             other => panic!("{other:?}"),
         }
@@ -211,7 +213,7 @@ fn a_lock_of_git_is_waited_for_and_then_told() {
     let error = try_append(&mut journal, &[set("a.yaml", "a2\n")]).unwrap_err();
     assert!(matches!(&error, StoreError::Locked { path } if *path == lock), "{error}");
     let head = journal.head().unwrap();
-    assert_eq!(journal.work_tree(head, Look::All).unwrap(), WorkTree::Busy);
+    assert_eq!(journal.work_tree(head, Look::All, false).unwrap(), WorkTree::Busy);
     drop(journal);
     let mut journal = repo.open();
     assert!(lock.exists(), "a lock that is not ours is never removed");
@@ -244,7 +246,7 @@ fn a_missing_folder_is_every_file_gone_and_a_linked_one_is_not_followed() {
     assert_eq!(edits(&mut journal).len(), 3);
     symlink(&elsewhere, repo.path().join("collections")).unwrap();
     let head = journal.head().unwrap();
-    assert!(matches!(journal.work_tree(head, Look::All).unwrap(), WorkTree::Away(_)));
+    assert!(matches!(journal.work_tree(head, Look::All, false).unwrap(), WorkTree::Away(_)));
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(fs::read_to_string(elsewhere.join("a.yaml")).unwrap(), "a1\n");
 }

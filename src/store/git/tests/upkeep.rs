@@ -68,6 +68,23 @@ fn packs_that_are_not_ours_or_are_counted_on_are_left_alone() {
 }
 
 #[test]
+fn a_gc_between_the_objects_and_the_branch_removes_nothing_that_is_needed() {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    journal.fault = Some(Fault::BeforeTheBranch);
+    journal.interlude = Some(Box::new({
+        let path = repo.path().to_owned();
+        move || drop(git_in(&path, &["gc", "-q", "--prune=now"]))
+    }));
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
+    assert_eq!(repo.packs().len(), 2, "kept while the branch was about to move");
+    journal.fault = None;
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.check();
+}
+
+#[test]
 fn a_gc_by_hand_does_no_harm() {
     let repo = Repo::new();
     let mut journal = repo.open();
@@ -97,9 +114,12 @@ fn what_a_kill_left_is_removed_at_the_next_start() {
     drop(journal);
     let draft = repo.path().join(".git/objects/pack/collectory-new.pack");
     fs::write(&draft, "half a pack").unwrap();
+    let mark = repo.packs().pop().unwrap().with_extension("keep");
+    assert!(!mark.exists());
+    fs::write(&mark, "collectory\n").unwrap();
     repo.git_fails(&["add", "-A"]);
     let mut journal = repo.open();
-    assert!(!draft.exists());
+    assert!(!draft.exists() && !mark.exists());
     repo.git(&["add", "-A"]);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.status(), "");
@@ -162,7 +182,7 @@ fn many_contents_are_read_each_once() {
             sum.fetch_add(index, Ordering::Relaxed);
         })
         .unwrap();
-    assert_eq!(sum.into_inner(), (0..2_000).sum());
+    assert_eq!(sum.into_inner(), (0..2_000).sum::<usize>());
     repo.check();
 }
 

@@ -1,0 +1,181 @@
+//! Opening a repository: which branch, alone or beside another, and after whom.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::barrier::Barrier;
+use super::look::StatCache;
+use super::note::Note;
+use super::objects::Objects;
+use super::packs::Packs;
+use super::place::{self, Place};
+use super::refs::{self, Head};
+use super::trees::Trees;
+use super::{GitJournal, init, lock, swap, worktree};
+use crate::domain::Actor;
+use crate::store::StoreError;
+
+/// How a repository is to be opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The repository: a work tree, a linked work tree, or a bare repository.
+    pub path: PathBuf,
+    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names.
+    pub branch: Option<String>,
+    /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
+    pub folder: String,
+    /// The committer of every commit.
+    pub committer: Actor,
+    /// How long to wait for a lock of another git process.
+    pub lock_wait_ms_max: u64,
+    /// What to open it for.
+    pub access: Access,
+}
+
+impl Options {
+    /// Options with the defaults of `collectory serve`.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            branch: None,
+            folder: "collections".to_owned(),
+            committer: Actor::service(),
+            lock_wait_ms_max: 2_000,
+            access: Access::Serve,
+        }
+    }
+}
+
+/// What a repository is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read and write, alone: a second one is refused.
+    Serve,
+    /// To read, beside whoever serves; nothing is written, not even a note.
+    Read,
+}
+
+impl GitJournal {
+    /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
+    /// folder; answers whether it did.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a folder that holds something but no repository.
+    pub fn init(path: &Path) -> Result<bool, StoreError> {
+        init::init(path)
+    }
+
+    /// Opens a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a repository that can't be served ([`StoreError::Unsuitable`]) or is being served
+    /// already ([`StoreError::Served`]).
+    pub fn open(options: Options) -> Result<Self, StoreError> {
+        let place = Place::find(&options.path, &options.folder)?;
+        let branch = choose_branch(&place, options.branch.as_deref())?;
+        let service_lock = match options.access {
+            Access::Serve => Some(lock_service(&place)?),
+            Access::Read => None,
+        };
+        let mut journal = Self {
+            branch,
+            committer: options.committer,
+            lock_wait: Duration::from_millis(options.lock_wait_ms_max),
+            access: options.access,
+            barrier: Barrier::default(),
+            objects: Objects::new(&place.common_dir),
+            packs: Packs::open(&place),
+            trees: None,
+            stats: StatCache::default(),
+            note: Note::new(&place.work_tree_desk()),
+            durable: None,
+            is_work_tree_dirty: false,
+            #[cfg(test)]
+            fault: None,
+            #[cfg(test)]
+            interlude: None,
+            _service_lock: service_lock,
+            place,
+        };
+        journal.check()?;
+        if journal.access == Access::Serve {
+            journal.clean_up()?;
+        }
+        Ok(journal)
+    }
+
+    /// Refuses what would only show later, and then be harder to understand.
+    fn check(&mut self) -> Result<(), StoreError> {
+        let obstacle =
+            self.place.work_tree.as_ref().and_then(|root| place::find_obstacle(root, &self.place.folder));
+        if let Some(obstacle) = obstacle {
+            return Err(self.place.unsuitable(obstacle));
+        }
+        worktree::check_elsewhere(&self.place, &self.branch)?;
+        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
+        Ok(())
+    }
+
+    /// Removes what a killed predecessor left: its locks, its unfinished files.
+    fn clean_up(&mut self) -> Result<(), StoreError> {
+        let Place { git_dir, common_dir, .. } = &self.place;
+        let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
+        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+        for desk in [self.place.desk(), self.place.work_tree_desk()] {
+            lock::remove_left(&desk, &roots)?;
+        }
+        self.packs.remove_drafts()?;
+        swap::remove_drafts(&self.place, &mut self.objects)
+    }
+}
+
+fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
+    let branch = match wanted {
+        Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
+        Some(name) => format!("refs/heads/{name}"),
+        None => match refs::head(&place.git_dir)? {
+            Head::Ref(name) if name.starts_with("refs/heads/") => name,
+            Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
+            Head::Detached => {
+                let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
+                return Err(place.unsuitable(why));
+            }
+        },
+    };
+    if git2::Reference::is_valid_name(&branch) {
+        return Ok(branch);
+    }
+    Err(place.unsuitable(format!("{branch} is no name for a branch")))
+}
+
+/// The lock of the one who serves; the kernel releases it when the process dies.
+pub(super) struct ServiceLock(File);
+
+impl Drop for ServiceLock {
+    fn drop(&mut self) {
+        // Closing the file would not do while a process that someone is just starting has a copy
+        // of it. An error leaves that.
+        drop(self.0.unlock());
+    }
+}
+
+/// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
+fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
+    let desk = place.desk();
+    for folder in [&desk, &place.work_tree_desk()] {
+        fs::create_dir_all(folder).map_err(|source| StoreError::at("make the folder", folder, source))?;
+    }
+    let path = desk.join("lock");
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(ServiceLock(file)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
+        Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
+    }
+}
