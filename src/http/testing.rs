@@ -4,6 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use chrono::DateTime;
 use serde_json::Value as Json;
 use warp::filters::BoxedFilter;
 use warp::http::{HeaderMap, HeaderName};
@@ -12,8 +13,10 @@ use warp::reply::Response;
 use super::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, routes,
 };
-use crate::domain::{Collection, Event, Key, Kind, Revision, decide};
-use crate::engine::{Entry, Handle, Outcome, Projection, Snapshot, Submission, SubmitError, Written};
+use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
+use crate::engine::{
+    Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitError, Written,
+};
 
 /// A key.
 pub(super) fn key(text: &str) -> Key {
@@ -24,6 +27,20 @@ pub(super) fn key(text: &str) -> Key {
 pub(super) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
     Arc::new(Entry::committed(Arc::new(Collection::new(key(id), kind, attributes).unwrap())))
+}
+
+/// A problem of a file that nothing is served for.
+pub(super) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
+    Arc::new(Problem {
+        path: path.into(),
+        line: 1,
+        column: 2,
+        message: "is wrong".into(),
+        collection: stem.map(key),
+        serving: Serving::Nothing,
+        since: DateTime::UNIX_EPOCH,
+        committed: Some((Revision::new([7; 20]), Actor::new("Mara", "mara@example.org"))),
+    })
 }
 
 /// A snapshot with these entries.

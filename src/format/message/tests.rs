@@ -197,7 +197,8 @@ fn no_reason_is_taken_for_more_than_a_reason_by_git() {
         ">From x",
         "Collectory-Key : other",
     ] {
-        let about = About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), ..About::default() };
+        let about =
+            About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), ..About::default() };
         let message = compose(&[(id(), &Event::Created(posts()))], &about);
         let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
         assert_eq!(git_trailers(&message).trim_end(), trailers, "{message}");

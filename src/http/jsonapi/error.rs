@@ -88,12 +88,12 @@ impl ApiError {
         self
     }
 
-    /// Logs the failure, where it is answered: a client's own is of interest to whoever looks for
-    /// it, one of ours to everybody. What went wrong inside was logged there.
+    /// Logs the failure, where it is answered: one of ours is of interest to everybody, a client's
+    /// own and a "not now" (whose cause the engine has logged) to whoever looks for it.
     pub(in crate::http) fn log(&self) {
         let status = self.status().as_u16();
         for ErrorObject { code, detail, .. } in &self.errors {
-            if status >= 500 {
+            if status >= 500 && status != 503 {
                 tracing::warn!(http.status = status, code = %code, "the request failed: {detail}");
             } else {
                 tracing::debug!(http.status = status, code = %code, "the request was refused: {detail}");

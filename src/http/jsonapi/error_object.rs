@@ -154,8 +154,12 @@ impl ErrorObject {
 }
 
 /// Details are sentences: a capital at the start and a full stop at the end, whoever wrote them.
+///
+/// Only a word gets the capital; a path or a key at the start stays what it is.
 fn sentence(text: Cow<'static, str>) -> Cow<'static, str> {
-    let starts_low = text.starts_with(|c: char| c.is_ascii_lowercase());
+    let first = text.split_ascii_whitespace().next().unwrap_or_default();
+    let is_word = first.bytes().all(|byte| byte.is_ascii_lowercase() || matches!(byte, b',' | b';'));
+    let starts_low = is_word && text.starts_with(|c: char| c.is_ascii_lowercase());
     let ends = text.ends_with(['.', '!', '?']);
     if !starts_low && ends {
         return text;
@@ -200,6 +204,20 @@ fn push_escaped(pointer: &mut String, name: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_detail_is_a_sentence_whoever_wrote_it() {
+        for (text, detail) in [
+            ("expected a string", "Expected a string."),
+            ("Done!", "Done!"),
+            ("did you mean `name`?", "Did you mean `name`?"),
+            ("collections/posts.yaml is broken", "collections/posts.yaml is broken."),
+            ("index.lock is held", "index.lock is held."),
+            ("`x` is wrong.", "`x` is wrong."),
+        ] {
+            assert_eq!(ErrorObject::new(Code::CONFLICT, text).detail, detail);
+        }
+    }
 
     #[test]
     fn a_pointer_escapes_what_would_be_a_step() {

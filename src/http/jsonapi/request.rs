@@ -233,15 +233,6 @@ impl Change {
             Some(asked) => Err(Refusal::KindFixed { key: key.clone(), stored: before.kind(), asked }.into()),
         }
     }
-
-    /// Checks a change of a file that never was valid, as far as it can be checked.
-    ///
-    /// # Errors
-    ///
-    /// What is wrong with the values whatever they change.
-    pub(in crate::http) fn check_unread(&mut self) -> Result<(), ApiError> {
-        if self.faults.is_empty() { Ok(()) } else { Err(std::mem::take(&mut self.faults).into()) }
-    }
 }
 
 /// The body names another collection than its target.

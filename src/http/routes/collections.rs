@@ -21,7 +21,7 @@ use super::super::jsonapi::request::{self, Change, Resource};
 use super::super::reply;
 use super::submit;
 use crate::domain::{Command, Key};
-use crate::engine::{Condition, Entry, Outcome, Snapshot, Wish};
+use crate::engine::{Condition, Entry, Outcome, Problem, Snapshot, SubmitError, Wish};
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -164,12 +164,13 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let change = resource(call, body).await?.map(Resource::into_change);
     let content = change.as_ref().ok().and_then(Change::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
-    let (entry, condition) = existing(call, &key)?;
+    let (found, condition) = existing(call, &key)?;
     let mut change = change?;
     let (fields, reason) = asked(call, &mut change.faults);
-    match &entry {
-        Some(entry) => change.check(&entry.collection)?,
-        None => change.check_unread()?,
+    match found {
+        Ok(entry) => change.check(&entry.collection)?,
+        Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
+        Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
     }
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
     write(call, Wish { command, condition }, allowed, reason, &fields).await
@@ -198,20 +199,24 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<Result<Resource, A
     }))
 }
 
-/// Existence and preconditions, in this order; no entry for a file that never was valid, which can
-/// be deleted though nothing is served for it.
-fn existing(call: &Call<'_>, key: &Key) -> Result<(Option<Arc<Entry>>, Condition), ApiError> {
+/// What there is under a key: a collection, or a file that never was valid and is served by
+/// nothing, but does exist.
+type Found = Result<Arc<Entry>, Arc<Problem>>;
+
+/// Existence and preconditions, in this order.
+fn existing(call: &Call<'_>, key: &Key) -> Result<(Found, Condition), ApiError> {
     let snapshot = call.snapshot()?;
-    let entry = snapshot.get(key.as_str());
-    if entry.is_none() && snapshot.problem_of(key.as_str()).is_none() {
-        return Err(ApiError::no_such_collection(key.as_str()));
-    }
+    let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
+        (Some(entry), _) => Ok(Arc::clone(entry)),
+        (None, Some(problem)) => Err(Arc::clone(problem)),
+        (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
+    };
     let condition = etag::condition(&call.headers)?;
-    if call.context.require_if_match && condition.if_match.is_none() {
+    if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
-    check(&condition, entry)?;
-    Ok((entry.cloned(), condition))
+    check(&condition, found.as_ref().ok())?;
+    Ok((found, condition))
 }
 
 fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiError> {

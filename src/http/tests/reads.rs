@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use chrono::DateTime;
 use serde_json::json;
 
-use super::super::testing::{Served, entry, key, snapshot};
+use super::super::testing::{Served, entry, problem, snapshot};
 use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
 use crate::config::BasePath;
-use crate::domain::{Actor, Kind};
-use crate::engine::{Problem, Serving};
+use crate::domain::Kind;
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -157,19 +155,6 @@ async fn readiness_says_what_stands_in_the_way() {
     assert_eq!(answer["errors"][0]["detail"], "The service is shutting down.");
     readiness.clear();
     served.get("/readyz").await.is(200);
-}
-
-fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
-    Arc::new(Problem {
-        path: path.into(),
-        line: 1,
-        column: 2,
-        message: "is wrong".into(),
-        collection: stem.map(key),
-        serving: Serving::Nothing,
-        since: DateTime::UNIX_EPOCH,
-        committed: Some((crate::domain::Revision::new([7; 20]), Actor::new("Mara", "mara@example.org"))),
-    })
 }
 
 #[tokio::test]

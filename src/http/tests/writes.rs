@@ -1,8 +1,10 @@
 //! What writers can do.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
-use super::super::testing::Served;
+use super::super::testing::{Served, problem};
 use super::super::{Action, Allowed, Context, Denied, ErrorStatus};
 use crate::domain::{Actor, Command, Kind};
 
@@ -233,4 +235,16 @@ async fn a_change_says_what_kind_it_takes_the_collection_for() {
     served.send("PATCH", "/collections/posts", &posts(r#"{"name":"All"}"#)).await.is(200);
     let submission = served.submissions.lock().unwrap().pop().unwrap();
     assert!(matches!(submission.changes[0].command, Command::Update { kind: Some(Kind::Document), .. }));
+}
+
+#[tokio::test]
+async fn a_file_that_never_was_valid_is_a_conflict_for_an_update() {
+    let served = Served::new();
+    let mut next = served.projection.snapshot().unwrap().next();
+    next.problems = Arc::new([("b/typo".to_owned(), problem("b/typo", Some("typo")))].into());
+    served.projection.publish(Arc::new(next));
+    served.get("/collections/typo").await.is(404);
+    let body = posts("{}").replace("posts", "typo");
+    let answer = served.send("PATCH", "/collections/typo", &body).await.is(409);
+    assert!(answer.json()["errors"][0]["detail"].as_str().unwrap().contains("b/typo:1:2: is wrong"));
 }
