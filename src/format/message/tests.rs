@@ -48,7 +48,7 @@ fn git_trailers(message: &str) -> String {
 #[test]
 fn an_update_is_told_as_the_design_shows_it() {
     let event = updated(&posts(), &[("name", "All posts".into()), ("recursive", true.into())]);
-    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), by_hand: None };
+    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), ..About::default() };
     let message = compose(&[(id(), &event)], &about);
     assert_eq!(
         message,
@@ -68,6 +68,7 @@ fn an_update_is_told_as_the_design_shows_it() {
         Message {
             subject: "Update posts: name, recursive".into(),
             reason: Some("Mara asked".into()),
+            body: Some("Mara asked\n\nname: \"Posts\" -> \"All posts\"\nrecursive: (none) -> true".into()),
             events: vec![Told {
                 key: key("posts"),
                 action: Some("collection.updated".into()),
@@ -77,6 +78,28 @@ fn an_update_is_told_as_the_design_shows_it() {
             by_hand: false,
         }
     );
+}
+
+#[test]
+fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
+    let event = updated(&posts(), &[("name", "All posts".into())]);
+    let undoes = Reverses::Event("0197a6c2".into());
+    let about = About { reason: Some("Oh"), reverses: Some(&undoes), ..About::default() };
+    let message = compose(&[(id(), &event)], &about);
+    assert!(message.starts_with("Update posts: name\n\nOh\n\nUndoes 0197a6c2\nname: "), "{message}");
+    assert!(
+        message.ends_with(&format!("Collectory-Event: {ID}\nCollectory-Undoes: 0197a6c2\n")),
+        "{message}"
+    );
+    assert_eq!(parse(&message).reason.as_deref(), Some("Oh"));
+
+    let same = Event::Updated { before: posts(), after: posts() };
+    let since = Reverses::Since(crate::domain::Revision::new([0x9f; 20]));
+    let about = About { reason: Some("Oh"), reverses: Some(&since), ..About::default() };
+    let message = compose(&[(id(), &same)], &about);
+    assert!(message.starts_with("Restore posts to 9f9f9f9\n\nOh\n\nAs it was at 9f9f9f9f9f"), "{message}");
+    assert!(message.contains("\nCollectory-Restores: 9f9f9f9f9f"), "{message}");
+    assert_eq!(parse(&message).reason.as_deref(), Some("Oh"), "though no attribute changed");
 }
 
 #[test]
@@ -197,7 +220,8 @@ fn no_reason_is_taken_for_more_than_a_reason_by_git() {
         ">From x",
         "Collectory-Key : other",
     ] {
-        let about = About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), by_hand: None };
+        let about =
+            About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), ..About::default() };
         let message = compose(&[(id(), &Event::Created(posts()))], &about);
         let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
         assert_eq!(git_trailers(&message).trim_end(), trailers, "{message}");
@@ -242,7 +266,7 @@ proptest! {
         let value = Value::Map(vec![(member, name.as_str().into())]);
         let before = posts();
         let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
-        let about = About { reason: Some(&reason), request_id: Some(&request), by_hand: None };
+        let about = About { reason: Some(&reason), request_id: Some(&request), ..About::default() };
         let message = compose(&[(id(), &event)], &about);
         let told = parse(&message);
         prop_assert_eq!(told.reason.unwrap_or_default(), one_line(&reason));
