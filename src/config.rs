@@ -157,6 +157,12 @@ impl Limits {
         Duration::from_millis(self.tick_ms)
     }
 
+    /// [`policy_age_ms_max`](Self::policy_age_ms_max) as a duration.
+    #[must_use]
+    pub const fn policy_age_max(&self) -> Duration {
+        Duration::from_millis(self.policy_age_ms_max)
+    }
+
     /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.
     #[must_use]
     pub const fn shutdown_grace(&self) -> Duration {
@@ -201,6 +207,10 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
     pub uncommitted: Uncommitted,
 
+    /// Refuse updates and deletes that come without `If-Match`, with 428.
+    #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
+    pub require_if_match: bool,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -233,6 +243,7 @@ impl ServeConfig {
             listen: listen_default(),
             base_path: BasePath::root(),
             uncommitted: Uncommitted::Serve,
+            require_if_match: false,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             limits: Limits::DEFAULT,

@@ -1,11 +1,16 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod engine;
 pub mod format;
 pub mod http;
+pub mod service;
 pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod watch;
+
+pub use http::{AllowAll, Authorizer};
+pub use service::{Service, ServiceBuilder};

@@ -17,6 +17,7 @@
 //! | catalog | [`Catalog`]: all collections at one moment |
 //! | revision | [`Revision`]: a commit of the served branch |
 //! | actor | [`Actor`]: on whose behalf a change is made |
+//! | grant | [`Grant`]: what an actor with a token may do |
 //!
 //! What is not here: YAML (see [`format`](crate::format)), git (see [`store`](crate::store)) and
 //! HTTP (see [`http`](crate::http)).
@@ -32,6 +33,7 @@ mod decide;
 mod diff;
 mod directory;
 mod event;
+mod grant;
 mod key;
 mod media_type;
 mod refusal;
@@ -47,6 +49,7 @@ pub use decide::decide;
 pub use diff::{Change, changes};
 pub use directory::Directory;
 pub use event::Event;
+pub use grant::{Grant, KeyPattern, Permission};
 pub use key::{Key, KeyError};
 pub use media_type::MediaType;
 pub use refusal::{Refusal, Segment, Violation};

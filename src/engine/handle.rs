@@ -188,3 +188,23 @@ impl Job {
         drop(self.reply.send(answer));
     }
 }
+
+#[cfg(test)]
+impl Handle {
+    /// A handle whose submissions are answered by a function, one after the other, on a thread that
+    /// ends with the last clone.
+    pub(crate) fn answered_by(
+        mut answer: impl FnMut(Submission) -> Result<Written, SubmitError> + Send + 'static,
+    ) -> Self {
+        let (inbox, mut signals) = mpsc::channel(64);
+        std::thread::spawn(move || {
+            while let Some(signal) = signals.blocking_recv() {
+                if let Signal::Submit(job) = signal {
+                    // Whoever asked may have gone; the change is made all the same.
+                    drop(job.reply.send(answer(job.submission)));
+                }
+            }
+        });
+        Self::new(inbox)
+    }
+}

@@ -73,7 +73,14 @@ pub(super) struct Mirror<J> {
     suspects: BTreeMap<String, Suspect>,
     /// Whether the work tree was not ours to look at the last time.
     away: bool,
-    busy_since: Option<Instant>,
+    busy: Option<Busy>,
+}
+
+/// Since when git stands in the middle of changing the work tree, and when to look again.
+#[derive(Debug, Clone, Copy)]
+struct Busy {
+    since: Instant,
+    again_at: Instant,
 }
 
 impl<J: Journal> Mirror<J> {
@@ -91,7 +98,7 @@ impl<J: Journal> Mirror<J> {
             edits: BTreeMap::new(),
             suspects: BTreeMap::new(),
             away: true,
-            busy_since: None,
+            busy: None,
         };
         match mirror.load_all() {
             Ok(()) => Ok(mirror),
@@ -126,7 +133,7 @@ impl<J: Journal> Mirror<J> {
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let head = self.journal.head()?;
         let follow =
-            head != self.snapshot.revision || matches!(hint, Hint::Everything) || self.busy_since.is_some();
+            head != self.snapshot.revision || matches!(hint, Hint::Everything) || self.busy.is_some();
         let mut names: Vec<String> = match hint {
             Hint::Files(names) => names.clone(),
             Hint::Branch | Hint::Everything => Vec::new(),
@@ -154,12 +161,22 @@ impl<J: Journal> Mirror<J> {
         match self.journal.catch_up() {
             Ok(()) => true,
             Err(error) => {
-                let since = *self.busy_since.get_or_insert_with(Instant::now);
-                let late = since.elapsed() >= self.options.busy_max;
+                let late = self.note_busy();
                 tracing::debug!(error = %chain(&error), late, "the work tree cannot be brought up to the branch yet");
                 late
             }
         }
+    }
+
+    /// Notes that the work tree can't be looked at now; returns whether that has lasted too long
+    /// to go on waiting.
+    fn note_busy(&mut self) -> bool {
+        let now = Instant::now();
+        let since = self.busy.map_or(now, |busy| busy.since);
+        let late = now - since >= self.options.busy_max;
+        let wait = if late { self.options.busy_max } else { BUSY_LOOK_WAIT };
+        self.busy = Some(Busy { since, again_at: now + wait });
+        late
     }
 
     /// Follows the branch to `head`; returns the names that differ.
@@ -210,13 +227,13 @@ impl<J: Journal> Mirror<J> {
 
     /// When to look again without being asked, if something is not believed yet.
     pub(super) fn look_again_at(&self) -> Option<Instant> {
-        let busy = self.busy_since.map(|_| Instant::now() + BUSY_LOOK_WAIT);
+        let busy = self.busy.map(|busy| busy.again_at);
         self.suspects.values().map(|suspect| suspect.since + self.options.patience).chain(busy).min()
     }
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
     pub(super) fn look_again_hint(&self) -> Hint {
-        if self.busy_since.is_some() {
+        if self.busy.is_some() {
             Hint::Everything
         } else {
             Hint::Files(self.suspects.keys().cloned().collect())
@@ -368,12 +385,13 @@ impl<J: Journal> Mirror<J> {
             Look::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
             Look::At(names) => names.iter().cloned().collect(),
         };
-        let (edits, note) = match self.journal.work_tree(self.snapshot.revision, look)? {
-            WorkTree::Busy
-                if self.busy_since.get_or_insert_with(Instant::now).elapsed() < self.options.busy_max =>
-            {
-                return Ok(BTreeSet::new());
-            }
+        let mut seen = self.journal.work_tree(self.snapshot.revision, look, false)?;
+        if seen != WorkTree::Busy {
+            self.busy = None;
+        } else if self.note_busy() {
+            seen = self.journal.work_tree(self.snapshot.revision, look, true)?;
+        }
+        let (edits, note) = match seen {
             WorkTree::Busy => return Ok(BTreeSet::new()),
             WorkTree::Away(why) => {
                 looked = self.edits.keys().cloned().collect();
@@ -387,7 +405,6 @@ impl<J: Journal> Mirror<J> {
                 (edits, half_done.map(|what| format!("{what} stands half-done in the work tree")))
             }
         };
-        self.busy_since = None;
         self.note_work_tree(note);
         let mut found: BTreeMap<String, Saved> =
             edits.into_iter().map(|Edit { name, now }| (name, now)).collect();

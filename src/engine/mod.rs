@@ -40,7 +40,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::store::Journal;
+use crate::store::{Journal, StoreError};
 pub use handle::{Condition, Handle, Outcome, Submission, SubmitError, Tags, Wish, Written};
 pub use mirror::Clock;
 pub use problem::{Problem, Serving};
@@ -99,6 +99,23 @@ pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine>
     let writer = writer::Writer::new(journal, inbox, projection.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
     Ok(Engine { handle: Handle::new(signals.clone()), projection, signals, writer })
+}
+
+/// Reads a repository once, as a start does, and tells what would be served.
+///
+/// # Errors
+///
+/// Returns what kept it from being read.
+pub fn survey(journal: impl Journal, options: &Options) -> Result<Arc<Snapshot>, StoreError> {
+    let options = mirror::MirrorOptions {
+        folder: options.folder.clone(),
+        serve_uncommitted: options.serve_uncommitted,
+        patience: options.settle_patience,
+        busy_max: options.busy_max,
+        clock: Arc::clone(&options.clock),
+    };
+    let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
+    Ok(Arc::clone(mirror.snapshot()))
 }
 
 /// An error with all its causes on one line, for the log.

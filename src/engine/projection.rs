@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::watch;
+use tokio::sync::{Notify, watch};
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Revision};
@@ -159,6 +159,7 @@ pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
     heads: Arc<watch::Sender<Head>>,
+    told: Arc<Notify>,
 }
 
 /// The head of the served branch, as far as readers have been told.
@@ -180,6 +181,17 @@ impl Projection {
         self.current.load_full()
     }
 
+    /// Waits until the repository has been read, or could not be.
+    pub async fn told(&self) {
+        loop {
+            let told = self.told.notified();
+            if self.current.load().is_some() || self.trouble.load().is_some() {
+                return;
+            }
+            told.await;
+        }
+    }
+
     /// Why what is served may be out of date, if the repository can't be read at the moment.
     #[must_use]
     pub fn trouble(&self) -> Option<Arc<String>> {
@@ -189,6 +201,7 @@ impl Projection {
     /// Notes why the repository can't be read, or that it can.
     pub(crate) fn note_trouble(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
+        self.told.notify_waiters();
     }
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.
@@ -207,5 +220,6 @@ impl Projection {
         let head = Head::At(next.revision);
         self.current.store(Some(next));
         self.heads.send_if_modified(|told| std::mem::replace(told, head) != head);
+        self.told.notify_waiters();
     }
 }

@@ -15,7 +15,11 @@ pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
         return Err(Fault { line: 1, column: 1, message });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
-    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    read_text(key, text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
+}
+
+/// Reads a text of any length, without a byte order mark.
+pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Fault> {
     if let Some(found) = foreign(text) {
         return Err(fault(text, vec![found]));
     }

@@ -1,6 +1,6 @@
 //! Scalars: what a plain one means, and how to write one so that every reader sees the same.
 //!
-//! YAML 1.1 (PyYAML, Ruby, Go's yaml.v2) and YAML 1.2 (the core schema) give many plain scalars
+//! YAML 1.1 (`PyYAML`, Ruby, Go's yaml.v2) and YAML 1.2 (the core schema) give many plain scalars
 //! different meanings: `no`, `010`, `12:30`, `2024-01-01`. Reading refuses what they do not agree
 //! on; writing quotes whatever looks as if they might not. The lists are those of the
 //! [YAML 1.1 types](https://yaml.org/type/) and of
@@ -191,10 +191,10 @@ fn double_quoted(text: &str) -> String {
             '\t' => quoted.push_str("\\t"),
             c if is_readable(c) => quoted.push(c),
             c if u32::from(c) <= 0xff => {
-                write!(quoted, "\\x{:02x}", u32::from(c)).expect("writing to a string")
+                write!(quoted, "\\x{:02x}", u32::from(c)).expect("writing to a string");
             }
             c if u32::from(c) <= 0xffff => {
-                write!(quoted, "\\u{:04x}", u32::from(c)).expect("writing to a string")
+                write!(quoted, "\\u{:04x}", u32::from(c)).expect("writing to a string");
             }
             c => write!(quoted, "\\U{:08x}", u32::from(c)).expect("writing to a string"),
         }
@@ -211,6 +211,11 @@ fn is_readable(c: char) -> bool {
     !(c.is_control()
         || is_foreign(c)
         || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+}
+
+/// Whether a line shows itself to every reader as it is.
+pub(super) fn is_readable_line(line: &str) -> bool {
+    line.chars().all(is_readable)
 }
 
 /// Whether a character may not stand in a file as it is: a line break to YAML 1.1 only, a byte

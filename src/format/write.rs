@@ -41,6 +41,15 @@ pub(super) fn behind_colon(out: &mut String, indent: usize, value: &Value, style
     }
 }
 
+/// Writes a value that begins in a column of a line that is there already.
+pub(super) fn value(out: &mut String, column: usize, value: &Value) {
+    if is_nested(value) {
+        nested(out, column, value);
+    } else {
+        out.push_str(&leaf(value, Style::Plain, false));
+    }
+}
+
 /// Writes an item of a list on lines of its own; the first line is not indented.
 pub(super) fn item(out: &mut String, indent: usize, value: &Value, style: Style) {
     out.push_str("- ");

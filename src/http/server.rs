@@ -42,6 +42,7 @@ use warp::reply::Response;
 
 use self::refusal::Refusal;
 use self::wire::{Patience, Wire};
+use super::Peer;
 use crate::config::Limits;
 use crate::shutdown::Shutdown;
 
@@ -192,7 +193,7 @@ impl Connections {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => Err(refusal),
                 None => {
-                    request.extensions_mut().insert(remote);
+                    request.extensions_mut().insert(Peer(remote));
                     Ok(routes.call(request))
                 }
             };

@@ -1,7 +1,7 @@
 //! What can go wrong with the repository.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::domain::Revision;
 
@@ -64,6 +64,13 @@ pub enum StoreError {
         /// What libgit2 said.
         source: git2::Error,
     },
+}
+
+impl StoreError {
+    /// What went wrong with a path.
+    pub(super) fn at(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Self::Path { action, path: path.to_owned(), source }
+    }
 }
 
 fn shown(revision: &Option<Revision>) -> String {

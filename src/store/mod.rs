@@ -206,8 +206,14 @@ pub trait Journal: Send + 'static {
     /// there is logged and made good later, since the commits stand.
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError>;
 
-    /// Compares the work tree with `head`.
-    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<WorkTree, StoreError>;
+    /// Compares the work tree with `head`; with `despite_locks` also while git's locks exist, for
+    /// a lock that somebody left behind.
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError>;
 
     /// Brings a work tree that is behind the branch forward (after a crash or a push), where
     /// that is safe; see design.md section 6. Nothing to do is no error.
@@ -226,4 +232,10 @@ pub trait Journal: Send + 'static {
 
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
+
+    /// Housekeeping that no answer waits for: the engine calls it when it is idle, and every few
+    /// groups when it is not. Trouble with it harms nothing but speed.
+    fn tend(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
 }

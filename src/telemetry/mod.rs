@@ -71,7 +71,7 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
 
 fn filter(text: &str) -> Result<EnvFilter, LogError> {
     let is_level = text.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
-    let directives = if is_level { format!("warn,collectory={text}") } else { text.to_owned() };
+    let directives = if is_level { format!("warn,notify=error,collectory={text}") } else { text.to_owned() };
     let directives = if text.eq_ignore_ascii_case("off") { "off".to_owned() } else { directives };
     EnvFilter::builder()
         .parse(&directives)
@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_bare_level_keeps_libraries_at_warnings() {
-        assert_eq!(filter("debug").unwrap().to_string(), "collectory=debug,warn");
+        assert_eq!(filter("debug").unwrap().to_string(), "notify=error,collectory=debug,warn");
         assert_eq!(filter("off").unwrap().to_string(), "off");
         assert_eq!(
             filter("info,collectory::engine=trace").unwrap().to_string(),

@@ -259,7 +259,7 @@ fn nasty() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
 
     #[test]
     fn no_text_forges_a_line_or_a_trailer(reason in nasty(), request in nasty(), name in nasty(), member in nasty()) {

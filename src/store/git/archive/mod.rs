@@ -1,9 +1,9 @@
 //! The archive on a git repository.
 //!
 //! libgit2's handles can't be shared between threads, so there is a small pool of them: each
-//! reader borrows one and gives it back. Objects are read raw and parsed here ([`tree`],
-//! [`commit`]), since libgit2's own trees cost more than all the rest of a walk. Nothing but the
-//! repository's own configuration is read, and nothing in it is written but derived notes.
+//! reader borrows one and gives it back. Only its object database is used, on the `objects` folder
+//! by itself, and objects are read raw and parsed here ([`tree`], [`commit`]), since libgit2's own
+//! trees cost more than all the rest of a walk. Nothing is written but derived notes.
 
 mod commit;
 mod name;
@@ -13,25 +13,27 @@ pub(crate) mod testing;
 mod tests;
 mod tree;
 
+use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use git2::{ErrorCode, ObjectType, Odb, OdbObject, Oid, Repository, RepositoryOpenFlags};
+use git2::{ErrorCode, ObjectType, Odb, OdbObject, Oid};
 
+use super::history::{cut_off, descends};
+use super::objects::Objects;
+use super::place::Place;
+use super::refs;
 use crate::domain::Revision;
 use crate::store::{
     Archive, BlobId, Commit, FileChange, Line, NameError, RawSignature, Step, StoreError, TreeEntry,
 };
 use commit::RawCommit;
-
-/// Our own folder inside the repository.
-const DESK: &str = "collectory";
 
 /// How many handles are kept open when nobody uses them.
 const IDLE_HANDLES_MAX: usize = 8;
@@ -40,29 +42,23 @@ const IDLE_HANDLES_MAX: usize = 8;
 const SHARE_LEN: usize = 256;
 
 /// The read side of a git repository.
-#[derive(Debug)]
 pub struct GitArchive {
-    path: PathBuf,
-    desk: PathBuf,
+    place: Place,
     branch: String,
-    /// The collections folder, part by part; none for the root.
-    folder: Vec<String>,
-    idle: Mutex<Vec<Handle>>,
+    idle: Mutex<Vec<Odb<'static>>>,
     notes: AtomicU64,
 }
 
-/// A handle that may wait in the pool.
-struct Handle(Repository);
-
-impl std::fmt::Debug for Handle {
+impl std::fmt::Debug for GitArchive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Handle").field(&self.0.path()).finish()
+        let Self { place, branch, .. } = self;
+        f.debug_struct("GitArchive").field("place", place).field("branch", branch).finish_non_exhaustive()
     }
 }
 
 impl GitArchive {
     /// Opens the repository at `path`, bare or with a work tree or a linked work tree, to read the
-    /// history of `branch` (`main`, without `refs/heads/`) in `folder`, a path inside the
+    /// history of `branch` (with or without `refs/heads/`) in `folder`, a path inside the
     /// repository (`.cms/collections`; empty or `.` for its root).
     ///
     /// Objects are taken as they are stored, as git itself takes them: their names are checked by
@@ -70,48 +66,29 @@ impl GitArchive {
     ///
     /// # Errors
     ///
-    /// Fails when there is no repository.
+    /// Fails when there is no repository, or one that can't be served.
     pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
         // Hashing each tree again costs more than finding it; the setting is of the whole process.
         git2::opts::strict_hash_verification(false);
-        let repository = open(path)?;
-        let parts = folder.split('/').filter(|part| !matches!(*part, "" | "."));
         Ok(Self {
-            path: path.to_owned(),
-            desk: repository.commondir().join(DESK),
-            branch: format!("refs/heads/{branch}"),
-            folder: parts.map(str::to_owned).collect(),
-            idle: Mutex::new(vec![Handle(repository)]),
+            place: Place::find(path, folder)?,
+            branch: format!("refs/heads/{}", branch.trim_start_matches("refs/heads/")),
+            idle: Mutex::default(),
             notes: AtomicU64::new(0),
         })
     }
 
-    /// The branch that `HEAD` names, whether or not it has a commit; `None` when it names none.
-    ///
-    /// # Errors
-    ///
-    /// Fails when there is no repository, or `HEAD` can't be read.
-    pub fn branch_of_head(path: &Path) -> Result<Option<String>, StoreError> {
-        let repository = open(path)?;
-        let head = repository.find_reference("HEAD").map_err(|source| failed("read HEAD", source))?;
-        let target = head.symbolic_target().ok().flatten();
-        Ok(target.and_then(|name| name.strip_prefix("refs/heads/")).map(str::to_owned))
-    }
-
     fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let handle = match idle {
-            Some(handle) => handle,
-            None => Handle(open(&self.path)?),
-        };
-        Ok(Borrowed { archive: self, handle: Some(handle) })
+        let odb = idle.map_or_else(|| open(&self.place), Ok)?;
+        Ok(Borrowed { archive: self, odb: Some(odb) })
     }
 
     /// Does work by index on all cores, if it is enough to share.
     fn share(
         &self,
         len: usize,
-        work: &(dyn Fn(&Repository, std::ops::Range<usize>) -> Result<(), StoreError> + Sync),
+        work: &(dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync),
     ) -> Result<(), StoreError> {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = cores.min(len.div_ceil(SHARE_LEN)).max(1);
@@ -120,13 +97,13 @@ impl GitArchive {
         }
         let next = AtomicU64::new(0);
         let worker = || -> Result<(), StoreError> {
-            let repository = self.borrow()?;
+            let odb = self.borrow()?;
             loop {
                 let from = next.fetch_add(SHARE_LEN as u64, Ordering::Relaxed) as usize;
                 if from >= len {
                     return Ok(());
                 }
-                work(&repository, from..(from + SHARE_LEN).min(len))?;
+                work(&odb, from..(from + SHARE_LEN).min(len))?;
             }
         };
         thread::scope(|scope| {
@@ -140,14 +117,14 @@ impl GitArchive {
 /// A handle on loan.
 struct Borrowed<'a> {
     archive: &'a GitArchive,
-    handle: Option<Handle>,
+    odb: Option<Odb<'static>>,
 }
 
 impl Deref for Borrowed<'_> {
-    type Target = Repository;
+    type Target = Odb<'static>;
 
-    fn deref(&self) -> &Repository {
-        &self.handle.as_ref().expect("a handle is given back only at the end").0
+    fn deref(&self) -> &Odb<'static> {
+        self.odb.as_ref().expect("a handle is given back only at the end")
     }
 }
 
@@ -155,15 +132,20 @@ impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
         let mut idle = self.archive.idle.lock().unwrap_or_else(PoisonError::into_inner);
         if idle.len() < IDLE_HANDLES_MAX {
-            idle.extend(self.handle.take());
+            idle.extend(self.odb.take());
         }
     }
 }
 
-fn open(path: &Path) -> Result<Repository, StoreError> {
-    let nowhere: [&Path; 0] = [];
-    Repository::open_ext(path, RepositoryOpenFlags::NO_SEARCH, nowhere)
-        .map_err(|source| failed(&format!("open the repository at {}", path.display()), source))
+fn open(place: &Place) -> Result<Odb<'static>, StoreError> {
+    let folder = place.common_dir.join("objects");
+    let open = || -> Result<Odb<'static>, git2::Error> {
+        let path = folder.to_str().ok_or_else(|| git2::Error::from_str("its path is not UTF-8"))?;
+        let odb = Odb::new()?;
+        odb.add_disk_alternate(path)?;
+        Ok(odb)
+    };
+    open().map_err(|source| failed(&format!("open {}", folder.display()), source))
 }
 
 fn failed(action: &str, source: git2::Error) -> StoreError {
@@ -193,10 +175,6 @@ fn needed<'a>(odb: &'a Odb<'_>, id: &[u8; 20], kind: ObjectType) -> Result<OdbOb
     object(odb, id, kind)?.ok_or_else(|| failed(&format!("read the {} {}", kind.str(), oid(id)), missing()))
 }
 
-fn odb_of(repository: &Repository) -> Result<Odb<'_>, StoreError> {
-    repository.odb().map_err(|source| failed("open the object database", source))
-}
-
 fn not_a_commit(revision: Revision) -> StoreError {
     failed(&format!("read the commit {revision}"), git2::Error::from_str("it can't be parsed"))
 }
@@ -204,7 +182,7 @@ fn not_a_commit(revision: Revision) -> StoreError {
 /// Follows the folder from commit to commit, and remembers where the last one led: neighbours
 /// mostly share it.
 struct Folder<'a> {
-    odb: &'a Odb<'a>,
+    odb: &'a Odb<'static>,
     parts: &'a [String],
     last: Option<(Revision, Option<[u8; 20]>)>,
 }
@@ -242,6 +220,8 @@ impl Folder<'_> {
 /// Reads steps one after the other; those of neighbours, newest first, share what they read.
 struct Walker<'a> {
     folder: Folder<'a>,
+    /// The commits whose parents a shallow clone does not have.
+    cut: &'a HashSet<[u8; 20]>,
     /// The parent of the step before, which is mostly the next to be asked for.
     parent: Option<(Revision, Vec<u8>)>,
     /// The folder's tree of that parent, if it was read.
@@ -259,18 +239,17 @@ impl Walker<'_> {
     fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
         let bytes = self.commit_bytes(revision)?;
         let commit = RawCommit::parse(&bytes).ok_or_else(|| not_a_commit(revision))?;
-        let mut before = None;
-        if let Some(parent) = commit.parents.first() {
+        if let Some(parent) = commit.parents.first().filter(|_| !self.cut.contains(revision.as_bytes())) {
             let bytes = self.commit_bytes(*parent)?;
             let root = RawCommit::parse(&bytes).ok_or_else(|| not_a_commit(*parent))?.tree;
             self.parent = Some((*parent, bytes));
             // The newer root first: the one of the parent is what the next step asks for.
             let after = self.folder.below(commit.tree)?;
-            before = self.folder.below(root)?;
+            let before = self.folder.below(root)?;
             return Ok(Step { commit: commit.told(revision), changes: self.changes(before, after)? });
         }
         let after = self.folder.below(commit.tree)?;
-        Ok(Step { commit: commit.told(revision), changes: self.changes(before, after)? })
+        Ok(Step { commit: commit.told(revision), changes: self.changes(None, after)? })
     }
 
     fn changes(
@@ -294,31 +273,22 @@ impl Walker<'_> {
 
 impl Archive for GitArchive {
     fn head(&self) -> Result<Option<Revision>, StoreError> {
-        let repository = self.borrow()?;
-        let reference = match repository.find_reference(&self.branch) {
-            Ok(reference) => reference,
-            Err(error) if error.code() == ErrorCode::NotFound => return Ok(None),
-            Err(source) => return Err(failed("read the branch", source)),
-        };
-        let commit = reference.peel_to_commit().map_err(|source| failed("read the branch", source))?;
-        Ok(Some(name::told(commit.id())))
+        Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
     }
 
     fn resolve(&self, name: &str) -> Result<Revision, NameError> {
-        name::resolve(&*self.borrow()?, name)
+        name::resolve(&self.place, &*self.borrow()?, name)
     }
 
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError> {
-        let repository = self.borrow()?;
-        let odb = odb_of(&repository)?;
+        let odb = self.borrow()?;
         let Some(object) = object(&odb, revision.as_bytes(), ObjectType::Commit)? else { return Ok(None) };
         let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
         Ok(Some(commit.told(revision)))
     }
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
-        let repository = self.borrow()?;
-        let odb = odb_of(&repository)?;
+        let odb = self.borrow()?;
         Ok(commit::signature(needed(&odb, revision.as_bytes(), ObjectType::Commit)?.data()))
     }
 
@@ -327,8 +297,8 @@ impl Archive for GitArchive {
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<Line, StoreError> {
-        let repository = self.borrow()?;
-        let odb = odb_of(&repository)?;
+        let odb = self.borrow()?;
+        let cut = cut_off(&self.place)?;
         let mut line = Line { revisions: Vec::new(), onto: None };
         let mut next = Some(from);
         while let Some(revision) = next {
@@ -338,17 +308,18 @@ impl Archive for GitArchive {
             }
             let object = needed(&odb, revision.as_bytes(), ObjectType::Commit)?;
             let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-            next = commit.parents.first().copied();
+            let parent = commit.parents.first().copied();
+            next = parent.filter(|_| !cut.contains(revision.as_bytes()));
             line.revisions.push(revision);
         }
         Ok(line)
     }
 
     fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
-        self.share(revisions.len(), &|repository, range| {
-            let odb = odb_of(repository)?;
-            let folder = Folder { odb: &odb, parts: &self.folder, last: None };
-            let mut walker = Walker { folder, parent: None, tree: None };
+        let cut = cut_off(&self.place)?;
+        self.share(revisions.len(), &|odb, range| {
+            let folder = Folder { odb, parts: &self.place.folder, last: None };
+            let mut walker = Walker { folder, cut: &cut, parent: None, tree: None };
             for index in range {
                 each(index, walker.step(revisions[index])?);
             }
@@ -357,9 +328,8 @@ impl Archive for GitArchive {
     }
 
     fn files(&self, revision: Revision) -> Result<Vec<(String, TreeEntry)>, StoreError> {
-        let repository = self.borrow()?;
-        let odb = odb_of(&repository)?;
-        let mut folder = Folder { odb: &odb, parts: &self.folder, last: None };
+        let odb = self.borrow()?;
+        let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
         let id = folder.at(revision)?;
         Ok(tree::list(&folder.bytes(id)?))
     }
@@ -369,9 +339,8 @@ impl Archive for GitArchive {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        let repository = self.borrow()?;
-        let odb = odb_of(&repository)?;
-        let mut folder = Folder { odb: &odb, parts: &self.folder, last: None };
+        let odb = self.borrow()?;
+        let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
         let mut tree = |revision: Option<Revision>| -> Result<Vec<u8>, StoreError> {
             let id = revision.map(|revision| folder.at(revision)).transpose()?.flatten();
             folder.bytes(id)
@@ -384,10 +353,9 @@ impl Archive for GitArchive {
         blobs: &[BlobId],
         each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
     ) -> Result<(), StoreError> {
-        self.share(blobs.len(), &|repository, range| {
-            let odb = odb_of(repository)?;
+        self.share(blobs.len(), &|odb, range| {
             for index in range {
-                match needed(&odb, blobs[index].as_bytes(), ObjectType::Blob) {
+                match needed(odb, blobs[index].as_bytes(), ObjectType::Blob) {
                     Ok(blob) => each(index, Ok(blob.data())),
                     Err(error) => each(index, Err(error)),
                 }
@@ -397,16 +365,12 @@ impl Archive for GitArchive {
     }
 
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        let (new, old) = (oid(descendant.as_bytes()), oid(ancestor.as_bytes()));
-        let repository = self.borrow()?;
-        if new == old || repository.find_commit(old).is_err() {
-            return Ok(new == old);
-        }
-        repository.graph_descendant_of(new, old).map_err(|source| failed("compare two commits", source))
+        let mut objects = Objects::new(&self.place.common_dir);
+        descends(&mut objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
     }
 
     fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = self.desk.join(name);
+        let path = self.place.desk().join(name);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -416,15 +380,15 @@ impl Archive for GitArchive {
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.desk)?;
+            fs::create_dir_all(&self.place.desk())?;
             // Several processes may do this at once; each has a file of its own until the rename.
             let turn = self.notes.fetch_add(1, Ordering::Relaxed);
-            let aside = self.desk.join(format!("{name}.{}.{turn}.new", std::process::id()));
+            let aside = self.place.desk().join(format!("{name}.{}.{turn}.new", std::process::id()));
             let written = fs::File::create(&aside).and_then(|mut file| file.write_all(bytes));
-            written.and_then(|()| fs::rename(&aside, self.desk.join(name))).inspect_err(|_| {
+            written.and_then(|()| fs::rename(&aside, self.place.desk().join(name))).inspect_err(|_| {
                 drop(fs::remove_file(&aside));
             })
         };
-        write().map_err(|source| StoreError::Path { action: "write", path: self.desk.join(name), source })
+        write().map_err(|source| StoreError::Path { action: "write", path: self.place.desk().join(name), source })
     }
 }

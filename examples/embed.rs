@@ -1,0 +1,38 @@
+//! The service inside a program of one's own: on a free port, with limits of one's own, stopped
+//! when the program is done with it.
+//!
+//! ```text
+//! cargo run --example embed
+//! ```
+
+use collectory::config::Limits;
+use collectory::{AllowAll, Service};
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let repository = tempfile::tempdir()?;
+    let service = Service::builder(repository.path())
+        .listen(([127, 0, 0, 1], 0).into())
+        .limits(Limits { body_bytes_max: 128 * 1024, shutdown_grace_ms: 1_000, ..Limits::DEFAULT })
+        .authorizer(AllowAll)
+        .start()
+        .await?;
+
+    let collections = format!("http://{}/collections", service.address());
+    let posts = serde_json::json!({"data": {
+        "type": "document-collection", "id": "posts", "attributes": {"name": "Posts", "directory": "content/posts"}
+    }});
+    let http = reqwest::Client::new();
+    // The repository is read while the service listens already; until then it answers 503.
+    let created = loop {
+        let answer = http.post(&collections).json(&posts).send().await?;
+        if answer.status() != reqwest::StatusCode::SERVICE_UNAVAILABLE {
+            break answer;
+        }
+        tokio::task::yield_now().await;
+    };
+    println!("{} {}", created.status(), created.text().await?);
+
+    service.shutdown().await?;
+    Ok(())
+}

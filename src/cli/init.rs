@@ -1,0 +1,159 @@
+//! `collectory init`: a repository with an example in it.
+
+use std::fs::{self, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+#[cfg(test)]
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context as _, anyhow, bail};
+use uuid::Uuid;
+
+use super::{Done, Failure, note};
+use crate::config::FOLDER_DEFAULT;
+use crate::domain::{Event, Key};
+use crate::format::{self, layout, message};
+use crate::http::Clock;
+use crate::store::git::{Access, GitJournal, Options};
+use crate::store::{Draft, Journal as _};
+
+/// Make a repository and commit a commented example
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Make a repository with a work tree at DIR, which must be absent or empty, and commit a commented example \
+of a collection. It is an ordinary git repository: edit, commit, pull and push as you like, also while it \
+is served.")]
+pub(super) struct Init {
+    /// The folder of the new repository.
+    #[arg(value_name = "DIR")]
+    repository: PathBuf,
+
+    /// The folder of the collection files inside the repository.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    folder: String,
+
+    /// Install a pre-commit hook too, which refuses a commit with a broken collection file; DIR
+    /// may then be a repository already.
+    #[arg(long, env = "COLLECTORY_HOOK")]
+    hook: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory init settings                make it
+  $EDITOR settings/collections/posts.yaml look at the example
+  collectory serve --auth allow-all       serve it";
+
+const EXAMPLE_KEY: &str = "posts";
+
+const EXAMPLE: &str = "\
+# One collection: a named folder of the content store. Its key is the name of this file, `posts`.
+# Save a change and the service has it at once; commit it when it is to stay.
+type: document             # or media; stays as it is once the collection exists
+name: Posts                # what people call it
+directory: content/posts   # where the content store keeps it
+recursive: true            # whether folders inside the directory belong to it
+# An unknown attribute is refused, so that a typing error is noticed. Settings of your own begin
+# with `x-`:
+# x-colour: teal
+";
+
+impl Init {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        if GitJournal::init(&self.repository)? {
+            commit_example(&mut self.open(Access::Serve)?)?;
+            note(&format!("made {} with an example, {}/posts.yaml", self.repository.display(), self.folder));
+        } else if !self.hook {
+            let dir = self.repository.display();
+            return Err(
+                anyhow!("{dir} is a repository already; `collectory serve --repo {dir}` serves it").into()
+            );
+        }
+        if self.hook {
+            // Also beside a running service.
+            let hook = install_hook(self.open(Access::Read)?.common_dir(), &self.folder)?;
+            note(&format!("installed {}", hook.display()));
+        }
+        Ok(Done::Well)
+    }
+
+    fn open(&self, access: Access) -> anyhow::Result<GitJournal> {
+        let options = Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) };
+        Ok(GitJournal::open(options)?)
+    }
+}
+
+/// Commits the example as its creation, on behalf of the person whom git knows.
+fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
+    let key = Key::parse(EXAMPLE_KEY).expect("the example's key keeps to the rule");
+    let collection =
+        format::read(&key, EXAMPLE.as_bytes()).map_err(|fault| anyhow!("BUG: {}", fault.message))?;
+    let event = Event::Created(Arc::new(collection));
+    let about = message::About { reason: None, request_id: None, by_hand: None, reverses: None };
+    let draft = Draft {
+        files: vec![(layout::new_file_name(&key), Some(EXAMPLE.into()))],
+        message: message::compose(&[(Uuid::now_v7(), &event)], &about),
+        author: journal.person(),
+        at: Clock::system().now(),
+    };
+    journal.append(None, &[draft])?;
+    Ok(())
+}
+
+/// Installs the person's pre-commit hook, unless there is one.
+///
+/// A hook with another folder than the default names it, so that it goes on working in a shell
+/// without our variables.
+fn install_hook(git_dir: &Path, folder: &str) -> anyhow::Result<PathBuf> {
+    let hooks = git_dir.join("hooks");
+    let path = hooks.join("pre-commit");
+    fs::create_dir_all(&hooks).with_context(|| format!("cannot make {}", hooks.display()))?;
+    let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o755).open(&path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            bail!("there is a hook already; add `{}` to {}", command(folder), path.display())
+        }
+        Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
+    };
+    let script = format!(
+        "#!/bin/sh\n# Refuses a commit with a broken collection file; `git commit --no-verify` passes it by.\nexec {}\n",
+        command(folder)
+    );
+    file.write_all(script.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(path)
+}
+
+fn command(folder: &str) -> String {
+    if folder == FOLDER_DEFAULT {
+        return "collectory check --staged .".into();
+    }
+    format!("collectory check --staged --path '{}' .", folder.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_example_is_a_collection() {
+        let key = Key::parse(EXAMPLE_KEY).unwrap();
+        let collection = format::read(&key, EXAMPLE.as_bytes()).unwrap();
+        assert_eq!(collection.attributes().len(), 3);
+        let uncommented = EXAMPLE.replace("# x-colour", "x-colour");
+        assert_eq!(format::read(&key, uncommented.as_bytes()).unwrap().attributes().len(), 4);
+    }
+
+    #[test]
+    fn a_hook_is_installed_once_and_never_over_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = install_hook(folder.path(), "it's/here").unwrap();
+        let script = fs::read_to_string(&path).unwrap();
+        assert!(script.ends_with("exec collectory check --staged --path 'it'\\''s/here' .\n"), "{script}");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o111, 0o111);
+        assert!(install_hook(folder.path(), "collections").unwrap_err().to_string().contains("already"));
+        assert_eq!(fs::read_to_string(&path).unwrap(), script);
+    }
+}

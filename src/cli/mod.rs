@@ -1,0 +1,148 @@
+//! The command line: one variant of [`Command`], one file.
+//!
+//! | exit code | meaning |
+//! |---|---|
+//! | 0 | done |
+//! | 1 | found problems, or failed |
+//! | 2 | wrong usage |
+//!
+//! Answers go to standard output, everything else to standard error.
+
+mod check;
+mod init;
+mod serve;
+mod token;
+
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Collection settings in a git repository, over JSON:API
+#[derive(Debug, Parser)]
+#[command(name = "collectory", version, after_help = EXAMPLES, max_term_width = 100)]
+#[command(long_about = "\
+Collectory keeps the collection settings of a content store as one YAML file a collection in a git \
+repository, and serves them as JSON:API. Every change through the API is one durable commit, every edit \
+by hand is live at once, and the history is the audit log.
+
+Every flag can be set by an environment variable, which its help names.")]
+pub struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory serve --auth allow-all          serve ./settings, made when absent, to everybody
+  collectory token Mara --policy policy.yaml make a token, and then:
+  collectory serve --auth policy.yaml        serve to whoever has a token
+  collectory check                           look for problems in ./settings";
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Serve(Box<serve::Serve>),
+    Init(init::Init),
+    Check(check::Check),
+    Token(token::Token),
+}
+
+/// How a command ended that did what it was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Done {
+    /// All is well.
+    Well,
+    /// It found problems, and has told them.
+    FoundProblems,
+}
+
+/// Why a command did not do what it was asked.
+#[derive(Debug)]
+pub enum Failure {
+    /// It was asked in the wrong way; the sentence says what would be right.
+    Usage(String),
+    /// It could not.
+    Failed(anyhow::Error),
+}
+
+impl<E: Into<anyhow::Error>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
+    }
+}
+
+impl Cli {
+    /// Does what the command line says.
+    ///
+    /// # Errors
+    ///
+    /// Says why it was not done.
+    pub fn run(self) -> Result<Done, Failure> {
+        match self.command {
+            Command::Serve(serve) => serve.run(),
+            Command::Init(init) => init.run(),
+            Command::Check(check) => check.run(),
+            Command::Token(token) => token.run(),
+        }
+    }
+}
+
+/// Tells a failure, with all its causes, and what the process has to answer.
+#[must_use]
+pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
+    let (text, code) = match outcome {
+        Ok(Done::Well) => return ExitCode::SUCCESS,
+        Ok(Done::FoundProblems) => return ExitCode::from(1),
+        Err(Failure::Usage(sentence)) => (sentence, 2),
+        Err(Failure::Failed(error)) => (format!("{error:#}"), 1),
+    };
+    note(&text);
+    ExitCode::from(code)
+}
+
+/// Says something to the person at the terminal.
+fn note(text: &str) {
+    // Whoever has closed standard error does not want to hear it.
+    let _closed = writeln!(io::stderr(), "collectory: {text}");
+}
+
+/// Answers on standard output.
+fn answer(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_contradicts_itself_nowhere() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable() {
+        for command in Cli::command().get_subcommands() {
+            for arg in command.get_arguments().filter(|arg| arg.get_long().is_some()) {
+                let long = arg.get_long().unwrap();
+                assert!(
+                    arg.get_env().is_some() || matches!(long, "help" | "version"),
+                    "{} --{long}",
+                    command.get_name()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_by_its_exit_code() {
+        let code = |outcome| format!("{:?}", report(outcome));
+        assert_eq!(code(Ok(Done::FoundProblems)), format!("{:?}", ExitCode::from(1)));
+        assert_eq!(code(Err(Failure::Usage(String::new()))), format!("{:?}", ExitCode::from(2)));
+        assert_eq!(code(Err(anyhow::anyhow!("no").into())), format!("{:?}", ExitCode::from(1)));
+    }
+}

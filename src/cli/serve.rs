@@ -1,0 +1,126 @@
+//! `collectory serve`: from the command line to a running service, and back to nothing.
+
+use anyhow::Context as _;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+use super::{Done, Failure, answer};
+use crate::config::{Auth, ServeConfig};
+use crate::domain::Grant;
+use crate::format;
+use crate::http::AllowAll;
+use crate::http::policy::Policy;
+use crate::service::Service;
+use crate::telemetry::{self, LogConfig};
+
+/// Serve a repository over HTTP
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Serve a repository over HTTP.
+
+The repository is made when the folder is absent or empty. When the service is ready it prints one line \
+on standard output, `listening on http://127.0.0.1:8080/`; logs go to standard error.
+
+SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal \
+ends it at once; what was answered is durable all the same.
+
+-h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
+pub(super) struct Serve {
+    /// Who may do what: `none`, `allow-all` or a policy file.
+    ///
+    /// `none` serves without authentication and without the OpenAPI documents; `allow-all` allows
+    /// everything to everybody; a policy file lists bearer tokens and what they grant, see
+    /// `collectory token`. There is no default. A file with one of those names is `./none`.
+    #[arg(long, env = "COLLECTORY_AUTH", value_name = "none|allow-all|FILE")]
+    auth: Option<Auth>,
+
+    #[command(flatten)]
+    config: ServeConfig,
+
+    #[command(flatten)]
+    log: LogConfig,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory serve --auth allow-all
+  collectory serve --auth policy.yaml --repo /srv/settings.git --branch main --listen 0.0.0.0:80
+  COLLECTORY_AUTH=none collectory serve --listen 127.0.0.1:0 --log-format json";
+
+const AUTH_MISSING: &str = "\
+say who may do what with --auth: `none` (no authentication, no OpenAPI documents), `allow-all` \
+(everybody may do everything) or a policy FILE of bearer tokens (see `collectory token --help`)";
+
+impl Serve {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
+        telemetry::start(&self.log)?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the threads of the service")?;
+        let outcome = runtime.block_on(serve(self.config, auth));
+        // After a second signal nobody waits for what is still under way.
+        runtime.shutdown_background();
+        outcome
+    }
+}
+
+async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
+    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let base_path = config.base_path.clone();
+    let service = tokio::select! {
+        service = start(config, auth) => service?,
+        _ = signals.next() => return Ok(Done::Well),
+    };
+    answer(&format!("listening on http://{}{base_path}", service.address()))
+        .context("cannot tell on standard output that the service is ready")?;
+
+    let name = signals.next().await;
+    tracing::info!(signal = name, "shutting down");
+    tokio::select! {
+        finished = service.shutdown() => {
+            if let Err(unfinished) = finished {
+                tracing::warn!(error = %unfinished, "not everything was answered; what was acknowledged is durable");
+            }
+            Ok(Done::Well)
+        }
+        name = signals.next() => Err(anyhow::anyhow!("stopped at once by a second signal, {name}").into()),
+    }
+}
+
+/// The join to the library.
+async fn start(config: ServeConfig, auth: Auth) -> anyhow::Result<Service> {
+    let policy_age_max = config.limits.policy_age_max();
+    let require_if_match = config.require_if_match;
+    let builder = Service::configured(config).require_if_match(require_if_match);
+    let builder = match auth {
+        Auth::None => builder.without_authorization(),
+        Auth::AllowAll => builder.authorizer(AllowAll),
+        Auth::Policy(path) => builder.authorizer(Policy::open(path, read_policy, policy_age_max)?),
+    };
+    Ok(builder.start().await?)
+}
+
+fn read_policy(bytes: &[u8]) -> Result<Vec<Grant>, String> {
+    format::policy::read(bytes).map_err(|fault| format!("{}:{}: {}", fault.line, fault.column, fault.message))
+}
+
+/// The signals that ask for the end.
+struct Signals {
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+    }
+
+    /// Waits for the next one and tells its name.
+    async fn next(&mut self) -> &'static str {
+        tokio::select! {
+            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! Changing `unpublishedStatuses`, which a file may hold in two ways at once: as a map, and as
+//! shorthands (`draftDirectory`) that each stand for one of its entries.
+
+use super::super::read;
+use super::super::tree::{Entry, Node};
+use super::splice::{Sheet, Splice};
+use super::{added, place, removed, value};
+use crate::domain::{Attribute, Kind, Shorthand, Value};
+
+/// Changes the statuses to `to`, or takes them away.
+///
+/// A shorthand stays as long as its status is just what the shorthand says; only its directory
+/// changes then. A status that needs more goes into the map.
+pub(super) fn changed(sheet: Sheet<'_>, root: &Node, kind: Kind, to: Option<&Value>) -> Option<Vec<Splice>> {
+    let name = Attribute::UnpublishedStatuses;
+    let explicit = root.entry(name.as_str());
+    let from = explicit.and_then(|_| value_in(root, name.as_str()));
+    let mut wanted = match to {
+        Some(Value::Map(entries)) => entries.clone(),
+        _ => Vec::new(),
+    };
+    let mut splices = Vec::new();
+    let mut gone: Vec<&Entry> = Vec::new();
+    let mut kept = false;
+    for (shorthand, entry) in shorthands(root) {
+        let status = shorthand.status();
+        let new = wanted.iter().position(|(known, _)| known == status);
+        let hidden = from.as_ref().is_some_and(|from| from.get(status).is_some());
+        match new {
+            Some(_) if hidden => {}
+            Some(at) => match directory(shorthand, &wanted[at].1) {
+                Some(directory) => {
+                    wanted.remove(at);
+                    kept = true;
+                    let old = value_in(root, shorthand.as_str())?;
+                    if normal(&old) != directory {
+                        splices.extend(value::changed(
+                            sheet,
+                            place(sheet, root, entry),
+                            &entry.value,
+                            &old,
+                            &directory,
+                        )?);
+                    }
+                }
+                None => gone.push(entry),
+            },
+            None => gone.push(entry),
+        }
+    }
+    let needed = !wanted.is_empty() || (to.is_some() && !kept);
+    let wanted = Value::Map(wanted);
+    match (explicit, needed) {
+        (Some(entry), true) => {
+            splices.extend(value::changed(sheet, place(sheet, root, entry), &entry.value, &from?, &wanted)?);
+        }
+        (Some(entry), false) if !(kept && from.as_ref() == Some(&wanted)) => gone.push(entry),
+        (None, true) => splices.extend(added(sheet, root, kind, name.as_str(), &wanted)?),
+        (Some(_) | None, false) => {}
+    }
+    if !gone.is_empty() {
+        splices.extend(removed(sheet, root, &gone)?);
+    }
+    Some(splices)
+}
+
+fn shorthands(root: &Node) -> impl Iterator<Item = (Shorthand, &Entry)> {
+    Shorthand::ALL.into_iter().filter_map(|shorthand| Some((shorthand, root.entry(shorthand.as_str())?)))
+}
+
+fn value_in(root: &Node, name: &str) -> Option<Value> {
+    read::written(root).into_iter().find(|(written, _)| written == name).map(|(_, value)| value)
+}
+
+/// A directory in its stored form.
+fn normal(value: &Value) -> Value {
+    let text = value.as_text().unwrap_or_default();
+    Value::from(text.strip_suffix('/').unwrap_or(text))
+}
+
+/// The directory of a status, if the shorthand says everything about it.
+fn directory(shorthand: Shorthand, status: &Value) -> Option<Value> {
+    let Value::Map(members) = status else {
+        return None;
+    };
+    let named = status.get("name").and_then(Value::as_text) == Some(shorthand.status_name());
+    status.get("directory").filter(|_| named && members.len() == 2).cloned()
+}

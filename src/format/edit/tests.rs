@@ -1,0 +1,528 @@
+use std::fmt::Write as _;
+
+use proptest::prelude::*;
+
+use super::super::read;
+use super::super::scalar;
+use super::super::tests::{key, nasty_text};
+use super::*;
+use crate::domain::{Kind, Number, Patch};
+
+fn list(items: &[&str]) -> Value {
+    Value::List(items.iter().map(|item| Value::from(*item)).collect())
+}
+
+fn map(members: &[(&str, Value)]) -> Value {
+    Value::Map(members.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect())
+}
+
+fn int(n: i64) -> Value {
+    Value::Number(Number::Integer(n))
+}
+
+/// Edits `old` by a patch, checks that the result reads right, and shows it.
+#[track_caller]
+fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
+    let before = read(&key(), old.as_bytes()).unwrap_or_else(|fault| panic!("{old}\n{fault:?}"));
+    let patch = Patch::new(patch.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+    let after = before.patched(&patch).unwrap();
+    let edited = edit(old.as_bytes(), &before, &after);
+    let text = String::from_utf8(edited.bytes).unwrap();
+    assert_eq!(read(&key(), text.as_bytes()).as_ref(), Ok(&after), "{text}");
+    (text, edited.fallback)
+}
+
+#[track_caller]
+fn check(old: &str, patch: &[(&str, Value)], new: &str) {
+    let (text, fallback) = patched(old, patch);
+    assert_eq!(text, new);
+    assert_eq!(fallback, None);
+}
+
+#[test]
+fn a_scalar_keeps_its_quotes_its_blanks_and_its_comment() {
+    check(
+        "type: document\nname:   'a'   # c\n",
+        &[("name", "it's".into())],
+        "type: document\nname:   'it''s'   # c\n",
+    );
+    check(
+        "type: document\r\nname: \"a\"\r\n",
+        &[("name", "ä\"".into())],
+        "type: document\r\nname: \"ä\\\"\"\r\n",
+    );
+    check("type: document\nname: a", &[("name", "yes".into())], "type: document\nname: \"yes\"");
+    check(
+        "type: document\nrecursive: false # c\n",
+        &[("recursive", true.into())],
+        "type: document\nrecursive: true # c\n",
+    );
+    check(
+        "type: document\nx-a: # empty\nname: a\n",
+        &[("x-a", int(1))],
+        "type: document\nx-a: 1 # empty\nname: a\n",
+    );
+    check("type: document\n? name\n: a\n", &[("name", "b".into())], "type: document\n? name\n: b\n");
+}
+
+#[test]
+fn a_scalar_of_several_lines_is_replaced_whole() {
+    check(
+        "type: document\nname: >-  # folded\n  a\n  b\n\n# next\nformat: md\n",
+        &[("name", "c".into())],
+        "type: document\nname: c  # folded\n\n# next\nformat: md\n".replace("c  #", "c #").as_str(),
+    );
+    check(
+        "type: document\nname: 'a\n  b'\nformat: md\n",
+        &[("name", "c".into())],
+        "type: document\nname: 'c'\nformat: md\n",
+    );
+    check("type: document\nname: a\n  b # c\n", &[("name", "d".into())], "type: document\nname: d # c\n");
+    check(
+        "type: document\nx-a: |\n    a\n    b\n\nname: me\n",
+        &[("x-a", "c\n\nd\n".into())],
+        "type: document\nx-a: |\n    c\n\n    d\n\nname: me\n",
+    );
+    check("type: document\nx-a: |\n  a\n", &[("x-a", "c\nd".into())], "type: document\nx-a: |-\n  c\n  d\n");
+}
+
+#[test]
+fn a_new_attribute_stands_behind_the_one_that_precedes_it() {
+    let old = "# top\ntype: document   # kind\n\n# where\ndirectory: d\nformat: md";
+    check(
+        old,
+        &[("name", "All".into())],
+        "# top\ntype: document   # kind\nname: All\n\n# where\ndirectory: d\nformat: md",
+    );
+    check(old, &[("x-a", list(&["b"]))], &format!("{old}\nx-a:\n  - b"));
+    check("---\ntype: media\r\n...\r\n", &[("url", "/m".into())], "---\ntype: media\r\nurl: /m\n...\r\n");
+    check(
+        "{type: document, name: x}\n",
+        &[("recursive", true.into())],
+        "{type: document, name: x, recursive: true}\n",
+    );
+    check(
+        "{\n  type: document # c\n}\n",
+        &[("name", "x, y".into())],
+        "{\n  type: document, # c\n  name: \"x, y\"\n}\n",
+    );
+    check("  type: document\n", &[("name", "x".into())], "  type: document\n  name: x\n");
+}
+
+#[test]
+fn a_removed_attribute_takes_its_own_comment_along_and_no_other() {
+    let old = "# top\ntype: document\n# above\nname: me # own\n# below\n\nformat: md\n";
+    check(old, &[("name", Value::Null)], "# top\ntype: document\n# above\n# below\n\nformat: md\n");
+    check(old, &[("format", Value::Null)], "# top\ntype: document\n# above\nname: me # own\n# below\n\n");
+    check("type: document\nname: me", &[("name", Value::Null)], "type: document");
+    check("{type: document, name: x}\n", &[("name", Value::Null)], "{type: document}\n");
+    check("{name: x, type: document}\n", &[("name", Value::Null)], "{type: document}\n");
+}
+
+#[test]
+fn a_list_gains_and_loses_single_items() {
+    let old = "type: media\naccept: # what\n- 'image/*' # all\n- '.pdf'\n# end\nurl: /m\n";
+    check(
+        old,
+        &[("accept", list(&["image/*", ".pdf", ".zip"]))],
+        "type: media\naccept: # what\n- 'image/*' # all\n- '.pdf'\n- '.zip'\n# end\nurl: /m\n",
+    );
+    check(old, &[("accept", list(&[".pdf"]))], "type: media\naccept: # what\n- '.pdf'\n# end\nurl: /m\n");
+    check(
+        old,
+        &[("accept", list(&["image/*", ".doc"]))],
+        "type: media\naccept: # what\n- 'image/*' # all\n- '.doc'\n# end\nurl: /m\n",
+    );
+    check(
+        old,
+        &[("accept", list(&[".a", "image/*", ".pdf"]))],
+        "type: media\naccept: # what\n- .a\n- 'image/*' # all\n- '.pdf'\n# end\nurl: /m\n"
+            .replace("- .a", "- '.a'")
+            .as_str(),
+    );
+    check(
+        "type: media\naccept: [ .a, .b ] # c\n",
+        &[("accept", list(&[".a", ".b", ".c"]))],
+        "type: media\naccept: [ .a, .b, .c ] # c\n",
+    );
+    check(
+        "type: media\naccept: [ .a, .b ] # c\n",
+        &[("accept", list(&[".b"]))],
+        "type: media\naccept: [ .b ] # c\n",
+    );
+    check("type: media\naccept: [.a, .b, .c]\n", &[("accept", list(&[".a"]))], "type: media\naccept: [.a]\n");
+    check("type: media\naccept: []\n", &[("accept", list(&[".a"]))], "type: media\naccept: [.a]\n");
+    check("type: media\naccept: [.a]\n", &[("accept", list(&[]))], "type: media\naccept: []\n");
+    check(
+        "type: media\naccept: [\n  .a, # a\n  .b # b\n]\n",
+        &[("accept", list(&[".a", ".b", ".c"]))],
+        "type: media\naccept: [\n  .a, # a\n  .b, # b\n  .c\n]\n",
+    );
+    check(
+        "type: media\naccept: [\n  .a, # a\n  .b # b\n]\n",
+        &[("accept", list(&[".a"]))],
+        "type: media\naccept: [\n  .a # a\n]\n",
+    );
+    check("type: media\naccept:\n  - .a\n", &[("accept", list(&[]))], "type: media\naccept: []\n");
+}
+
+#[test]
+fn a_map_changes_in_its_members_only() {
+    let old = "type: document\nunpublishedStatuses:\n    draft: {directory: d, name: 'D'} # one\n    # two\n    gone:\n        directory: \"g\" # why\n";
+    let draft = |name: &str| map(&[("directory", "d".into()), ("name", name.into())]);
+    let gone = |directory: &str| map(&[("directory", directory.into())]);
+    check(
+        old,
+        &[("unpublishedStatuses", map(&[("gone", gone("h")), ("draft", draft("E"))]))],
+        "type: document\nunpublishedStatuses:\n    draft: {directory: d, name: 'E'} # one\n    # two\n    gone:\n        directory: \"h\" # why\n",
+    );
+    check(
+        old,
+        &[("unpublishedStatuses", map(&[("draft", draft("D")), ("gone", gone("g")), ("x", gone("x"))]))],
+        &format!("{old}    x:\n      directory: x\n"),
+    );
+    check(
+        old,
+        &[("unpublishedStatuses", map(&[("gone", gone("g"))]))],
+        "type: document\nunpublishedStatuses:\n    # two\n    gone:\n        directory: \"g\" # why\n",
+    );
+    let nested = "type: document\nx-a:\n- b: 1 # c\n  d: 2\n- - e # f\n  - g\n";
+    let value = |b: i64, g: &str| Value::List(vec![map(&[("b", int(b)), ("d", int(2))]), list(&["e", g])]);
+    check(nested, &[("x-a", value(3, "h"))], "type: document\nx-a:\n- b: 3 # c\n  d: 2\n- - e # f\n  - h\n");
+}
+
+#[test]
+fn a_shorthand_stays_one_as_long_as_it_can() {
+    let status = |directory: &str, name: &str| map(&[("directory", directory.into()), ("name", name.into())]);
+    let old = "type: document\ndraftDirectory: d/ # c\ntrashDirectory: t\n";
+    check(
+        old,
+        &[("draftDirectory", "e".into())],
+        "type: document\ndraftDirectory: e # c\ntrashDirectory: t\n",
+    );
+    check(old, &[("draftDirectory", Value::Null)], "type: document\ntrashDirectory: t\n");
+    check(old, &[("unpublishedStatuses", Value::Null)], "type: document\n");
+    check(
+        old,
+        &[("archiveDirectory", "a".into())],
+        &format!("{old}unpublishedStatuses:\n  archived:\n    directory: a\n    name: Archived\n"),
+    );
+    check(
+        old,
+        &[(
+            "unpublishedStatuses",
+            map(&[("draft", status("d", "Entwurf")), ("trash", status("t", "Trash"))]),
+        )],
+        "type: document\ntrashDirectory: t\nunpublishedStatuses:\n  draft:\n    directory: d\n    name: Entwurf\n",
+    );
+    let both =
+        "type: document\ndraftDirectory: d\nunpublishedStatuses: {draft: {directory: own, name: Own}}\n";
+    check(
+        both,
+        &[("draftDirectory", "e".into())],
+        "type: document\ndraftDirectory: d\nunpublishedStatuses: {draft: {directory: e, name: Own}}\n",
+    );
+    check(both, &[("draftDirectory", Value::Null)], "type: document\n");
+}
+
+#[test]
+fn what_can_not_be_done_in_place_is_told() {
+    let (text, fallback) =
+        patched("type: document\nx-a: {b: 1, ? c : 2} # c\n", &[("x-a", map(&[("b", int(1))]))]);
+    assert_eq!((text.as_str(), fallback), ("type: document\nx-a: {b: 1} # c\n", None));
+    check("type: document\nx-a: |+\n  a\n\n", &[("x-b", int(1))], "type: document\nx-a: |+\n  a\n\nx-b: 1\n");
+    let (text, fallback) = patched("# keep\ntype: document\n? x-a\n: a # b\n", &[("x-a", Value::Null)]);
+    assert_eq!(text, "# keep\ntype: document\n");
+    assert_eq!(
+        fallback.as_deref(),
+        Some("`x-a` could not be changed in place, so the whole file was written anew")
+    );
+}
+
+#[test]
+fn a_file_that_is_not_what_it_is_said_to_be_is_written_anew() {
+    let before = read(&key(), b"type: document\n").unwrap();
+    let edited =
+        edit(b"type: media\n", &before, &before.patched(&Patch::new([("name".into(), "a".into())])).unwrap());
+    assert_eq!(edited.bytes, b"type: document\nname: a\n");
+    assert!(edited.fallback.is_some());
+}
+
+/// Small choices in a row, all from one number.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % sides
+    }
+
+    fn one_in(&mut self, sides: u64) -> bool {
+        self.roll(sides) == 0
+    }
+}
+
+/// A person who writes files in a style of their own.
+struct Hand {
+    dice: Dice,
+    comments: usize,
+    step: usize,
+    dash: usize,
+}
+
+impl Hand {
+    fn comment(&mut self, out: &mut String) {
+        if self.dice.one_in(3) {
+            self.comments += 1;
+            let number = self.comments;
+            write!(out, "{}# c{number}: \"it's\" [{{", " ".repeat(1 + self.dice.roll(3) as usize)).unwrap();
+        }
+        out.push('\n');
+    }
+
+    fn above(&mut self, out: &mut String, indent: usize) {
+        while self.dice.one_in(4) {
+            if self.dice.one_in(2) {
+                out.push('\n');
+            } else {
+                self.comments += 1;
+                writeln!(out, "{:indent$}# c{} - a: b", "", self.comments).unwrap();
+            }
+        }
+    }
+
+    fn scalar(&mut self, value: &Value, in_flow: bool) -> String {
+        let style = [Style::Plain, Style::Single, Style::Double][self.dice.roll(3) as usize];
+        scalar::written(value, style, in_flow)
+    }
+
+    fn name(&mut self, name: &str, in_flow: bool) -> String {
+        if self.dice.one_in(4) {
+            self.scalar(&name.into(), in_flow)
+        } else {
+            scalar::written_text(name, Style::Plain, in_flow)
+        }
+    }
+
+    fn flow(&mut self, value: &Value) -> String {
+        let space = [" ", ""][self.dice.roll(2) as usize];
+        let comma = if self.dice.one_in(4) { "," } else { "" };
+        match value {
+            Value::List(items) if !items.is_empty() => {
+                let items: Vec<_> = items.iter().map(|item| self.flow(item)).collect();
+                format!("[{space}{}{comma}{space}]", items.join(", "))
+            }
+            Value::Map(members) if !members.is_empty() => {
+                let members: Vec<_> = members
+                    .iter()
+                    .map(|(name, value)| format!("{}: {}", self.name(name, true), self.flow(value)))
+                    .collect();
+                format!("{{{space}{}{comma}{space}}}", members.join(",  "))
+            }
+            Value::List(_) => "[]".into(),
+            Value::Map(_) => "{}".into(),
+            scalar => self.scalar(scalar, true),
+        }
+    }
+
+    /// What follows a colon or a dash, with the line end.
+    fn behind(&mut self, out: &mut String, indent: usize, value: &Value) {
+        match value {
+            Value::List(items) if !items.is_empty() && self.dice.one_in(2) => {
+                self.comment(out);
+                let indent = indent + self.dash;
+                for item in items {
+                    self.above(out, indent);
+                    write!(out, "{:indent$}-", "").unwrap();
+                    let nested = self.dash.max(2) + indent;
+                    self.behind(out, nested, item);
+                }
+            }
+            Value::Map(members) if !members.is_empty() && self.dice.one_in(2) => {
+                self.comment(out);
+                let indent = indent + self.step;
+                for (name, value) in members {
+                    self.above(out, indent);
+                    let name = self.name(name, false);
+                    write!(out, "{:indent$}{name}:", "").unwrap();
+                    self.behind(out, indent, value);
+                }
+            }
+            Value::Text(text)
+                if text.ends_with('\n')
+                    && !text.starts_with([' ', '\n'])
+                    && !text.ends_with("\n\n")
+                    && text.trim() != ""
+                    && text.trim_end().chars().all(|c| c == '\n' || !c.is_control())
+                    && self.dice.one_in(2)
+                    && !text.contains(scalar::is_foreign) =>
+            {
+                out.push_str(" |");
+                self.comment(out);
+                let indent = indent + self.step;
+                for line in text.lines() {
+                    if line.is_empty() {
+                        out.push('\n');
+                    } else {
+                        writeln!(out, "{:indent$}{line}", "").unwrap();
+                    }
+                }
+            }
+            Value::List(_) | Value::Map(_) => {
+                let flow = self.flow(value);
+                write!(out, " {flow}").unwrap();
+                self.comment(out);
+            }
+            scalar => {
+                let scalar = self.scalar(scalar, false);
+                write!(out, "{}{scalar}", " ".repeat(1 + self.dice.roll(2) as usize)).unwrap();
+                self.comment(out);
+            }
+        }
+    }
+}
+
+/// A file as a person might write it: the lines of each attribute, in the order of the file.
+fn by_hand(seed: u64, attributes: &[(String, Value)]) -> Vec<(String, String)> {
+    let mut dice = Dice(seed);
+    let (step, dash) = ([2, 4, 3][dice.roll(3) as usize], [0, 2, 4][dice.roll(3) as usize]);
+    let mut hand = Hand { dice, comments: 0, step, dash };
+    let mut order: Vec<_> = attributes.iter().collect();
+    for at in (1..order.len()).rev() {
+        order.swap(at, hand.dice.roll(at as u64 + 1) as usize);
+    }
+    let parts = order.into_iter().map(|(name, value)| {
+        let mut out = String::new();
+        hand.above(&mut out, 0);
+        let written = hand.name(name, false);
+        write!(out, "{written}{}:", if hand.dice.one_in(8) { " " } else { "" }).unwrap();
+        hand.behind(&mut out, 0, value);
+        (name.clone(), out)
+    });
+    parts.collect()
+}
+
+fn value() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        (-9..99_i64).prop_map(int),
+        nasty_text().prop_map(Value::Text),
+        "[a-z]{1,4}( [a-z]{1,4})?".prop_map(Value::Text),
+        "([a-z#: ]{0,4}\n){1,3}".prop_map(Value::Text),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+            prop::collection::btree_map("[a-d]|yes|ä b", inner, 0..4)
+                .prop_map(|members| Value::Map(members.into_iter().collect())),
+        ]
+    })
+}
+
+prop_compose! {
+    fn attributes()(
+        name in prop::option::of("[a-zé ':]{1,8}|yes|12"),
+        recursive in prop::option::of(any::<bool>()),
+        directory in prop::option::of("[a-z]{1,4}/[a-z]{1,4}"),
+        statuses in prop::option::of(prop::collection::btree_map("draft|trash|[a-c]", "[a-z]{1,3}", 0..4)),
+        draft in prop::option::of("[a-z]{1,3}"),
+        free in prop::collection::btree_map("x-[a-c]", value(), 0..4),
+    ) -> Vec<(String, Value)> {
+        let mut attributes = vec![("type".to_owned(), Value::from("document"))];
+        let mut add = |name: &str, value: Option<Value>| attributes.extend(value.map(|value| (name.to_owned(), value)));
+        add("name", name.map(Value::Text));
+        add("recursive", recursive.map(Value::Bool));
+        add("directory", directory.map(Value::Text));
+        add("draftDirectory", draft.map(Value::Text));
+        add("unpublishedStatuses", statuses.map(|statuses| {
+            let statuses = statuses.into_iter().map(|(status, directory)| (status, map(&[("directory", directory.as_str().into())])));
+            Value::Map(statuses.collect())
+        }));
+        attributes.extend(free);
+        attributes
+    }
+}
+
+/// The attributes after a change: some from the one, some from the other.
+fn collection(attributes: &[(String, Value)]) -> Collection {
+    Collection::new(key(), Kind::Document, attributes.iter().cloned()).unwrap()
+}
+
+fn comments_in(text: &str) -> Vec<String> {
+    let number = |text: &str| text.chars().take_while(char::is_ascii_digit).collect::<String>();
+    text.match_indices("# c")
+        .map(|(at, _)| number(&text[at + 3..]))
+        .filter(|number| !number.is_empty())
+        .collect()
+}
+
+/// Checks an edit of a hand-written file.
+fn check_edit(seed: u64, before: &[(String, Value)], after: &Collection) -> Result<(), TestCaseError> {
+    let mut dice = Dice(seed ^ 7);
+    let (crlf, cut, start) = (dice.one_in(3), dice.one_in(4), dice.one_in(4));
+    let ends = |text: &str| if crlf { text.replace('\n', "\r\n") } else { text.to_owned() };
+    let parts: Vec<_> = by_hand(seed, before).into_iter().map(|(name, text)| (name, ends(&text))).collect();
+    let mut old: String = parts.iter().map(|(_, text)| text.as_str()).collect();
+    if start {
+        old.insert_str(0, &ends("--- # c0\n"));
+    }
+    if cut {
+        old.truncate(old.trim_end_matches(['\r', '\n']).len());
+    }
+    let before = collection(before);
+    let seen = read(&key(), old.as_bytes());
+    prop_assert_eq!(seen.as_ref(), Ok(&before), "{}", old);
+    prop_assert_eq!(edit(old.as_bytes(), &before, &before).bytes, old.as_bytes());
+
+    let edited = edit(old.as_bytes(), &before, after);
+    let new = String::from_utf8(edited.bytes).unwrap();
+    let read_back = read(&key(), new.as_bytes());
+    prop_assert_eq!(read_back.as_ref(), Ok(after), "{}\n----\n{}", &old, &new);
+    prop_assert_eq!(edited.fallback, None, "{}\n----\n{}", &old, &new);
+    let changed: Vec<String> =
+        changes(Some(&before), Some(after)).into_iter().map(|change| change.attribute).collect();
+    let is_changed = |name: &str| {
+        changed.iter().any(|it| it == name)
+            || (Shorthand::parse(name).is_some() && changed.iter().any(|it| it == "unpublishedStatuses"))
+    };
+    let mut from = 0;
+    for (name, text) in &parts {
+        if !is_changed(name) {
+            let text = text.trim_end();
+            let at = new[from..].find(text);
+            prop_assert!(at.is_some(), "{} is not as it was\n{}\n----\n{}", name, &old, &new);
+            from += at.unwrap() + text.len();
+        } else {
+            let above: String =
+                text.split_inclusive('\n').take_while(|line| line.starts_with(['#', '\n', '\r'])).collect();
+            let left = comments_in(&new);
+            prop_assert!(
+                comments_in(&above).iter().all(|it| left.contains(it)),
+                "a comment is gone\n{}\n----\n{}",
+                &old,
+                &new
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(250) })]
+
+    #[test]
+    fn an_edit_changes_what_changed_and_nothing_else(seed in any::<u64>(), before in attributes(), other in attributes(), mix in any::<u16>()) {
+        let mut after: Vec<_> = before.iter().filter(|(name, _)| name != "type").cloned().collect();
+        for (at, (name, value)) in other.iter().enumerate() {
+            if mix >> at & 1 == 1 {
+                after.retain(|(known, _)| known != name);
+                after.push((name.clone(), value.clone()));
+            }
+        }
+        if mix >> 12 & 1 == 1 && !after.is_empty() {
+            after.remove(0);
+        }
+        check_edit(seed, &before, &collection(&after))?;
+    }
+}

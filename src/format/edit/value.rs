@@ -1,0 +1,232 @@
+//! Changing one value where it stands.
+
+use super::super::scalar::{self, Style};
+use super::super::tree::{Content, Entry, Layout, Node};
+use super::super::write;
+use super::parts::{Part, Parts};
+use super::splice::{Sheet, Splice};
+use crate::domain::Value;
+
+/// The most cells of the table that aligns two lists; larger ones are compared from both ends.
+const ALIGNMENT_CELLS_MAX: usize = 250_000;
+
+/// Where a value stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Place<'n> {
+    /// Behind the name of a block map.
+    Entry {
+        /// The name and the value.
+        entry: &'n Entry,
+        /// The column of the name.
+        column: usize,
+    },
+    /// Behind the dash of a block list.
+    Item,
+    /// In brackets or braces.
+    Flow,
+}
+
+/// Changes a value with the fewest bytes: inside it if possible, else all of it.
+pub(super) fn changed(
+    sheet: Sheet<'_>,
+    place: Place<'_>,
+    node: &Node,
+    from: &Value,
+    to: &Value,
+) -> Option<Vec<Splice>> {
+    if from == to {
+        return Some(Vec::new());
+    }
+    inside(sheet, place, node, from, to)
+        .or_else(|| replaced(sheet, place, node, to).map(|splice| vec![splice]))
+}
+
+fn inside(sheet: Sheet<'_>, place: Place<'_>, node: &Node, from: &Value, to: &Value) -> Option<Vec<Splice>> {
+    match (&node.content, from, to) {
+        (Content::Scalar(_, style), _, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_)) => {
+            if node.span.is_empty() {
+                return None;
+            }
+            Some(vec![sheet.replace(node.span.clone(), scalar(sheet, place, node, *style, to))])
+        }
+        (Content::Map(entries, _), Value::Map(old), Value::Map(new)) => {
+            members(sheet, node, entries, old, new)
+        }
+        (Content::List(nodes, _), Value::List(old), Value::List(new)) => items(sheet, node, nodes, old, new),
+        _ => None,
+    }
+}
+
+/// A scalar in the style of the one that it replaces; the comment behind `|` or `>` stays.
+fn scalar(sheet: Sheet<'_>, place: Place<'_>, node: &Node, style: Style, to: &Value) -> String {
+    let in_flow = matches!(place, Place::Flow);
+    if style != Style::Block {
+        return scalar::written(to, style, in_flow);
+    }
+    let header = &sheet.text[node.span.start..sheet.line_stop(node.span.start).min(node.span.end)];
+    let comment = header.find('#').map_or(String::new(), |at| format!(" {}", &header[at..]));
+    literal(sheet, node, to, &comment)
+        .unwrap_or_else(|| format!("{}{comment}", scalar::written(to, style, in_flow)))
+}
+
+/// A text of several lines behind a `|`, indented as the one that it replaces.
+fn literal(sheet: Sheet<'_>, node: &Node, to: &Value, comment: &str) -> Option<String> {
+    let text = to.as_text()?;
+    let body = text.strip_suffix('\n').unwrap_or(text);
+    let fits = |line: &str| line.is_empty() || (line.trim() == line && scalar::is_readable_line(line));
+    let is_literal = sheet.text[node.span.start..].starts_with('|');
+    let has_edges = body.starts_with('\n') || body.ends_with('\n') || body.is_empty();
+    if !is_literal || !text.contains('\n') || has_edges || !body.split('\n').all(fits) {
+        return None;
+    }
+    let content = sheet.text[node.span.clone()].lines().skip(1).find(|line| !line.trim().is_empty())?;
+    let indent = &content[..content.len() - content.trim_start_matches(' ').len()];
+    let chomp = if body.len() == text.len() { "-" } else { "" };
+    let mut lines = format!("|{chomp}{comment}");
+    for line in body.split('\n') {
+        lines.push_str(sheet.line_end);
+        if !line.is_empty() {
+            lines.push_str(indent);
+            lines.push_str(line);
+        }
+    }
+    Some(lines)
+}
+
+fn members(
+    sheet: Sheet<'_>,
+    node: &Node,
+    entries: &[Entry],
+    old: &[(String, Value)],
+    new: &[(String, Value)],
+) -> Option<Vec<Splice>> {
+    let value = |members: &[(String, Value)], name: &str| {
+        members.iter().find(|(member, _)| member == name).map(|(_, value)| value.clone())
+    };
+    let parts = Parts::of(sheet, node)?;
+    let mut splices = Vec::new();
+    let (mut gone, mut last) = (Vec::new(), None);
+    for (at, entry) in entries.iter().enumerate() {
+        match value(new, entry.name()) {
+            Some(to) => {
+                let from = value(old, entry.name())?;
+                splices.extend(changed(sheet, place_of(sheet, node, entry), &entry.value, &from, &to)?);
+                last = Some(at);
+            }
+            None => gone.push(at),
+        }
+    }
+    if !gone.is_empty() {
+        splices.extend(parts.removed(&gone)?);
+    }
+    let fresh = new.iter().filter(|(name, _)| !entries.iter().any(|entry| entry.name() == name));
+    let fresh: Vec<_> = fresh.map(|(name, value)| Part::Member(name, value)).collect();
+    if !fresh.is_empty() {
+        splices.extend(parts.inserted_behind(last?, &fresh, Style::Plain)?);
+    }
+    Some(splices)
+}
+
+fn place_of<'n>(sheet: Sheet<'_>, node: &Node, entry: &'n Entry) -> Place<'n> {
+    match node.layout() {
+        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.key.span.start) },
+        Some(Layout::Flow | Layout::Pair) | None => Place::Flow,
+    }
+}
+
+fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Value]) -> Option<Vec<Splice>> {
+    let parts = Parts::of(sheet, node)?;
+    let place = if node.layout() == Some(Layout::Block) { Place::Item } else { Place::Flow };
+    let mut kept = aligned(old, new);
+    kept.push((old.len(), new.len()));
+    let (mut splices, mut gone) = (Vec::new(), Vec::new());
+    let (mut at, mut to) = (0, 0);
+    for (old_next, new_next) in kept {
+        while at < old_next && to < new_next {
+            splices.extend(changed(sheet, place, nodes.get(at)?, &old[at], &new[to])?);
+            (at, to) = (at + 1, to + 1);
+        }
+        gone.extend(at..old_next);
+        if to < new_next {
+            let fresh: Vec<_> = new[to..new_next].iter().map(Part::Item).collect();
+            let sibling = nodes.get(at.saturating_sub(1)).and_then(Node::as_scalar);
+            let style = sibling.map_or(Style::Plain, |(_, style)| style);
+            splices.extend(match at.checked_sub(1) {
+                Some(anchor) => parts.inserted_behind(anchor, &fresh, style)?,
+                None => parts.inserted_first(&fresh, style)?,
+            });
+        }
+        (at, to) = (old_next + 1, new_next + 1);
+    }
+    if !gone.is_empty() {
+        splices.extend(parts.removed(&gone)?);
+    }
+    Some(splices)
+}
+
+/// The longest common run of items, as pairs of positions (longest common subsequence).
+fn aligned(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+    let (rows, columns) = (old.len(), new.len());
+    if rows.saturating_mul(columns) > ALIGNMENT_CELLS_MAX {
+        return aligned_at_ends(old, new);
+    }
+    let width = columns + 1;
+    let mut longest = vec![0_u32; (rows + 1) * width];
+    for row in (0..rows).rev() {
+        for column in (0..columns).rev() {
+            longest[row * width + column] = if old[row] == new[column] {
+                longest[(row + 1) * width + column + 1] + 1
+            } else {
+                longest[(row + 1) * width + column].max(longest[row * width + column + 1])
+            };
+        }
+    }
+    let (mut pairs, mut row, mut column) = (Vec::new(), 0, 0);
+    while row < rows && column < columns {
+        if old[row] == new[column] {
+            pairs.push((row, column));
+            (row, column) = (row + 1, column + 1);
+        } else if longest[(row + 1) * width + column] >= longest[row * width + column + 1] {
+            row += 1;
+        } else {
+            column += 1;
+        }
+    }
+    pairs
+}
+
+fn aligned_at_ends(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
+    let same = old.iter().zip(new).take_while(|(one, two)| one == two).count();
+    let rest = old.len().min(new.len()) - same;
+    let tail = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(one, two)| one == two).count();
+    let tail = (0..tail).rev().map(|back| (old.len() - 1 - back, new.len() - 1 - back));
+    (0..same).map(|at| (at, at)).chain(tail).collect()
+}
+
+/// Writes the whole value anew.
+fn replaced(sheet: Sheet<'_>, place: Place<'_>, node: &Node, to: &Value) -> Option<Splice> {
+    let in_brackets = node.layout() == Some(Layout::Flow);
+    match place {
+        Place::Flow if node.span.is_empty() => None,
+        Place::Flow => Some(sheet.replace(node.span.clone(), write::flow(to, Style::Plain))),
+        Place::Item | Place::Entry { .. } if in_brackets => {
+            Some(sheet.replace(node.span.clone(), write::flow(to, Style::Plain)))
+        }
+        Place::Item => {
+            if node.span.is_empty() {
+                return None;
+            }
+            let mut lines = String::new();
+            write::value(&mut lines, sheet.column(node.span.start), to);
+            Some(sheet.replace(node.span.clone(), sheet.lines(lines.trim_end_matches('\n'))))
+        }
+        Place::Entry { entry, column } => {
+            let key = entry.key.span.end;
+            let rest = &sheet.text[key..];
+            let colon = key + (rest.len() - rest.trim_start_matches(' ').len()) + 1;
+            let mut lines = String::from(":");
+            write::behind_colon(&mut lines, column, to, Style::Plain);
+            Some(sheet.replace(key..node.span.end.max(colon), sheet.lines(lines.trim_end_matches('\n'))))
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! Events to nodes, and where each node really stands.
+
+use std::ops::Range;
+
+use saphyr_parser::{Event, ScalarStyle, Span};
+
+use super::{Content, Entry, Found, Layout, Node};
+use crate::domain::VALUE_DEPTH_MAX;
+use crate::format::scalar::Style;
+
+/// Blanks to YAML, line ends included.
+const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
+
+/// A list or map whose end has not come yet.
+struct Open {
+    node: Node,
+    /// A name that waits for its value.
+    key: Option<Node>,
+}
+
+/// Makes nodes of events.
+pub(super) struct Builder<'t> {
+    text: &'t str,
+    /// Where each character begins, if they are not all one byte long.
+    bytes: Option<Vec<usize>>,
+    stack: Vec<Open>,
+    /// The root, once it is complete.
+    pub(super) root: Option<Node>,
+    documents: usize,
+    /// Behind the last scalar, bracket or brace.
+    behind: usize,
+    /// What is wrong so far.
+    pub(super) faults: Vec<Found>,
+}
+
+impl<'t> Builder<'t> {
+    /// Begins a document.
+    pub(super) fn new(text: &'t str) -> Self {
+        let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
+        Self { text, bytes, stack: Vec::new(), root: None, documents: 0, behind: 0, faults: Vec::new() }
+    }
+
+    /// The byte at which a character begins.
+    pub(super) fn byte(&self, character: usize) -> usize {
+        let at = match &self.bytes {
+            Some(bytes) => bytes.get(character).copied().unwrap_or(self.text.len()),
+            None => character,
+        };
+        at.min(self.text.len())
+    }
+
+    fn note(&mut self, at: usize, message: impl Into<String>) {
+        self.faults.push(Found { at, message: message.into() });
+    }
+
+    /// Notes a fault behind which nothing can be read.
+    pub(super) fn fail(&mut self, at: usize, message: impl Into<String>) -> bool {
+        self.note(at, message);
+        false
+    }
+
+    /// Takes the next event; false if reading can't go on.
+    pub(super) fn take(&mut self, event: Event<'_>, span: Span) -> bool {
+        let at = self.byte(span.start.index());
+        match event {
+            Event::DocumentStart(_) => {
+                self.documents += 1;
+                self.documents == 1 || self.fail(at, "only one document is allowed in a file")
+            }
+            Event::Alias(_) => {
+                self.note(at, "aliases are not allowed; write the value again");
+                let end = self.byte(span.end.index()).max(at);
+                self.behind = end;
+                self.place(Node { span: at..end, content: Content::Scalar(String::new(), Style::Double) });
+                true
+            }
+            Event::Scalar(text, style, anchor, tag) => {
+                self.bare(at, anchor, tag.is_some());
+                if text_ends_unclear(self.text, &text, style) {
+                    self.note(
+                        self.text.len(),
+                        "end the last line of the text with a line end, or leave its blanks out",
+                    );
+                }
+                let scalar = self.scalar(at, self.byte(span.end.index()), text.into_owned(), style);
+                self.behind = scalar.span.end;
+                self.place(scalar);
+                true
+            }
+            Event::SequenceStart(anchor, tag) => {
+                self.bare(at, anchor, tag.is_some());
+                self.open(at, !span.is_empty(), |layout| Content::List(Vec::new(), layout))
+            }
+            Event::MappingStart(anchor, tag) => {
+                self.bare(at, anchor, tag.is_some());
+                self.open(at, !span.is_empty(), |layout| Content::Map(Vec::new(), layout))
+            }
+            Event::SequenceEnd | Event::MappingEnd => {
+                self.close();
+                true
+            }
+            Event::Nothing | Event::StreamStart | Event::StreamEnd | Event::DocumentEnd => true,
+        }
+    }
+
+    /// Notes an anchor or a tag.
+    fn bare(&mut self, at: usize, anchor: usize, tagged: bool) {
+        if anchor != 0 {
+            self.note(at, "anchors are not allowed; write the value again where it is needed");
+        } else if tagged {
+            self.note(at, "tags are not allowed; write the value without it, a string in quotes");
+        }
+    }
+
+    fn open(&mut self, at: usize, bracket: bool, content: impl FnOnce(Layout) -> Content) -> bool {
+        if self.stack.len() > VALUE_DEPTH_MAX {
+            return self.fail(at, format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep"));
+        }
+        let inside = self.stack.last().is_some_and(|open| open.node.layout() != Some(Layout::Block));
+        let layout = match bracket {
+            true => Layout::Flow,
+            false if inside => Layout::Pair,
+            false => Layout::Block,
+        };
+        if layout == Layout::Flow {
+            self.behind = at + 1;
+        }
+        self.stack.push(Open { node: Node { span: at..at, content: content(layout) }, key: None });
+        true
+    }
+
+    fn close(&mut self) {
+        let Some(Open { mut node, .. }) = self.stack.pop() else {
+            return;
+        };
+        if node.layout() == Some(Layout::Flow) {
+            let at = self.next();
+            self.behind = at + usize::from(self.text[at..].starts_with(['}', ']']));
+        }
+        node.span.end = self.behind.max(node.span.start);
+        let twice = repeated(node.entries());
+        self.faults.extend(twice);
+        self.place(node);
+    }
+
+    /// Puts a finished node where it belongs.
+    fn place(&mut self, node: Node) {
+        let Some(open) = self.stack.last_mut() else {
+            self.root = Some(node);
+            return;
+        };
+        let stray = match &mut open.node.content {
+            Content::List(items, _) => {
+                items.push(node);
+                None
+            }
+            Content::Map(entries, _) => match open.key.take() {
+                Some(key) => {
+                    entries.push(Entry { key, value: node });
+                    None
+                }
+                None => {
+                    let stray = node.as_scalar().is_none().then_some(node.span.start);
+                    open.key = Some(node);
+                    stray
+                }
+            },
+            Content::Scalar(..) => None,
+        };
+        if let Some(at) = stray {
+            self.note(at, "a name is a string; lists and maps can't be names");
+        }
+    }
+
+    /// Finds where a scalar really stands.
+    fn scalar(&self, at: usize, end: usize, text: String, style: ScalarStyle) -> Node {
+        let (span, style) = match style {
+            ScalarStyle::Plain if text.is_empty() => (self.behind..self.behind, Style::Plain),
+            ScalarStyle::Plain => (at..at + self.text[at..end.max(at)].trim_end().len(), Style::Plain),
+            ScalarStyle::SingleQuoted => (self.quoted(at, '\''), Style::Single),
+            ScalarStyle::DoubleQuoted => (self.quoted(at, '"'), Style::Double),
+            ScalarStyle::Literal | ScalarStyle::Folded => (self.block(end, &text), Style::Block),
+        };
+        Node { span, content: Content::Scalar(text, style) }
+    }
+
+    /// From the opening to behind the closing quote.
+    fn quoted(&self, at: usize, quote: char) -> Range<usize> {
+        let open = self.text[at..].find(quote).map_or(at, |open| at + open);
+        let mut rest = self.text[open..].char_indices().skip(1).peekable();
+        while let Some((offset, c)) = rest.next() {
+            if c == '\\' && quote == '"' {
+                rest.next();
+            } else if c == quote {
+                if quote == '\'' && rest.peek().is_some_and(|(_, next)| *next == quote) {
+                    rest.next();
+                } else {
+                    return at..open + offset + 1;
+                }
+            }
+        }
+        at..self.text.len()
+    }
+
+    /// From the `|` or `>` to the end of the last line that counts: blank lines at the end do
+    /// only where the value ends in one.
+    fn block(&self, end: usize, value: &str) -> Range<usize> {
+        let start = self.next();
+        let header = self.text[start..].lines().next().unwrap_or_default().trim_end();
+        let content = &self.text[start..end.max(start)];
+        let last = value.strip_suffix('\n').unwrap_or(value).rsplit('\n').next().unwrap_or_default();
+        let content = if value.is_empty() || !last.trim_matches(BLANK).is_empty() {
+            content.trim_end_matches(BLANK)
+        } else {
+            let lines = if end >= self.text.len() {
+                content.len()
+            } else {
+                content.rfind('\n').map_or(0, |at| at + 1)
+            };
+            let lines = &content[..lines];
+            let line = lines.strip_suffix('\n').unwrap_or(lines);
+            line.strip_suffix('\r').unwrap_or(line)
+        };
+        start..start + content.len().max(header.len())
+    }
+
+    /// What follows the last scalar or bracket, indicators between them aside: a closing bracket,
+    /// or the `|` or `>` of a block scalar.
+    fn next(&self) -> usize {
+        let mut at = self.behind;
+        loop {
+            let rest = &self.text[at..];
+            let skipped =
+                rest.len() - rest.trim_start_matches([' ', '\t', '\r', '\n', ':', '-', '?', ',']).len();
+            at += skipped;
+            if !self.text[at..].starts_with('#') {
+                return at;
+            }
+            at = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
+        }
+    }
+}
+
+/// Whether readers disagree on the end of a block scalar: on blanks in a last line without end.
+fn text_ends_unclear(file: &str, value: &str, style: ScalarStyle) -> bool {
+    let last = file.rsplit('\n').next().unwrap_or_default();
+    matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
+        && (value.is_empty() || value.ends_with([' ', '\n']))
+        && last.len() > last.trim_matches(BLANK).len()
+        && last.trim_matches(BLANK).is_empty()
+}
+
+/// The names that a map has before.
+fn repeated(entries: &[Entry]) -> Vec<Found> {
+    let mut order: Vec<&Entry> = entries.iter().collect();
+    order.sort_by_key(|entry| entry.name());
+    let twice = order.windows(2).filter(|pair| pair[0].name() == pair[1].name());
+    twice
+        .map(|pair| Found {
+            at: pair[1].key.span.start,
+            message: format!("`{}` stands here twice; keep one", pair[1].name().escape_debug()),
+        })
+        .collect()
+}

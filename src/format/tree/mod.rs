@@ -1,0 +1,200 @@
+//! The nodes of a YAML document with the bytes that each of them takes.
+//!
+//! Built from the events of `saphyr-parser` without recursion, and only as deep as a collection
+//! may be, so no input can exhaust the stack. What the format forbids (anchors, tags, a second
+//! document, duplicate names) is noted where it stands and reading goes on, so that one look
+//! finds all of it.
+//!
+//! The parser's start of a node can be relied on, its end can't (a quoted scalar takes the
+//! comment that follows it along), so ends are found here, in the text.
+
+mod build;
+
+use std::ops::Range;
+
+use saphyr_parser::Parser;
+
+use self::build::Builder;
+use super::scalar::Style;
+
+/// One node and where it stands, in bytes.
+#[derive(Debug, Clone)]
+pub(super) struct Node {
+    /// From its first to behind its last byte; empty, behind what precedes it, if nothing is
+    /// written. A block collection begins with its first name or item, `- ` aside, and ends with
+    /// its last.
+    pub(super) span: Range<usize>,
+    /// What it is.
+    pub(super) content: Content,
+}
+
+/// What a node is.
+#[derive(Debug, Clone)]
+pub(super) enum Content {
+    /// A text and how it is quoted.
+    Scalar(String, Style),
+    /// A list.
+    List(Vec<Node>, Layout),
+    /// A map.
+    Map(Vec<Entry>, Layout),
+}
+
+/// How a list or map stands in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// On lines of its own.
+    Block,
+    /// In brackets or braces.
+    Flow,
+    /// One name and value as an item of a list in brackets, without braces.
+    Pair,
+}
+
+/// One name and value of a map.
+#[derive(Debug, Clone)]
+pub(super) struct Entry {
+    /// The name: a scalar.
+    pub(super) key: Node,
+    /// The value.
+    pub(super) value: Node,
+}
+
+/// Something wrong, and where.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Found {
+    /// The first byte of it.
+    pub(super) at: usize,
+    /// What was found and what would be right.
+    pub(super) message: String,
+}
+
+/// A document, read as far as it can be.
+#[derive(Debug)]
+pub(super) struct Parsed {
+    /// The root, unless the text is no YAML or holds nothing.
+    pub(super) root: Option<Node>,
+    /// What is wrong, in no order.
+    pub(super) faults: Vec<Found>,
+}
+
+impl Node {
+    /// The text and style of a scalar.
+    pub(super) fn as_scalar(&self) -> Option<(&str, Style)> {
+        match &self.content {
+            Content::Scalar(text, style) => Some((text, *style)),
+            Content::List(..) | Content::Map(..) => None,
+        }
+    }
+
+    /// How a list or map stands in the file.
+    pub(super) fn layout(&self) -> Option<Layout> {
+        match &self.content {
+            Content::Scalar(..) => None,
+            Content::List(_, layout) | Content::Map(_, layout) => Some(*layout),
+        }
+    }
+
+    /// The entries of a map.
+    pub(super) fn entries(&self) -> &[Entry] {
+        match &self.content {
+            Content::Map(entries, _) => entries,
+            Content::Scalar(..) | Content::List(..) => &[],
+        }
+    }
+
+    /// The items of a list.
+    pub(super) fn items(&self) -> &[Node] {
+        match &self.content {
+            Content::List(items, _) => items,
+            Content::Scalar(..) | Content::Map(..) => &[],
+        }
+    }
+
+    /// The value of a map's entry with this name.
+    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+        self.entries().iter().find(|entry| entry.name() == name)
+    }
+
+    /// Calls `visit` with the bytes of every scalar, in the order of the text.
+    pub(super) fn scalars(&self, visit: &mut impl FnMut(&Range<usize>)) {
+        match &self.content {
+            Content::Scalar(..) => visit(&self.span),
+            Content::List(items, _) => items.iter().for_each(|item| item.scalars(visit)),
+            Content::Map(entries, _) => entries.iter().for_each(|entry| {
+                entry.key.scalars(visit);
+                entry.value.scalars(visit);
+            }),
+        }
+    }
+}
+
+impl Entry {
+    /// The name.
+    pub(super) fn name(&self) -> &str {
+        self.key.as_scalar().map_or("", |(text, _)| text)
+    }
+
+    /// From the name to the end of the value.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.key.span.start..self.value.span.end.max(self.key.span.end)
+    }
+}
+
+/// Reads a document.
+pub(super) fn parse(text: &str) -> Parsed {
+    let mut builder = Builder::new(text);
+    let mut parser = Parser::new_from_str(text);
+    while let Some(event) = parser.next_event() {
+        let more = match event {
+            Ok((event, span)) => builder.take(event, span),
+            Err(error) => {
+                let at = builder.byte(error.marker().index());
+                builder.fail(at, format!("this is not YAML: {}", error.info()))
+            }
+        };
+        if !more {
+            return Parsed { root: None, faults: builder.faults };
+        }
+    }
+    if let Some(root) = &builder.root {
+        let tabs = gaps(text, root).into_iter().find_map(|gap| stray_tab(text, gap));
+        builder
+            .faults
+            .extend(tabs.map(|at| Found { at, message: "write blanks in place of the tab".into() }));
+    }
+    Parsed { root: builder.root, faults: builder.faults }
+}
+
+/// The bytes between the scalars: indentation, indicators and comments.
+pub(super) fn gaps(text: &str, root: &Node) -> Vec<Range<usize>> {
+    let mut gaps = Vec::new();
+    let mut from = 0;
+    root.scalars(&mut |scalar| {
+        gaps.push(from..scalar.start.max(from));
+        from = scalar.end.max(from);
+    });
+    gaps.push(from..text.len());
+    gaps
+}
+
+/// The comments in a gap, each from its `#` to the end of its line.
+pub(super) fn comments(text: &str, gap: Range<usize>) -> Vec<Range<usize>> {
+    let mut found = Vec::new();
+    let mut from = gap.start;
+    while let Some(at) = text[from..gap.end].find('#').map(|at| from + at) {
+        let end = text[at..].find(['\n', '\r']).map_or(text.len(), |length| at + length);
+        found.push(at..end);
+        from = end.min(gap.end);
+    }
+    found
+}
+
+/// A tab that readers may take for indentation or refuse: any between indicators and values.
+fn stray_tab(text: &str, gap: Range<usize>) -> Option<usize> {
+    let comments = comments(text, gap.clone());
+    text[gap.clone()].match_indices('\t').map(|(at, _)| gap.start + at).find(|&at| {
+        let rest = text[at..].trim_start_matches([' ', '\t']);
+        let last = rest.is_empty() || rest.starts_with(['\n', '\r', '#']);
+        !last && !comments.iter().any(|comment| comment.contains(&at))
+    })
+}

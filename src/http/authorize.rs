@@ -1,0 +1,289 @@
+//! The authorization hook: asked before every action, impossible to forget.
+//!
+//! An [`Authorizer`] sees what is about to happen and the head of the request, and either allows it
+//! (naming the [`Actor`] who becomes the author of the commit) or denies it. It is asked before
+//! anybody looks whether a collection exists, so a 404 tells nothing to those who may not look.
+//!
+//! ```
+//! use collectory::http::{Action, Allowed, Authorizer, Denied, Authorizing, RequestHead};
+//!
+//! /// Everybody may read, nobody may write.
+//! struct ReadOnly;
+//!
+//! impl Authorizer for ReadOnly {
+//!     fn authorize<'a>(&'a self, _head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
+//!         let answer = match action {
+//!             Action::List | Action::Read { .. } | Action::ReadOpenApi | Action::ReadProblems => {
+//!                 Ok(Allowed::anonymous())
+//!             }
+//!             _ => Err(Denied::forbidden()),
+//!         };
+//!         Box::pin(std::future::ready(answer))
+//!     }
+//! }
+//! ```
+
+use std::borrow::Cow;
+use std::fmt;
+use std::future::Future;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use warp::http::header::WWW_AUTHENTICATE;
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::domain::{Actor, Collection, Key, Patch};
+
+/// The answer of an [`Authorizer`] under way.
+pub type Authorizing<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
+
+/// Decides who may do what.
+///
+/// A panic in it is answered like [`Denied::failed`]: 500, with nothing told to the client.
+pub trait Authorizer: Send + Sync + 'static {
+    /// Allows or denies one action.
+    ///
+    /// A batch of operations is asked about one operation at a time, all of them before the first
+    /// write.
+    fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a>;
+}
+
+/// What is about to happen; more will be added.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum Action<'a> {
+    /// List the collections; see [`Allowed::seeing`] for showing some of them only.
+    List,
+    /// Read one collection.
+    Read {
+        /// The collection, which need not exist.
+        key: &'a Key,
+    },
+    /// Create a collection.
+    Create {
+        /// The key that the request names, if it could be read; without one the request will be
+        /// refused with 400 even if it is allowed.
+        key: Option<&'a Key>,
+        /// The new collection, if the request describes a valid one.
+        content: Option<&'a Collection>,
+    },
+    /// Change a collection.
+    Update {
+        /// The collection, which need not exist.
+        key: &'a Key,
+        /// The changes, if they could be read.
+        content: Option<&'a Patch>,
+    },
+    /// Delete a collection.
+    Delete {
+        /// The collection, which need not exist.
+        key: &'a Key,
+    },
+    /// Read what is wrong in the repository.
+    ReadProblems,
+    /// Read the OpenAPI document.
+    ReadOpenApi,
+}
+
+/// The head of the request that wants something.
+#[derive(Debug, Clone, Copy)]
+pub struct RequestHead<'a> {
+    /// The method; `HEAD` is told as it is, though the action is that of `GET`.
+    pub method: &'a Method,
+    /// The whole path as it was sent, base path and percent signs included.
+    pub path: &'a str,
+    /// What follows the `?`, as it was sent; empty without one.
+    pub query: &'a str,
+    /// All headers.
+    pub headers: &'a HeaderMap,
+    /// The other end of the connection, if it has an address.
+    pub remote: Option<SocketAddr>,
+    /// The id of the request.
+    pub request_id: &'a str,
+}
+
+/// Which keys a list shows.
+pub type Visibility = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
+
+/// The action is allowed.
+#[derive(Clone)]
+pub struct Allowed {
+    pub(super) actor: Actor,
+    pub(super) visibility: Option<Visibility>,
+}
+
+impl Allowed {
+    /// Allows it on behalf of this actor, the author of the commit if there will be one.
+    #[must_use]
+    pub fn by(actor: Actor) -> Self {
+        Self { actor, visibility: None }
+    }
+
+    /// Allows it on behalf of nobody in particular.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::by(Actor::anonymous())
+    }
+
+    /// Shows only the keys for which `visible` is true, in lists of collections and of problems.
+    #[must_use]
+    pub fn seeing(mut self, visible: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
+        self.visibility = Some(Arc::new(visible));
+        self
+    }
+
+    /// Who is allowed.
+    #[must_use]
+    pub const fn actor(&self) -> &Actor {
+        &self.actor
+    }
+
+    /// Whether a list shows this key.
+    #[must_use]
+    pub fn sees(&self, key: &Key) -> bool {
+        self.visibility.as_ref().is_none_or(|visible| visible(key))
+    }
+}
+
+impl fmt::Debug for Allowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Allowed")
+            .field("actor", &self.actor)
+            .field("visibility", &self.visibility.as_ref().map(|_| ".."))
+            .finish()
+    }
+}
+
+/// The action is denied, and this is what the client is told: one JSON:API error.
+#[derive(Debug, Clone)]
+pub struct Denied {
+    pub(super) status: ErrorStatus,
+    pub(super) code: Cow<'static, str>,
+    pub(super) title: Cow<'static, str>,
+    pub(super) detail: Cow<'static, str>,
+    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+}
+
+impl Denied {
+    /// 403: the caller is known, or need not be, and may not do this.
+    #[must_use]
+    pub fn forbidden() -> Self {
+        Self::new(ErrorStatus::FORBIDDEN, "forbidden", "Forbidden", "You are not allowed to do this.")
+    }
+
+    /// 401: the caller has not said who it is, or nobody knows it; asks for a bearer token.
+    #[must_use]
+    pub fn unauthenticated(detail: impl Into<Cow<'static, str>>) -> Self {
+        Self::new(ErrorStatus::UNAUTHORIZED, "unauthenticated", "Authentication Error", detail)
+            .with_header(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"))
+    }
+
+    /// 500: the hook could not find out; the cause belongs into the log and never into the answer.
+    #[must_use]
+    pub fn failed() -> Self {
+        Self::new(
+            ErrorStatus::INTERNAL_SERVER_ERROR,
+            "internal_error",
+            "Internal Error",
+            "The request could not be authorized.",
+        )
+    }
+
+    /// An answer of the hook's own.
+    #[must_use]
+    pub fn new(
+        status: ErrorStatus,
+        code: impl Into<Cow<'static, str>>,
+        title: impl Into<Cow<'static, str>>,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { status, code: code.into(), title: title.into(), detail: detail.into(), headers: Vec::new() }
+    }
+
+    /// Says it in other words.
+    #[must_use]
+    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.detail = detail.into();
+        self
+    }
+
+    /// Adds a header to the answer, in place of one with the same name.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.retain(|(present, _)| *present != name);
+        self.headers.push((name, value));
+        self
+    }
+
+    /// The status of the answer.
+    #[must_use]
+    pub const fn status(&self) -> StatusCode {
+        self.status.0
+    }
+}
+
+/// A status that is an error, 4xx or 5xx, so that a denial can't look like a success.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ErrorStatus(StatusCode);
+
+impl ErrorStatus {
+    /// 401
+    pub const UNAUTHORIZED: Self = Self(StatusCode::UNAUTHORIZED);
+    /// 403
+    pub const FORBIDDEN: Self = Self(StatusCode::FORBIDDEN);
+    /// 404
+    pub const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND);
+    /// 429
+    pub const TOO_MANY_REQUESTS: Self = Self(StatusCode::TOO_MANY_REQUESTS);
+    /// 500
+    pub const INTERNAL_SERVER_ERROR: Self = Self(StatusCode::INTERNAL_SERVER_ERROR);
+    /// 503
+    pub const SERVICE_UNAVAILABLE: Self = Self(StatusCode::SERVICE_UNAVAILABLE);
+
+    /// Takes a status if it is an error.
+    #[must_use]
+    pub fn new(status: StatusCode) -> Option<Self> {
+        (status.is_client_error() || status.is_server_error()).then_some(Self(status))
+    }
+
+    /// The status.
+    #[must_use]
+    pub const fn get(self) -> StatusCode {
+        self.0
+    }
+}
+
+/// The explicit way to be open: allows everything, on behalf of nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct AllowAll;
+
+impl Authorizer for AllowAll {
+    fn authorize<'a>(&'a self, _head: &'a RequestHead<'a>, _action: Action<'a>) -> Authorizing<'a> {
+        Box::pin(std::future::ready(Ok(Allowed::anonymous())))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_denial_can_not_be_a_success() {
+        for code in [200, 204, 301, 304, 399] {
+            assert_eq!(ErrorStatus::new(StatusCode::from_u16(code).unwrap()), None, "{code}");
+        }
+        for code in [400, 401, 418, 429, 500, 599] {
+            let status = StatusCode::from_u16(code).unwrap();
+            assert_eq!(ErrorStatus::new(status).map(ErrorStatus::get), Some(status));
+        }
+    }
+
+    #[test]
+    fn whoever_is_allowed_sees_everything_unless_told_otherwise() {
+        let (posts, notes) = (Key::parse("posts").unwrap(), Key::parse("notes").unwrap());
+        assert!(Allowed::anonymous().sees(&posts));
+        let some = Allowed::anonymous().seeing(|key| key.as_str() == "posts");
+        assert!(some.sees(&posts) && !some.sees(&notes));
+    }
+}

@@ -1,0 +1,226 @@
+//! The body of a request: collected up to a limit, or dropped in a way that lets the client hear
+//! the answer.
+//!
+//! `warp::body::content_length_limit` answers 411 to a chunked body, so the limit is kept here,
+//! where the bytes arrive. A client that is still sending when the connection closes may lose the
+//! answer, so an unwanted body is read and dropped, within limits of its own.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::{Buf, Bytes, BytesMut};
+use warp::Stream;
+use warp::http::HeaderMap;
+use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+
+use super::context::Limits;
+use super::jsonapi::error::{ApiError, Code};
+
+/// A body that has not been read yet, or of which the rest has not.
+pub(super) struct Body {
+    chunks: Option<Box<dyn Chunks>>,
+    /// How long it says it is.
+    declared_bytes: usize,
+    /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
+    is_held_back: bool,
+}
+
+/// Whatever gives bytes now and then.
+trait Chunks: Send {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>>;
+}
+
+/// The client went away or broke the framing.
+struct Broken;
+
+impl<S, B, E> Chunks for S
+where
+    S: Stream<Item = Result<B, E>> + Send + Unpin,
+    B: Buf,
+{
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        let chunk = Pin::new(self).poll_next(cx);
+        chunk.map(|chunk| {
+            chunk.map(|chunk| chunk.map(|mut buf| buf.copy_to_bytes(buf.remaining())).map_err(|_| Broken))
+        })
+    }
+}
+
+/// How reading a body ended.
+enum End {
+    /// All of it is there.
+    Complete(Bytes),
+    /// It is longer than allowed.
+    TooLong,
+    /// It stopped in the middle.
+    Broken,
+}
+
+impl Body {
+    /// The body that the headers announce, if they do.
+    pub(super) fn of<S, B, E>(headers: &HeaderMap, stream: S) -> Self
+    where
+        S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+        B: Buf + 'static,
+        E: 'static,
+    {
+        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+        let declared_bytes = length.unwrap_or(0);
+        let announced = headers.contains_key(TRANSFER_ENCODING) || declared_bytes > 0;
+        Self {
+            chunks: announced.then(|| Box::new(stream) as Box<dyn Chunks>),
+            declared_bytes,
+            is_held_back: headers.contains_key(EXPECT),
+        }
+    }
+
+    /// Whether there is anything to read.
+    pub(super) const fn is_there(&self) -> bool {
+        self.chunks.is_some()
+    }
+
+    /// Reads the whole body.
+    ///
+    /// # Errors
+    ///
+    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early.
+    pub(super) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
+        let bytes_max = limits.body_bytes_max;
+        match tokio::time::timeout(limits.body_time_max, self.read(bytes_max)).await {
+            Ok(End::Complete(bytes)) => Ok(bytes),
+            Ok(End::TooLong) => {
+                Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, format!("A body has at most {bytes_max} bytes.")))
+            }
+            Ok(End::Broken) => Err(ApiError::new(Code::BAD_REQUEST, "The body ended early.")),
+            Err(_) => {
+                // Nobody waits any longer for what is still to come.
+                self.chunks = None;
+                let limit_ms = limits.body_time_max.as_millis();
+                Err(ApiError::new(
+                    Code::REQUEST_TIMEOUT,
+                    format!("The body did not arrive within {limit_ms} ms."),
+                ))
+            }
+        }
+    }
+
+    async fn read(&mut self, bytes_max: usize) -> End {
+        if self.declared_bytes > bytes_max {
+            return End::TooLong;
+        }
+        let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
+        let Ok(first) = first else { return End::Broken };
+        let mut second = self.next().await;
+        if second.is_none() && first.len() <= bytes_max {
+            return End::Complete(first);
+        }
+        let mut all = BytesMut::from(first);
+        while let Some(chunk) = second {
+            let Ok(chunk) = chunk else { return End::Broken };
+            if all.len() + chunk.len() > bytes_max {
+                return End::TooLong;
+            }
+            all.extend_from_slice(&chunk);
+            second = self.next().await;
+        }
+        if all.len() > bytes_max { End::TooLong } else { End::Complete(all.freeze()) }
+    }
+
+    /// Reads what is left and drops it, so that the client comes to hear the answer.
+    pub(super) async fn discard(&mut self, limits: &Limits) {
+        if !self.is_there() || self.is_held_back {
+            return;
+        }
+        let all = async {
+            let mut left = limits.discard_bytes_max;
+            while let Some(Ok(chunk)) = self.next().await {
+                let Some(rest) = left.checked_sub(chunk.len()) else { return };
+                left = rest;
+            }
+        };
+        // Too slow is as good as too long: the connection is closed on the rest.
+        let _ = tokio::time::timeout(limits.body_time_max, all).await;
+    }
+
+    async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
+        let chunks = self.chunks.as_mut()?;
+        let chunk = poll_fn(|cx| chunks.poll(cx)).await;
+        if !matches!(chunk, Some(Ok(_))) {
+            self.chunks = None;
+        }
+        chunk
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::convert::Infallible;
+    use std::time::Duration;
+
+    use warp::http::HeaderValue;
+
+    use super::*;
+
+    /// Chunks that are there already, and then an end or silence.
+    struct Given(VecDeque<Bytes>, bool);
+
+    impl Stream for Given {
+        type Item = Result<Bytes, Infallible>;
+
+        fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+            match self.0.pop_front() {
+                Some(chunk) => Poll::Ready(Some(Ok(chunk))),
+                None if self.1 => Poll::Ready(None),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    fn body(sizes: &[usize], ends: bool) -> Body {
+        let chunks = sizes.iter().map(|size| Bytes::from(vec![b'x'; *size])).collect();
+        let mut headers = HeaderMap::new();
+        headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+        Body::of(&headers, Given(chunks, ends))
+    }
+
+    async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
+        let limits = Limits {
+            body_bytes_max: Limits::BODY_BYTES_MAX_LEAST,
+            body_time_max: Duration::from_millis(1),
+            ..Limits::default()
+        };
+        let mut body = body(sizes, ends);
+        let result = body.collect(&limits).await;
+        result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
+    }
+
+    #[tokio::test]
+    async fn a_body_of_any_framing_is_taken_up_to_the_limit() {
+        const MAX: usize = Limits::BODY_BYTES_MAX_LEAST;
+        for (sizes, ends, result) in [
+            (&[][..], true, Ok(0)),
+            (&[7], true, Ok(7)),
+            (&[MAX], true, Ok(MAX)),
+            (&[MAX - 1, 1], true, Ok(MAX)),
+            (&[MAX + 1], true, Err(413)),
+            (&[MAX, 1], true, Err(413)),
+            (&[1, 1, MAX], true, Err(413)),
+            (&[1], false, Err(408)),
+            (&[], false, Err(408)),
+        ] {
+            assert_eq!(read(sizes, ends).await, result, "{sizes:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_unwanted_body_is_read_to_its_end() {
+        let mut unwanted = body(&[100, 100], true);
+        unwanted.discard(&Limits::default()).await;
+        assert!(!unwanted.is_there());
+        let mut endless = body(&[100, 100, 100], true);
+        endless.discard(&Limits { discard_bytes_max: 150, ..Limits::default() }).await;
+        assert!(endless.is_there());
+    }
+}

@@ -1,0 +1,117 @@
+//! One request under way: its head, and what its handler may do with it.
+
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use warp::filters::path::FullPath;
+use warp::http::{HeaderMap, Method};
+
+use super::authorize::{Action, Allowed, Denied, RequestHead};
+use super::context::{Context, Guard};
+use super::jsonapi::error::ApiError;
+use super::jsonapi::negotiate::{self, Accepted, Dialect};
+use super::jsonapi::query::Query;
+use super::request_id::RequestId;
+use crate::engine::Snapshot;
+
+/// The other end of a connection, as the server puts it into the extensions of each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Peer(pub SocketAddr);
+
+/// A request without its body.
+pub(super) struct Call<'a> {
+    pub(super) context: &'a Context,
+    pub(super) method: Method,
+    pub(super) path: FullPath,
+    /// What follows the `?`, as it was sent.
+    pub(super) query: String,
+    pub(super) headers: HeaderMap,
+    pub(super) remote: Option<SocketAddr>,
+    pub(super) id: RequestId,
+}
+
+impl Call<'_> {
+    fn head(&self) -> RequestHead<'_> {
+        RequestHead {
+            method: &self.method,
+            path: self.path.as_str(),
+            query: &self.query,
+            headers: &self.headers,
+            remote: self.remote,
+            request_id: self.id.as_str(),
+        }
+    }
+
+    /// Asks the hook, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// What the hook answers; 500 if it panics.
+    pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
+        let Guard::With(authorizer) = &self.context.guard else { return Ok(Allowed::anonymous()) };
+        let head = self.head();
+        // The call itself may panic as well as the future that it makes.
+        let asked = async { authorizer.authorize(&head, action).await };
+        let answer = caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()));
+        answer.map_err(ApiError::from)
+    }
+
+    /// What is served now; the whole request keeps to it.
+    ///
+    /// # Errors
+    ///
+    /// 503 until the repository has been read for the first time: an empty list would be a lie.
+    pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
+        self.context.projection.snapshot().ok_or_else(ApiError::loading)
+    }
+
+    /// Checks the media types of a request without a body.
+    ///
+    /// # Errors
+    ///
+    /// 406 and 415.
+    pub(super) fn negotiate(&self) -> Result<Accepted, ApiError> {
+        negotiate::content_type_without_body(&self.headers)?;
+        negotiate::accept(&self.headers, Dialect::Plain)
+    }
+
+    /// The decoded query.
+    ///
+    /// # Errors
+    ///
+    /// 400 when it is not UTF-8.
+    pub(super) fn query(&self) -> Result<Query, ApiError> {
+        Query::parse(&self.query)
+    }
+
+    /// Path and query as they were asked for.
+    pub(super) fn link(&self) -> String {
+        if self.query.is_empty() {
+            self.path.as_str().to_owned()
+        } else {
+            format!("{}?{}", self.path.as_str(), self.query)
+        }
+    }
+}
+
+/// The future panicked.
+pub(super) struct Panicked;
+
+/// Keeps a panic from taking the connection with it; it is logged here, where it is answered.
+pub(super) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+    let mut future = pin!(future);
+    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
+        Ok(poll) => poll.map(Ok),
+        Err(payload) => {
+            let text = payload.downcast_ref::<&str>().copied();
+            let text = text.or_else(|| payload.downcast_ref::<String>().map(String::as_str));
+            tracing::error!(panic = text.unwrap_or("without a text"), "BUG: answering a request panicked");
+            Poll::Ready(Err(Panicked))
+        }
+    })
+    .await
+}

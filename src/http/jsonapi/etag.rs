@@ -1,0 +1,142 @@
+//! Entity tags and the preconditions that name them (RFC 9110 sections 8.8.3 and 13.1).
+
+use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
+use warp::http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::error::{ApiError, Code, ErrorObject};
+use crate::engine::{Condition, Entry, Tags};
+
+/// Reads the preconditions of a request.
+///
+/// `If-Match` compares strongly, so a weak tag in it names nothing; `If-None-Match` compares
+/// weakly, so the mark is dropped (our own tags are all strong).
+///
+/// # Errors
+///
+/// 400 when a header is not a list of tags: a precondition that was misread would be one that is
+/// not kept.
+pub(in crate::http) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
+    let if_match = tags(headers, &IF_MATCH, "If-Match", Weak::NamesNothing)?;
+    let if_none_match = tags(headers, &IF_NONE_MATCH, "If-None-Match", Weak::NamesTheStrong)?;
+    Ok(Condition { if_match, if_none_match })
+}
+
+/// Names the header of a condition that does not hold.
+pub(in crate::http) fn failed(condition: &Condition, entry: Option<&Entry>) -> &'static str {
+    let if_match = Condition { if_match: condition.if_match.clone(), if_none_match: None };
+    if if_match.holds(entry) { "If-None-Match" } else { "If-Match" }
+}
+
+/// Whether a list names this tag.
+pub(in crate::http) fn lists(tags: &Tags, tag: &str) -> bool {
+    match tags {
+        Tags::Any => true,
+        Tags::OneOf(listed) => listed.iter().any(|one| one == tag),
+    }
+}
+
+/// What a weak tag in a list stands for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Weak {
+    /// Nothing of ours.
+    NamesNothing,
+    /// What the strong one stands for.
+    NamesTheStrong,
+}
+
+fn tags(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    shown: &'static str,
+    weak: Weak,
+) -> Result<Option<Tags>, ApiError> {
+    let mut listed = None;
+    for value in headers.get_all(name) {
+        let Some(tags) = parsed(value, weak) else {
+            let detail = "expected `*` or a list of entity tags in double quotes";
+            return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown).into());
+        };
+        listed = Some(match (listed, tags) {
+            (None, tags) => tags,
+            (Some(Tags::OneOf(mut all)), Tags::OneOf(more)) => {
+                all.extend(more);
+                Tags::OneOf(all)
+            }
+            (Some(Tags::Any), _) | (Some(_), Tags::Any) => Tags::Any,
+        });
+    }
+    Ok(listed)
+}
+
+fn parsed(value: &HeaderValue, weak: Weak) -> Option<Tags> {
+    let mut rest = std::str::from_utf8(value.as_bytes()).ok()?.trim_matches([' ', '\t']);
+    if rest == "*" {
+        return Some(Tags::Any);
+    }
+    let mut tags = Vec::new();
+    let mut seen = false;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ',']);
+        if rest.is_empty() {
+            return seen.then_some(Tags::OneOf(tags));
+        }
+        let is_weak = rest.starts_with("W/");
+        let opened = rest.strip_prefix("W/").unwrap_or(rest).strip_prefix('"')?;
+        let (tag, after) = opened.split_once('"')?;
+        rest = after.trim_start_matches([' ', '\t']);
+        if !(rest.is_empty() || rest.starts_with(',')) {
+            return None;
+        }
+        seen = true;
+        if !is_weak || weak == Weak::NamesTheStrong {
+            tags.push(tag.to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(name: HeaderName, values: &[&str]) -> Option<Option<Tags>> {
+        let headers: HeaderMap = values
+            .iter()
+            .map(|value| (name.clone(), HeaderValue::from_bytes(value.as_bytes()).unwrap()))
+            .collect();
+        let condition = condition(&headers).ok()?;
+        Some(if name == IF_MATCH { condition.if_match } else { condition.if_none_match })
+    }
+
+    fn one_of(tags: &[&str]) -> Option<Option<Tags>> {
+        Some(Some(Tags::OneOf(tags.iter().map(|tag| (*tag).to_owned()).collect())))
+    }
+
+    #[test]
+    fn lists_of_tags_are_read() {
+        for (values, tags) in [
+            (&[][..], Some(None)),
+            (&["*"], Some(Some(Tags::Any))),
+            (&["\"a\""], one_of(&["a"])),
+            (&[" \"a\" , \"b,c\" ,, \"\" "], one_of(&["a", "b,c", ""])),
+            (&["\"a\"", "\"b\""], one_of(&["a", "b"])),
+            (&["\"a\"", "*"], Some(Some(Tags::Any))),
+            (&["W/\"a\""], one_of(&[])),
+            (&["W/\"a\", \"b\""], one_of(&["b"])),
+            (&["a"], None),
+            (&["\"a"], None),
+            (&["\"a\"\"b\""], None),
+            (&["\"a\" \"b\""], None),
+            (&["w/\"a\""], None),
+            (&["*, \"a\""], None),
+            (&[""], None),
+            (&[","], None),
+        ] {
+            assert_eq!(read(IF_MATCH, values), tags, "{values:?}");
+        }
+    }
+
+    #[test]
+    fn a_weak_tag_is_good_enough_for_not_modified() {
+        assert_eq!(read(IF_NONE_MATCH, &["W/\"a\", \"b\""]), one_of(&["a", "b"]));
+    }
+}

@@ -1,0 +1,360 @@
+//! What is on a page, and the links that lead on from it.
+//!
+//! Nothing here copies the catalog: in the order of the keys a page is walked to, in any other
+//! order references are sorted.
+
+use std::sync::Arc;
+
+use super::cursor::Cursor;
+use super::json;
+use super::page::Page;
+use super::query::Query;
+use super::sort::Sort;
+use crate::domain::Catalog;
+use crate::engine::Entry;
+
+/// Collections in an order, some of them left out.
+pub(in crate::http) struct Listing<'a> {
+    catalog: &'a Catalog<Arc<Entry>>,
+    wanted: &'a dyn Fn(&Entry) -> bool,
+    all_wanted: bool,
+    sort: &'a Sort,
+    /// In every other order than that of the keys: what is wanted, in order.
+    sorted: Option<Vec<&'a Arc<Entry>>>,
+}
+
+impl<'a> Listing<'a> {
+    /// Everything that is wanted, in order; `all_wanted` spares the counting.
+    pub(in crate::http) fn new(
+        catalog: &'a Catalog<Arc<Entry>>,
+        sort: &'a Sort,
+        wanted: &'a dyn Fn(&Entry) -> bool,
+        all_wanted: bool,
+    ) -> Self {
+        let sorted = (!sort.is_natural()).then(|| {
+            let mut entries: Vec<_> = catalog.iter().filter(|entry| wanted(entry)).collect();
+            entries.sort_unstable_by(|one, two| sort.compare(one, two));
+            entries
+        });
+        Self { catalog, wanted, all_wanted, sort, sorted }
+    }
+
+    /// Everything, in order.
+    pub(in crate::http) fn iter(&self) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + '_> {
+        self.after(None)
+    }
+
+    fn total(&self) -> usize {
+        match &self.sorted {
+            Some(entries) => entries.len(),
+            None if self.all_wanted => self.catalog.len(),
+            None => self.iter().count(),
+        }
+    }
+
+    /// Forward from a place.
+    fn after<'s>(&'s self, cursor: Option<&'s Cursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
+        let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
+        match (&self.sorted, cursor) {
+            (Some(entries), None) => Box::new(entries.iter().copied()),
+            (Some(entries), Some(cursor)) => {
+                let start = entries.partition_point(|it| self.sort.compare_to(it, cursor).is_le());
+                Box::new(entries[start..].iter().copied())
+            }
+            (None, None) => Box::new(self.catalog.iter().filter(wanted)),
+            (None, Some(cursor)) => Box::new(self.catalog.after(cursor.key()).filter(wanted)),
+        }
+    }
+
+    /// Backward from a place.
+    fn before<'s>(&'s self, cursor: Option<&'s Cursor>) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + 's> {
+        let wanted = |entry: &&'a Arc<Entry>| (self.wanted)(entry);
+        match (&self.sorted, cursor) {
+            (Some(entries), None) => Box::new(entries.iter().rev().copied()),
+            (Some(entries), Some(cursor)) => {
+                let end = entries.partition_point(|it| self.sort.compare_to(it, cursor).is_lt());
+                Box::new(entries[..end].iter().rev().copied())
+            }
+            (None, None) => Box::new(self.catalog.iter().rev().filter(wanted)),
+            (None, Some(cursor)) => Box::new(self.catalog.before(cursor.key()).rev().filter(wanted)),
+        }
+    }
+
+    /// The items of a page, and the queries that lead on from it.
+    pub(in crate::http) fn cut(&self, page: &Page) -> Cut<'a> {
+        let total = self.total();
+        match page {
+            Page::Offset { offset, limit } => self.window(*offset, *limit, total, |offset, limit| {
+                vec![("page[offset]", offset.to_string()), ("page[limit]", limit.to_string())]
+            }),
+            Page::Number { number, size } => {
+                let offset = (number - 1).saturating_mul(*size);
+                self.window(offset, *size, total, |offset, size| {
+                    vec![("page[number]", (offset / size + 1).to_string()), ("page[size]", size.to_string())]
+                })
+            }
+            Page::After { cursor, size } => {
+                let items = self.after(cursor.as_ref()).take(*size).collect();
+                self.around(items, page, *size, total)
+            }
+            Page::Before { cursor, size } => {
+                let mut items: Vec<_> = self.before(cursor.as_ref()).take(*size).collect();
+                items.reverse();
+                self.around(items, page, *size, total)
+            }
+        }
+    }
+
+    fn window(
+        &self,
+        offset: usize,
+        size: usize,
+        total: usize,
+        at: impl Fn(usize, usize) -> Parameter,
+    ) -> Cut<'a> {
+        let items: Vec<_> = self.iter().skip(offset).take(size).collect();
+        let last = total.saturating_sub(1) / size * size;
+        let links = Links {
+            this: at(offset, size),
+            first: at(0, size),
+            last: at(last, size),
+            prev: (offset > 0).then(|| at(offset.saturating_sub(size).min(last), size)),
+            next: (offset.saturating_add(size) < total).then(|| at(offset + size, size)),
+            null_at_the_ends: false,
+        };
+        Cut { items, total, links }
+    }
+
+    fn around(&self, items: Vec<&'a Arc<Entry>>, page: &Page, size: usize, total: usize) -> Cut<'a> {
+        let sized = |name: &'static str, value: String| vec![(name, value), ("page[size]", size.to_string())];
+        let cursor_of = |entry: &Entry| Cursor::of(entry, self.sort);
+        let first = items.first().map(|entry| cursor_of(entry));
+        let last = items.last().map(|entry| cursor_of(entry));
+        // An empty page stands behind everything or before everything.
+        let (prev, next) = match (&first, &last, page) {
+            (Some(first), Some(last), _) => (
+                self.before(Some(first)).next().map(|_| first.encode(self.sort)),
+                self.after(Some(last)).next().map(|_| last.encode(self.sort)),
+            ),
+            (_, _, Page::After { .. }) => ((total > 0).then(String::new), None),
+            (_, _, Page::Before { .. } | Page::Offset { .. } | Page::Number { .. }) => {
+                (None, (total > 0).then(String::new))
+            }
+        };
+        let place =
+            |cursor: &Option<Cursor>| cursor.as_ref().map_or_else(String::new, |it| it.encode(self.sort));
+        let this = match page {
+            Page::Before { cursor, .. } => sized("page[before]", place(cursor)),
+            Page::After { cursor: None, .. } | Page::Offset { .. } | Page::Number { .. } => {
+                vec![("page[size]", size.to_string())]
+            }
+            Page::After { cursor, .. } => sized("page[after]", place(cursor)),
+        };
+        let links = Links {
+            this,
+            first: vec![("page[size]", size.to_string())],
+            last: sized("page[before]", String::new()),
+            prev: prev.map(|cursor| sized("page[before]", cursor)),
+            next: next.map(|cursor| sized("page[after]", cursor)),
+            null_at_the_ends: true,
+        };
+        Cut { items, total, links }
+    }
+}
+
+type Parameter = Vec<(&'static str, String)>;
+
+/// A page that was cut out of a list.
+pub(in crate::http) struct Cut<'a> {
+    /// What is on the page.
+    pub(in crate::http) items: Vec<&'a Arc<Entry>>,
+    /// How many items there are on all pages.
+    pub(in crate::http) total: usize,
+    links: Links,
+}
+
+struct Links {
+    this: Parameter,
+    first: Parameter,
+    prev: Option<Parameter>,
+    next: Option<Parameter>,
+    last: Parameter,
+    null_at_the_ends: bool,
+}
+
+impl Cut<'_> {
+    /// The links of the page as a JSON object; they keep what else was asked for.
+    pub(in crate::http) fn links(&self, path: &str, query: &Query) -> Vec<u8> {
+        let links = &self.links;
+        let named = [
+            ("self", Some(&links.this)),
+            ("first", Some(&links.first)),
+            ("prev", links.prev.as_ref()),
+            ("next", links.next.as_ref()),
+            ("last", Some(&links.last)),
+        ];
+        let mut out = Vec::new();
+        for (name, page) in named {
+            if page.is_none() && !links.null_at_the_ends {
+                continue;
+            }
+            out.push(if out.is_empty() { b'{' } else { b',' });
+            json::write_text(name, &mut out);
+            out.push(b':');
+            match page {
+                None => out.extend_from_slice(b"null"),
+                Some(page) => json::write_text(&format!("{path}?{}", query.with_page(page)), &mut out),
+            }
+        }
+        out.push(b'}');
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::super::testing::entry;
+    use super::super::query;
+    use super::*;
+    use crate::domain::Kind;
+
+    fn catalog(items: impl IntoIterator<Item = (String, String)>) -> Catalog<Arc<Entry>> {
+        items
+            .into_iter()
+            .enumerate()
+            .map(|(index, (key, name))| {
+                let kind = if index % 3 == 0 { Kind::Media } else { Kind::Document };
+                if name.is_empty() { entry(&key, kind, &[]) } else { entry(&key, kind, &[("name", &name)]) }
+            })
+            .collect()
+    }
+
+    /// The keys on a page, its total, and its links by name.
+    fn page(catalog: &Catalog<Arc<Entry>>, raw: &str) -> (Vec<String>, usize, serde_json::Value) {
+        let query = Query::parse(raw).unwrap();
+        let list = query::list(&query, false).unwrap_or_else(|error| panic!("{raw}: {error:?}"));
+        let wanted = |entry: &Entry| list.filter.matches(&entry.collection);
+        let listing = Listing::new(catalog, &list.sort, &wanted, list.filter.is_empty());
+        let cut = listing.cut(&list.page.unwrap());
+        let keys = cut.items.iter().map(|entry| entry.collection.key().to_string()).collect();
+        (keys, cut.total, serde_json::from_slice(&cut.links("/c", &query)).unwrap())
+    }
+
+    /// Walks from a page along one link until it ends.
+    fn walk(catalog: &Catalog<Arc<Entry>>, start: &str, along: &str) -> Vec<Vec<String>> {
+        let mut pages = Vec::new();
+        let mut raw = start.to_owned();
+        loop {
+            let (keys, total, links) = page(catalog, &raw);
+            pages.push(keys);
+            assert!(pages.len() <= total + 1, "the walk along {along} from {start} does not end");
+            match links.get(along).and_then(|link| link.as_str()) {
+                Some(link) => raw = link.strip_prefix("/c?").unwrap().to_owned(),
+                None => return pages,
+            }
+        }
+    }
+
+    #[test]
+    fn links_lead_on_and_end_where_the_list_ends() {
+        let five = catalog(["a", "b", "c", "d", "e"].map(|key| (key.to_owned(), String::new())));
+        let (keys, total, links) = page(&five, "page[offset]=2&page[limit]=2");
+        assert_eq!((keys.join(""), total), ("cd".to_owned(), 5));
+        assert_eq!(
+            links,
+            serde_json::json!({
+                "self": "/c?page%5Boffset%5D=2&page%5Blimit%5D=2",
+                "first": "/c?page%5Boffset%5D=0&page%5Blimit%5D=2",
+                "prev": "/c?page%5Boffset%5D=0&page%5Blimit%5D=2",
+                "next": "/c?page%5Boffset%5D=4&page%5Blimit%5D=2",
+                "last": "/c?page%5Boffset%5D=4&page%5Blimit%5D=2",
+            })
+        );
+        let (keys, _, links) = page(&five, "page[number]=3&page[size]=2");
+        assert_eq!(keys.join(""), "e");
+        assert_eq!(links["prev"], "/c?page%5Bnumber%5D=2&page%5Bsize%5D=2");
+        assert_eq!(links.get("next"), None);
+        let (keys, _, links) = page(&five, "page[size]=7");
+        assert_eq!(keys.join(""), "abcde");
+        assert!(links["prev"].is_null() && links["next"].is_null());
+    }
+
+    #[test]
+    fn a_page_beyond_the_end_is_empty_and_leads_back() {
+        let five = catalog(["a", "b", "c", "d", "e"].map(|key| (key.to_owned(), String::new())));
+        let huge = u64::MAX.to_string();
+        for raw in [
+            "page[offset]=5&page[limit]=2".to_owned(),
+            format!("page[offset]={huge}&page[limit]=2"),
+            format!("page[number]={huge}&page[size]=2"),
+        ] {
+            let (keys, total, links) = page(&five, &raw);
+            assert_eq!((keys.len(), total), (0, 5), "{raw}");
+            assert_eq!(links.get("next"), None, "{raw}");
+            let back = links["prev"].as_str().unwrap().strip_prefix("/c?").unwrap();
+            assert!(!page(&five, back).0.is_empty(), "{raw}");
+        }
+        let none = catalog([]);
+        for raw in ["page[offset]=0", "page[number]=1", "page[size]=1", "page[before]="] {
+            let (keys, total, links) = page(&none, raw);
+            assert_eq!((keys.len(), total), (0, 0), "{raw}");
+            assert!(links.get("next").is_none_or(serde_json::Value::is_null), "{raw}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_clamped_and_the_links_say_so() {
+        let one = catalog([("a".to_owned(), String::new())]);
+        for raw in ["page[limit]=101", "page[size]=1000", "page[number]=1&page[size]=99999999999999999999"] {
+            let (_, _, links) = page(&one, raw);
+            assert!(links["self"].as_str().unwrap().ends_with("=100"), "{raw}: {links}");
+        }
+    }
+
+    #[test]
+    fn a_cursor_outlives_its_item() {
+        let keys = |catalog: &_, raw: &str| page(catalog, raw).0.join("");
+        let mut letters = catalog(["a", "b", "c", "d"].map(|key| (key.to_owned(), format!("n{key}"))));
+        for sort in ["id", "name", "-name"] {
+            let (_, _, links) = page(&letters, &format!("page[size]=2&sort={sort}"));
+            let next = links["next"].as_str().unwrap().strip_prefix("/c?").unwrap().to_owned();
+            let expected = keys(&letters, &next);
+            let gone = if sort == "-name" { "c" } else { "b" };
+            let held = letters.remove(gone).unwrap();
+            assert_eq!(keys(&letters, &next), expected, "{sort}");
+            letters.insert(held);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn walking_visits_every_item_once_in_any_style_and_order(
+            items in prop::collection::btree_map("[a-d]{1,3}", "[ab\u{e4}\u{0}]{0,2}", 0..24),
+            size in 1_usize..7,
+            sort in prop::sample::select(vec!["", "sort=id&", "sort=-id&", "sort=name&", "sort=-name,id&", "sort=type,-name,-id&", "sort=directory&"]),
+            filter in prop::sample::select(vec!["", "filter[type]=document&"]),
+        ) {
+            let catalog = catalog(items);
+            let list = Query::parse(&format!("{sort}{filter}")).unwrap();
+            let list = query::list(&list, false).unwrap();
+            let wanted = |entry: &Entry| list.filter.matches(&entry.collection);
+            let listing = Listing::new(&catalog, &list.sort, &wanted, false);
+            let expected: Vec<String> = listing.iter().map(|entry| entry.collection.key().to_string()).collect();
+            for page in [
+                format!("page[offset]=0&page[limit]={size}"),
+                format!("page[number]=1&page[size]={size}"),
+                format!("page[size]={size}"),
+                format!("page[after]=&page[size]={size}"),
+            ] {
+                let pages = walk(&catalog, &format!("{sort}{filter}{page}"), "next");
+                prop_assert!(pages.iter().all(|page| page.len() <= size));
+                prop_assert_eq!(pages.concat(), expected.clone(), "{}", page);
+            }
+            let mut pages = walk(&catalog, &format!("{sort}{filter}page[before]=&page[size]={size}"), "prev");
+            pages.reverse();
+            prop_assert_eq!(pages.concat(), expected);
+        }
+    }
+}

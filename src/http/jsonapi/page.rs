@@ -1,0 +1,198 @@
+//! Pages of the list, as they are asked for.
+//!
+//! Three styles, each with parameters of its own:
+//!
+//! | style | parameters | ends |
+//! |---|---|---|
+//! | offset | `page[offset]`, `page[limit]` | links at the ends are left out |
+//! | number | `page[number]` from 1, `page[size]` | links at the ends are left out |
+//! | cursor | `page[size]`, `page[after]` or `page[before]` | links at the ends are `null` |
+//!
+//! An empty `page[after]` stands before the first item and an empty `page[before]` behind the last
+//! one. What is on a page is the business of [`listing`](super::listing).
+
+use super::cursor::Cursor;
+use super::error::{Code, ErrorObject};
+use super::sort::Sort;
+
+/// The most items on a page, and how many there are when nobody says.
+pub(in crate::http) const PAGE_SIZE_MAX: usize = 100;
+
+const RANGE_NOT_SUPPORTED: &str =
+    "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/range-pagination-not-supported";
+const MAX_SIZE_EXCEEDED: &str =
+    "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/max-size-exceeded";
+
+/// The page that is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) enum Page {
+    /// So many items after so many others.
+    Offset {
+        /// How many items are left out.
+        offset: usize,
+        /// How many items there are at most.
+        limit: usize,
+    },
+    /// Pages with numbers, from 1.
+    Number {
+        /// Which one.
+        number: usize,
+        /// How many items it has at most.
+        size: usize,
+    },
+    /// The items right after a place.
+    After {
+        /// The place; `None` before the first item.
+        cursor: Option<Cursor>,
+        /// How many items there are at most.
+        size: usize,
+    },
+    /// The items right before a place.
+    Before {
+        /// The place; `None` behind the last item.
+        cursor: Option<Cursor>,
+        /// How many items there are at most.
+        size: usize,
+    },
+}
+
+impl Page {
+    /// Whether the page is one that the cursor pagination profile describes.
+    pub(in crate::http) const fn is_cursor(&self) -> bool {
+        matches!(self, Self::After { .. } | Self::Before { .. })
+    }
+}
+
+/// The `page[...]` parameters as they come.
+#[derive(Debug, Default)]
+pub(super) struct Parameters<'a> {
+    offset: Option<&'a str>,
+    limit: Option<&'a str>,
+    number: Option<&'a str>,
+    size: Option<&'a str>,
+    after: Option<&'a str>,
+    before: Option<&'a str>,
+}
+
+impl<'a> Parameters<'a> {
+    /// Takes a parameter; `false` if there is none of this name.
+    pub(super) fn set(&mut self, member: &str, value: &'a str) -> bool {
+        let slot = match member {
+            "offset" => &mut self.offset,
+            "limit" => &mut self.limit,
+            "number" => &mut self.number,
+            "size" => &mut self.size,
+            "after" => &mut self.after,
+            "before" => &mut self.before,
+            _ => return false,
+        };
+        *slot = Some(value);
+        true
+    }
+
+    /// Makes a page of them; `None` without any.
+    pub(super) fn finish(self, sort: &Sort, cursor_profile: bool) -> Result<Option<Page>, Vec<ErrorObject>> {
+        let mut faults = Vec::new();
+        let page = if self.after.is_some() || self.before.is_some() {
+            stray(
+                &mut faults,
+                "a cursor page",
+                &[("page[offset]", self.offset), ("page[limit]", self.limit), ("page[number]", self.number)],
+            );
+            self.cursor(sort, cursor_profile, &mut faults)
+        } else if self.number.is_some() {
+            stray(
+                &mut faults,
+                "a numbered page",
+                &[("page[offset]", self.offset), ("page[limit]", self.limit)],
+            );
+            let number = count(&mut faults, "page[number]", self.number, 1).unwrap_or(1);
+            Page::Number { number, size: self.page_size(false, &mut faults) }
+        } else if self.size.is_some() {
+            stray(
+                &mut faults,
+                "a cursor page",
+                &[("page[offset]", self.offset), ("page[limit]", self.limit)],
+            );
+            Page::After { cursor: None, size: self.page_size(cursor_profile, &mut faults) }
+        } else if self.offset.is_some() || self.limit.is_some() {
+            let offset = count(&mut faults, "page[offset]", self.offset, 0).unwrap_or(0);
+            let limit = count(&mut faults, "page[limit]", self.limit, 1).unwrap_or(PAGE_SIZE_MAX);
+            Page::Offset { offset, limit: limit.min(PAGE_SIZE_MAX) }
+        } else {
+            return Ok(None);
+        };
+        if faults.is_empty() { Ok(Some(page)) } else { Err(faults) }
+    }
+
+    fn cursor(&self, sort: &Sort, profile: bool, faults: &mut Vec<ErrorObject>) -> Page {
+        let size = self.page_size(profile, faults);
+        if self.after.is_some() && self.before.is_some() {
+            faults.push(
+                invalid("page[before]", "a page begins after an item or ends before one, not both")
+                    .explained_at(RANGE_NOT_SUPPORTED),
+            );
+        }
+        match (self.after, self.before) {
+            (None, Some(before)) => {
+                Page::Before { cursor: parsed("page[before]", before, sort, faults), size }
+            }
+            (after, _) => {
+                Page::After { cursor: parsed("page[after]", after.unwrap_or_default(), sort, faults), size }
+            }
+        }
+    }
+
+    fn page_size(&self, refuse_large: bool, faults: &mut Vec<ErrorObject>) -> usize {
+        let size = count(faults, "page[size]", self.size, 1).unwrap_or(PAGE_SIZE_MAX);
+        if refuse_large && size > PAGE_SIZE_MAX {
+            faults.push(
+                invalid("page[size]", format!("a page has at most {PAGE_SIZE_MAX} items"))
+                    .explained_at(MAX_SIZE_EXCEEDED)
+                    .with_page_size_max(PAGE_SIZE_MAX),
+            );
+        }
+        size.min(PAGE_SIZE_MAX)
+    }
+}
+
+fn invalid(name: &'static str, detail: impl Into<String>) -> ErrorObject {
+    ErrorObject::new(Code::INVALID_DATA, detail.into()).parameter(name)
+}
+
+fn stray(faults: &mut Vec<ErrorObject>, page: &str, parameters: &[(&'static str, Option<&str>)]) {
+    for (name, _) in parameters.iter().filter(|(_, value)| value.is_some()) {
+        faults.push(invalid(name, format!("this does not go together with {page}")));
+    }
+}
+
+/// Reads a decimal number; one that is too large for the machine is as large as can be.
+fn count(
+    faults: &mut Vec<ErrorObject>,
+    name: &'static str,
+    text: Option<&str>,
+    least: usize,
+) -> Option<usize> {
+    let text = text?;
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        faults.push(invalid(name, format!("expected a decimal number, found {text:?}")));
+        return None;
+    }
+    let number = text.parse().unwrap_or(usize::MAX);
+    if number < least {
+        faults.push(invalid(name, format!("expected at least {least}, found {text}")));
+        return None;
+    }
+    Some(number)
+}
+
+fn parsed(name: &'static str, text: &str, sort: &Sort, faults: &mut Vec<ErrorObject>) -> Option<Cursor> {
+    if text.is_empty() {
+        return None;
+    }
+    let cursor = Cursor::decode(text, sort);
+    if cursor.is_none() {
+        faults.push(invalid(name, "this is no cursor of a list in this order"));
+    }
+    cursor
+}

@@ -1,0 +1,108 @@
+//! The order of the list: `sort=-name,id`.
+
+use std::cmp::Ordering;
+
+use super::cursor::Cursor;
+use super::document::resource_type;
+use super::query::text_of;
+use crate::domain::Attribute;
+use crate::engine::Entry;
+
+/// What lists can be sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Field {
+    Id,
+    Name,
+    Type,
+    Directory,
+}
+
+impl Field {
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "id" => Some(Self::Id),
+            "name" => Some(Self::Name),
+            "type" => Some(Self::Type),
+            "directory" => Some(Self::Directory),
+            _ => None,
+        }
+    }
+
+    /// What an entry is sorted by; an attribute that is missing sorts as the empty text.
+    fn of(self, entry: &Entry) -> &str {
+        let collection = &entry.collection;
+        match self {
+            Self::Id => collection.key().as_str(),
+            Self::Name => text_of(collection, &Attribute::Name).unwrap_or_default(),
+            Self::Type => resource_type(collection.kind()),
+            Self::Directory => text_of(collection, &Attribute::Directory).unwrap_or_default(),
+        }
+    }
+}
+
+/// The order of a list; ties end by id.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(in crate::http) struct Sort {
+    /// Fields and whether they descend; nothing after the id, which is never tied.
+    fields: Vec<(Field, bool)>,
+}
+
+impl Sort {
+    /// Parses the parameter `sort`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut sort = Self::default();
+        for part in text.split(',') {
+            let (name, descends) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
+            let field = Field::parse(name).ok_or_else(|| {
+                format!("{name:?} can't be sorted by; `id`, `name`, `type` and `directory` can")
+            })?;
+            let known = sort.fields.iter().any(|(before, _)| matches!(before, Field::Id) || *before == field);
+            if !known {
+                sort.fields.push((field, descends));
+            }
+        }
+        Ok(sort)
+    }
+
+    /// Whether this is the order of the keys, in which the catalog stands anyway.
+    pub(super) fn is_natural(&self) -> bool {
+        matches!(self.fields.as_slice(), [] | [(Field::Id, false)])
+    }
+
+    /// The order in words, so that a cursor fits only the order that it was made for.
+    pub(super) fn shown(&self) -> String {
+        self.fields
+            .iter()
+            .map(|(field, descends)| format!("{}{field:?},", if *descends { "-" } else { "" }))
+            .collect()
+    }
+
+    /// How many values place an entry, beside its key.
+    pub(super) fn value_count(&self) -> usize {
+        self.fields.len()
+    }
+
+    /// The values that place an entry, beside its key.
+    pub(super) fn values(&self, entry: &Entry) -> Vec<String> {
+        self.fields.iter().map(|(field, _)| field.of(entry).to_owned()).collect()
+    }
+
+    pub(super) fn compare(&self, one: &Entry, two: &Entry) -> Ordering {
+        let by_fields = self.fields.iter().map(|(field, descends)| {
+            let order = field.of(one).cmp(field.of(two));
+            if *descends { order.reverse() } else { order }
+        });
+        by_fields
+            .fold(Ordering::Equal, Ordering::then)
+            .then_with(|| one.collection.key().cmp(two.collection.key()))
+    }
+
+    /// Where an entry stands seen from a cursor of this order.
+    pub(super) fn compare_to(&self, entry: &Entry, cursor: &Cursor) -> Ordering {
+        let by_fields = self.fields.iter().zip(cursor.values()).map(|((field, descends), value)| {
+            let order = field.of(entry).cmp(value.as_str());
+            if *descends { order.reverse() } else { order }
+        });
+        by_fields.fold(Ordering::Equal, Ordering::then).then_with(|| entry.collection.key().cmp(cursor.key()))
+    }
+}

@@ -1,0 +1,126 @@
+//! Answers: a status, headers that cost nothing to repeat, and bytes.
+
+use bytes::Bytes;
+use hyper::body::Body as _;
+use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use warp::reply::Response;
+
+use super::call::Call;
+use super::context::BasePath;
+use super::cors::Cors;
+use super::jsonapi::document;
+use super::jsonapi::error::ApiError;
+use super::jsonapi::negotiate::JSON_API;
+use super::request_id::X_REQUEST_ID;
+use crate::domain::Revision;
+use crate::engine::Snapshot;
+
+/// Names the revision that an answer comes from.
+pub(super) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
+
+/// As many headers as an answer usually has.
+const HEADERS_LEN_TYPICAL: usize = 8;
+
+/// An answer without a body.
+pub(super) fn empty(status: StatusCode) -> Response {
+    with_body(status, Bytes::new())
+}
+
+/// A JSON:API document.
+pub(super) fn document(status: StatusCode, body: Bytes) -> Response {
+    typed(status, JSON_API, body)
+}
+
+/// Bytes of this media type.
+pub(super) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Response {
+    let mut response = with_body(status, body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+fn with_body(status: StatusCode, body: Bytes) -> Response {
+    let mut response = Response::new(body.into());
+    *response.headers_mut() = HeaderMap::with_capacity(HEADERS_LEN_TYPICAL);
+    *response.status_mut() = status;
+    response
+}
+
+/// A failure, as a JSON:API document with its headers.
+pub(super) fn failure(error: &ApiError, base: &BasePath) -> Response {
+    let mut response = document(error.status(), document::errors(error, base));
+    response.headers_mut().extend(error.headers().iter().cloned());
+    response
+}
+
+/// Adds the entity tag and the revision that an answer comes from.
+pub(super) fn of_snapshot(
+    mut response: Response,
+    snapshot: &Snapshot,
+    etag: Option<HeaderValue>,
+) -> Response {
+    let headers = response.headers_mut();
+    if let Some(etag) = etag {
+        headers.insert(ETAG, etag);
+    }
+    if let Some(revision) = &snapshot.revision {
+        headers.insert(COLLECTORY_REVISION, revision_header(revision));
+    }
+    response
+}
+
+fn revision_header(revision: &Revision) -> HeaderValue {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 40];
+    for (index, byte) in revision.as_bytes().iter().enumerate() {
+        text[2 * index] = DIGITS[usize::from(byte >> 4)];
+        text[2 * index + 1] = DIGITS[usize::from(byte & 15)];
+    }
+    HeaderValue::from_bytes(&text).expect("digits can stand in a header")
+}
+
+/// What may be asked of a path.
+pub(super) fn options(allow: &'static str) -> Response {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
+    response
+}
+
+/// What every answer says, whatever it answers.
+pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors) {
+    let vary = if cors.is_off() { "Accept" } else { "Accept, Origin" };
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(VARY, HeaderValue::from_static(vary));
+}
+
+/// The last touch to every answer.
+pub(super) fn finish(mut response: Response, call: &Call<'_>) -> Response {
+    let cors = &call.context.cors;
+    let headers = response.headers_mut();
+    add_common(headers, cors);
+    headers.insert(X_REQUEST_ID, call.id.header());
+    if !cors.is_off() {
+        cors.decorate(&call.headers, headers);
+    }
+    if call.method == Method::HEAD { without_body(response) } else { response }
+}
+
+/// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.
+fn without_body(response: Response) -> Response {
+    let (mut parts, body) = response.into_parts();
+    if let Some(length) = body.size_hint().exact().filter(|_| parts.headers.contains_key(CONTENT_TYPE)) {
+        parts.headers.insert(CONTENT_LENGTH, length.into());
+    }
+    Response::from_parts(parts, Bytes::new().into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_revision_stands_in_its_header_as_everywhere() {
+        let revision: Revision = "0123456789abcdef0123456789abcdef01234567".parse().unwrap();
+        assert_eq!(revision_header(&revision), revision.to_string().as_str());
+    }
+}

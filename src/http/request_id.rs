@@ -1,0 +1,109 @@
+//! The id of a request: taken from the caller if it is sane, made otherwise, and told back.
+
+use std::cell::Cell;
+
+use tracing::Span;
+use uuid::{Builder, Uuid};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
+
+use super::context::Clock;
+
+/// The header that carries the id both ways.
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The most bytes of an id that a caller chose.
+const BYTES_MAX: usize = 128;
+
+/// Names one request in the answer, in the log and in the commit that it led to.
+///
+/// Visible ASCII only, so it can stand in a header, a log line and a commit trailer as it is.
+#[derive(Debug, Clone)]
+pub(super) struct RequestId(HeaderValue);
+
+impl RequestId {
+    /// Takes the id that the caller sent, or makes a UUID that sorts by time.
+    pub(super) fn of(headers: &HeaderMap, clock: Clock) -> Self {
+        match headers.get(X_REQUEST_ID) {
+            Some(sent) if is_sane(sent.as_bytes()) => Self(sent.clone()),
+            Some(_) | None => Self::new(clock),
+        }
+    }
+
+    fn new(clock: Clock) -> Self {
+        let millis = u64::try_from(clock.now().timestamp_millis()).unwrap_or_default();
+        let random = u128::from(random()) << 64 | u128::from(random());
+        let bytes: [u8; 10] = random.to_be_bytes()[..10].try_into().expect("ten bytes are taken of sixteen");
+        let id = Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid();
+        let mut text = Uuid::encode_buffer();
+        let text = id.hyphenated().encode_lower(&mut text);
+        Self(HeaderValue::from_str(text).expect("a UUID is visible ASCII"))
+    }
+
+    pub(super) fn as_str(&self) -> &str {
+        self.0.to_str().expect("an id is visible ASCII")
+    }
+
+    pub(super) fn header(&self) -> HeaderValue {
+        self.0.clone()
+    }
+
+    /// The span that everything of this request is logged in.
+    ///
+    /// Reads are counted in thousands a second and rarely have something to log, so theirs is
+    /// made only when somebody listens to `debug`.
+    pub(super) fn span(&self, method: &Method, path: &str) -> Span {
+        let id = self.as_str();
+        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+            tracing::debug_span!("request", request.id = id, http.method = %method, http.path = path)
+        } else {
+            tracing::info_span!("request", request.id = id, http.method = %method, http.path = path)
+        }
+    }
+}
+
+fn is_sane(id: &[u8]) -> bool {
+    (1..=BYTES_MAX).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic)
+}
+
+/// Distinct numbers without a system call for each: SplitMix64, seeded once a thread. They tell
+/// requests apart and guard nothing.
+fn random() -> u64 {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(Uuid::new_v4().as_u64_pair().0);
+    }
+    let seed = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    STATE.set(seed);
+    let mixed = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    mixed ^ (mixed >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use chrono::DateTime;
+
+    use super::*;
+
+    fn of(sent: &[u8]) -> String {
+        let mut headers = HeaderMap::new();
+        headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(sent).unwrap());
+        RequestId::of(&headers, Clock::new(|| DateTime::UNIX_EPOCH)).as_str().to_owned()
+    }
+
+    #[test]
+    fn a_sane_id_is_kept_and_any_other_replaced() {
+        assert_eq!(of(b"7f1c-a/b:c"), "7f1c-a/b:c");
+        for odd in [&b""[..], b"a b", b"a\tb", "\u{e4}".as_bytes(), &[b'x'; 129]] {
+            assert_eq!(Uuid::parse_str(&of(odd)).unwrap().get_version_num(), 7, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn new_ids_differ() {
+        let ids: BTreeSet<String> =
+            (0..1000).map(|_| RequestId::new(Clock::system()).as_str().to_owned()).collect();
+        assert_eq!(ids.len(), 1000);
+    }
+}

@@ -1,0 +1,258 @@
+//! `/collections` and `/collections/:key`.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use warp::http::header::LOCATION;
+use warp::http::{HeaderValue, StatusCode};
+use warp::reply::Response;
+
+use super::super::authorize::{Action, Allowed};
+use super::super::body::Body;
+use super::super::call::Call;
+use super::super::jsonapi::document::{self, List, Ready};
+use super::super::jsonapi::error::{ApiError, ErrorObject};
+use super::super::jsonapi::etag;
+use super::super::jsonapi::listing::Listing;
+use super::super::jsonapi::negotiate::{self, Accepted, Dialect};
+use super::super::jsonapi::query::{self, Fields, ListQuery, Query};
+use super::super::jsonapi::request::{self, Change, Resource};
+use super::super::reply;
+use super::submit;
+use crate::domain::{Command, Key};
+use crate::engine::{Condition, Entry, Outcome, Snapshot, Wish};
+
+/// What a page of the cursor profile is written in.
+const JSON_API_WITH_CURSOR: &str =
+    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
+
+/// `GET /collections`
+pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+    let accepted = call.negotiate()?;
+    let allowed = call.authorize(Action::List).await?;
+    let snapshot = call.snapshot()?;
+    let condition = etag::condition(&call.headers)?;
+    let query = call.query()?;
+    if query.is_empty() && allowed.visibility.is_none() {
+        let ready = Ready::list(&snapshot, &call.context.base_path);
+        let response = reply::document(StatusCode::OK, ready.body());
+        return conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, None);
+    }
+    let asked = query::list(&query, accepted.cursor_profile)?;
+    let body = listed(call, &snapshot, &allowed, &query, &asked);
+    let tag = format!("\"{}\"", digest(&body));
+    let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
+    let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
+    conditional(response, &snapshot, &tag, etag, &condition, None)
+}
+
+/// The part of the list that is asked for and may be seen.
+fn listed(
+    call: &Call<'_>,
+    snapshot: &Snapshot,
+    allowed: &Allowed,
+    query: &Query,
+    asked: &ListQuery,
+) -> Bytes {
+    let base = &call.context.base_path;
+    let wanted =
+        |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
+    let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
+    let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
+    let mut list = List::new(Vec::new());
+    // Those who see a part of the list are not told how much is going on in the rest.
+    let uncommitted = match allowed.visibility {
+        None => snapshot.uncommitted,
+        Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
+    };
+    let Some(page) = &asked.page else {
+        listing.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+        return list.finish(&document::self_link(&call.link()), uncommitted, None);
+    };
+    let cut = listing.cut(page);
+    cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+    list.finish(&cut.links(call.path.as_str(), query), uncommitted, Some(cut.total))
+}
+
+fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {
+    if accepted.cursor_profile && asked.page.as_ref().is_some_and(|page| page.is_cursor()) {
+        JSON_API_WITH_CURSOR
+    } else {
+        negotiate::JSON_API
+    }
+}
+
+/// The tag of a list that was put together for one caller: what was sent, in short.
+fn digest(body: &[u8]) -> String {
+    Sha256::digest(body).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `GET /collections/:key`
+pub(super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    call.authorize(Action::Read { key }).await?;
+    let snapshot = call.snapshot()?;
+    let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
+    let condition = etag::condition(&call.headers)?;
+    let fields = fields(call)?;
+    let ready = Ready::one(entry, &call.context.base_path);
+    let response = one(call, entry, &ready, &fields, StatusCode::OK);
+    conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
+}
+
+/// The answer to a read: the document, nothing new, or a precondition that does not hold.
+fn conditional(
+    response: Response,
+    snapshot: &Snapshot,
+    tag: &str,
+    etag: HeaderValue,
+    condition: &Condition,
+    entry: Option<&Arc<Entry>>,
+) -> Result<Response, ApiError> {
+    let tag = tag.trim_matches('"');
+    if condition.if_match.as_ref().is_some_and(|tags| !etag::lists(tags, tag)) {
+        return Err(ApiError::precondition("If-Match", entry.cloned()));
+    }
+    let known = condition.if_none_match.as_ref().is_some_and(|tags| etag::lists(tags, tag));
+    let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
+    Ok(reply::of_snapshot(response, snapshot, Some(etag)))
+}
+
+fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
+    if call.query.is_empty() {
+        return Ok(Fields::default());
+    }
+    query::fields(&call.query()?, query::COLLECTION_TYPES)
+}
+
+/// The document of one collection, the ready-made one unless fields are left out.
+fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields, status: StatusCode) -> Response {
+    let body = if fields.is_empty() {
+        ready.body()
+    } else {
+        document::one(entry, &call.context.base_path, fields, &call.query)
+    };
+    reply::document(status, body)
+}
+
+/// `POST /collections`
+pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+    let new = resource(call, body).await?.map(Resource::into_new);
+    let content = new.as_ref().ok();
+    let action = Action::Create {
+        key: content.and_then(|new| new.key.as_ref()),
+        content: content.and_then(|new| new.collection.as_ref()),
+    };
+    let allowed = call.authorize(action).await?;
+    let snapshot = call.snapshot()?;
+    let condition = etag::condition(&call.headers)?;
+    let mut new = new?;
+    if let Some(key) = &new.key {
+        check(&condition, snapshot.get(key.as_str()))?;
+    }
+    let (fields, reason) = asked(call, &mut new.faults);
+    let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
+        return Err(new.faults.into());
+    };
+    let wish = Wish { command: Command::Create(collection), condition };
+    write(call, wish, allowed, reason, &fields).await
+}
+
+/// `PATCH /collections/:key`
+pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Response, ApiError> {
+    let change = resource(call, body).await?.map(Resource::into_change);
+    let content = change.as_ref().ok().and_then(Change::content);
+    let allowed = call.authorize(Action::Update { key: &key, content }).await?;
+    let (entry, condition) = existing(call, &key)?;
+    let mut change = change?;
+    let (fields, reason) = asked(call, &mut change.faults);
+    change.check(&entry.collection)?;
+    let command = Command::Update { key, kind: change.kind, patch: change.patch };
+    write(call, Wish { command, condition }, allowed, reason, &fields).await
+}
+
+/// `DELETE /collections/:key`; a body is of no interest.
+pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    let allowed = call.authorize(Action::Delete { key: &key }).await?;
+    let (_, condition) = existing(call, &key)?;
+    query::none(&call.query()?)?;
+    let reason = submit::reason(&call.headers)?;
+    let wish = Wish { command: Command::Delete { key }, condition };
+    write(call, wish, allowed, reason, &Fields::default()).await
+}
+
+/// Checks the media types and reads the body; what is wrong inside is told after authorization.
+async fn resource(call: &Call<'_>, body: &mut Body) -> Result<Result<Resource, ApiError>, ApiError> {
+    negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
+    negotiate::accept(&call.headers, Dialect::Plain)?;
+    let limits = &call.context.limits;
+    let bytes = body.collect(limits).await;
+    Ok(bytes.map(|bytes| {
+        let data = request::parse(&bytes, limits.json_depth_max).and_then(request::data_of);
+        data.map_or_else(Resource::unreadable, Resource::read)
+    }))
+}
+
+/// Existence and preconditions, in this order.
+fn existing(call: &Call<'_>, key: &Key) -> Result<(Arc<Entry>, Condition), ApiError> {
+    let snapshot = call.snapshot()?;
+    let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
+    let condition = etag::condition(&call.headers)?;
+    if call.context.require_if_match && condition.if_match.is_none() {
+        return Err(submit::if_match_required().header("If-Match").into());
+    }
+    check(&condition, Some(entry))?;
+    Ok((Arc::clone(entry), condition))
+}
+
+fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiError> {
+    if condition.holds(entry.map(AsRef::as_ref)) {
+        return Ok(());
+    }
+    Err(ApiError::precondition(etag::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
+}
+
+/// What else a write is asked with; faults are added to those of the body.
+fn asked(call: &Call<'_>, faults: &mut Vec<ErrorObject>) -> (Fields, Option<String>) {
+    let fields = fields(call).unwrap_or_else(|error| {
+        faults.extend(error.into_errors());
+        Fields::default()
+    });
+    let reason = submit::reason(&call.headers).unwrap_or_else(|error| {
+        faults.push(error);
+        None
+    });
+    (fields, reason)
+}
+
+/// Carries out one wish and shows what became of it.
+async fn write(
+    call: &Call<'_>,
+    wish: Wish,
+    allowed: Allowed,
+    reason: Option<String>,
+    fields: &Fields,
+) -> Result<Response, ApiError> {
+    let condition = wish.condition.clone();
+    let written = submit::submit(call, vec![wish], allowed.actor, reason)
+        .await
+        .map_err(|error| submit::told(error, &condition))?;
+    let base = &call.context.base_path;
+    let outcome = written.outcomes.first().expect("one wish has one outcome");
+    let (status, entry) = match outcome {
+        Outcome::Created(entry) => (StatusCode::CREATED, entry),
+        Outcome::Updated(entry) | Outcome::Unchanged(entry) => (StatusCode::OK, entry),
+        Outcome::Deleted => {
+            return Ok(reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None));
+        }
+    };
+    let ready = Ready::one(entry, base);
+    let mut response = one(call, entry, &ready, fields, status);
+    if status == StatusCode::CREATED {
+        let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
+        response.headers_mut().insert(LOCATION, path);
+    }
+    Ok(reply::of_snapshot(response, &written.snapshot, Some(ready.etag())))
+}

@@ -1,0 +1,179 @@
+//! The table of everything that can be asked for.
+
+mod collections;
+mod health;
+mod openapi;
+mod operations;
+mod problems;
+mod submit;
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use warp::http::Method;
+use warp::reply::Response;
+
+use super::body::Body;
+use super::call::Call;
+use super::context::{Context, Guard};
+use super::jsonapi::error::{ApiError, Code};
+use super::reply;
+use crate::domain::Key;
+
+/// Every path that leads somewhere.
+#[derive(Debug, PartialEq, Eq)]
+enum Target {
+    /// `/collections`
+    Collections,
+    /// `/collections/:key`
+    Collection(Key),
+    /// `/operations`
+    Operations,
+    /// `/problems`
+    Problems,
+    /// `/openapi.json`, `/openapi.yaml`
+    OpenApi(openapi::Format),
+    /// `/livez`
+    Live,
+    /// `/readyz`
+    Ready,
+    // The paths of the history (`/events`, `/diff`, `/changes` ...) go here.
+}
+
+/// What is asked of a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Verb {
+    /// `GET`, and `HEAD`, which is the same without the body.
+    Get,
+    Post,
+    Patch,
+    Delete,
+    Options,
+    /// Whatever else there is, `TRACE` and made-up methods included.
+    Other,
+}
+
+impl Verb {
+    fn of(method: &Method) -> Self {
+        match *method {
+            Method::GET | Method::HEAD => Self::Get,
+            Method::POST => Self::Post,
+            Method::PATCH => Self::Patch,
+            Method::DELETE => Self::Delete,
+            Method::OPTIONS => Self::Options,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Answers a request: the first two checks, path and method, and then whoever is responsible.
+///
+/// Writes are boxed, so that reads do not carry the room that writes need.
+pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+    use Verb::{Delete, Get, Options, Other, Patch, Post};
+    let target = target_of(call)?;
+    let verb = Verb::of(&call.method);
+    let allow = target.allow();
+    match target {
+        Target::Collections => match verb {
+            Get => collections::list(call).await,
+            Post => Box::pin(collections::create(call, body)).await,
+            Options => Ok(options(call, allow)),
+            Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
+        },
+        Target::Collection(key) => match verb {
+            Get => collections::read(call, &key).await,
+            Patch => Box::pin(collections::update(call, key, body)).await,
+            Delete => Box::pin(collections::delete(call, key)).await,
+            Options => Ok(options(call, allow)),
+            Post | Other => Err(ApiError::method_not_allowed(allow)),
+        },
+        Target::Operations => match verb {
+            Post => Box::pin(operations::operate(call, body)).await,
+            Options => Ok(options(call, allow)),
+            Get | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
+        },
+        Target::Problems | Target::OpenApi(_) | Target::Live | Target::Ready => match verb {
+            Get => read_only(call, &target).await,
+            Options => Ok(options(call, allow)),
+            Post | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
+        },
+    }
+}
+
+/// The paths that can only be read.
+async fn read_only(call: &Call<'_>, target: &Target) -> Result<Response, ApiError> {
+    match target {
+        Target::Problems => problems::list(call).await,
+        Target::OpenApi(format) => openapi::read(call, *format).await,
+        Target::Live => Ok(health::live()),
+        Target::Ready => health::ready(call),
+        Target::Collections | Target::Collection(_) | Target::Operations => {
+            unreachable!("BUG: {target:?} can be written to")
+        }
+    }
+}
+
+impl Target {
+    /// Finds the path; `None` if it leads nowhere.
+    fn find(path: &str, context: &Context) -> Option<Self> {
+        let below = path.strip_prefix(context.base_path.as_str())?.strip_prefix('/')?;
+        let (first, second) =
+            below.split_once('/').map_or((below, None), |(first, rest)| (first, Some(rest)));
+        let guarded = matches!(context.guard, Guard::With(_));
+        match (decoded(first)?.as_ref(), second) {
+            ("collections", None) => Some(Self::Collections),
+            ("collections", Some(key)) => Key::parse(&decoded(key)?).ok().map(Self::Collection),
+            ("operations", None) => Some(Self::Operations),
+            ("problems", None) => Some(Self::Problems),
+            ("openapi.json", None) if guarded => Some(Self::OpenApi(openapi::Format::Json)),
+            ("openapi.yaml", None) if guarded => Some(Self::OpenApi(openapi::Format::Yaml)),
+            ("livez", None) => Some(Self::Live),
+            ("readyz", None) => Some(Self::Ready),
+            _ => None,
+        }
+    }
+
+    /// The methods that the path takes.
+    const fn allow(&self) -> &'static str {
+        match self {
+            Self::Collections => "GET, HEAD, POST, OPTIONS",
+            Self::Collection(_) => "GET, HEAD, PATCH, DELETE, OPTIONS",
+            Self::Operations => "POST, OPTIONS",
+            Self::Problems | Self::OpenApi(_) | Self::Live | Self::Ready => "GET, HEAD, OPTIONS",
+        }
+    }
+}
+
+/// Decodes one segment, once; a `/` in it is a part of the segment and not a step.
+fn decoded(segment: &str) -> Option<Cow<'_, str>> {
+    percent_decode_str(segment).decode_utf8().ok()
+}
+
+fn target_of(call: &Call<'_>) -> Result<Target, ApiError> {
+    let path = call.path.as_str();
+    let bytes_max = call.context.limits.url_bytes_max;
+    if path.len() + call.query.len() > bytes_max {
+        return Err(ApiError::new(
+            Code::URI_TOO_LONG,
+            format!("Path and query have at most {bytes_max} bytes together."),
+        ));
+    }
+    Target::find(path, call.context).ok_or_else(|| not_found(path, call.context))
+}
+
+/// A malformed key is no path, but whoever asked for a collection is told about a collection.
+fn not_found(path: &str, context: &Context) -> ApiError {
+    let below = path.strip_prefix(context.base_path.as_str()).unwrap_or_default();
+    let key = below.strip_prefix("/collections/").filter(|key| !key.is_empty() && !key.contains('/'));
+    match key.and_then(decoded) {
+        Some(key) => ApiError::no_such_collection(&key),
+        None => ApiError::no_such_path(path),
+    }
+}
+
+fn options(call: &Call<'_>, allow: &'static str) -> Response {
+    let mut response = reply::options(allow);
+    call.context.cors.decorate_preflight(&call.headers, allow, response.headers_mut());
+    response
+}

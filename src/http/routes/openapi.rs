@@ -1,0 +1,160 @@
+//! `/openapi.json` and `/openapi.yaml`: the contract, written by hand in `openapi.yaml`.
+//!
+//! `servers` names the absolute address that the request used, so that a page which shows the
+//! document can try it out: scheme and host as a proxy forwarded them (`X-Forwarded-Proto`,
+//! `X-Forwarded-Host`), else `http` and the `Host` header. That is what the caller says about
+//! itself and goes back to nobody else (`no-store`), so there is nothing to trust. Without any
+//! host the base path alone is named, which OpenAPI reads as relative.
+
+use std::sync::LazyLock;
+
+use bytes::Bytes;
+use warp::http::header::{HOST, HeaderName};
+use warp::http::uri::Authority;
+use warp::http::{HeaderMap, StatusCode};
+use warp::reply::Response;
+
+use super::super::authorize::Action;
+use super::super::call::Call;
+use super::super::context::BasePath;
+use super::super::jsonapi::error::ApiError;
+use super::super::reply;
+
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// The document as people write it.
+const DOCUMENT: &str = include_str!("../openapi.yaml");
+
+/// Stands for the address until there is one.
+const PLACEHOLDER: &str = "collectory-address-of-the-request";
+
+/// The form that is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Format {
+    Json,
+    Yaml,
+}
+
+/// `GET /openapi.json`, `GET /openapi.yaml`
+pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Response, ApiError> {
+    call.authorize(Action::ReadOpenApi).await?;
+    let address = address(&call.headers, &call.context.base_path);
+    let (media_type, document) = match format {
+        Format::Json => ("application/json", &*JSON),
+        Format::Yaml => ("application/yaml", &*YAML),
+    };
+    Ok(reply::typed(StatusCode::OK, media_type, document.at(&address)))
+}
+
+/// The absolute address that the request used, without a `/` at the end.
+fn address(headers: &HeaderMap, base: &BasePath) -> String {
+    let text = |name: &HeaderName| {
+        let value = headers.get(name).and_then(|value| value.to_str().ok());
+        value.and_then(|value| value.split(',').next()).map(str::trim)
+    };
+    let authority = |name| text(name).filter(|host| host.parse::<Authority>().is_ok() && !host.contains('@'));
+    let scheme =
+        text(&X_FORWARDED_PROTO).filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or("http");
+    match authority(&X_FORWARDED_HOST).or_else(|| authority(&HOST)) {
+        Some(host) => format!("{scheme}://{host}{}", base.as_str()),
+        None if base.as_str().is_empty() => "/".to_owned(),
+        None => base.as_str().to_owned(),
+    }
+}
+
+/// A document that is ready but for the address in its middle.
+struct Template {
+    head: String,
+    tail: String,
+}
+
+impl Template {
+    fn new(text: &str) -> Self {
+        let (head, tail) =
+            text.split_once(PLACEHOLDER).expect("BUG: openapi.yaml has no block `servers` on its top level");
+        Self { head: head.to_owned(), tail: tail.to_owned() }
+    }
+
+    /// An address needs no escape: it is made of a host and a base path.
+    fn at(&self, address: &str) -> Bytes {
+        [&self.head, address, &self.tail].concat().into()
+    }
+}
+
+static YAML: LazyLock<Template> = LazyLock::new(|| Template::new(&with_placeholder(DOCUMENT)));
+
+static JSON: LazyLock<Template> = LazyLock::new(|| {
+    let document: serde_json::Value = serde_yaml::from_str(&with_placeholder(DOCUMENT))
+        .expect("BUG: openapi.yaml is not YAML that can be written as JSON");
+    Template::new(&serde_json::to_string_pretty(&document).expect("a value can be written as JSON"))
+});
+
+/// The document with its block `servers` replaced; everything else keeps its bytes.
+fn with_placeholder(document: &str) -> String {
+    let mut out = String::with_capacity(document.len());
+    let mut inside = false;
+    for line in document.split_inclusive('\n') {
+        let is_top_level = !line.starts_with([' ', '-', '#', '\n', '\r']);
+        if is_top_level {
+            inside = line.starts_with("servers:");
+            if inside {
+                out.push_str(&format!("servers:\n  - url: \"{PLACEHOLDER}\"\n"));
+            }
+        }
+        if !inside || line.trim().is_empty() {
+            out.push_str(line);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use warp::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn the_address_is_the_one_that_the_request_used() {
+        for (sent, address_shown) in [
+            (&[("host", "localhost:8080")][..], "http://localhost:8080/api"),
+            (&[("host", "a"), ("x-forwarded-proto", "https")], "https://a/api"),
+            (
+                &[("host", "a"), ("x-forwarded-host", "b.org, c"), ("x-forwarded-proto", "https, http")],
+                "https://b.org/api",
+            ),
+            (&[("host", "a"), ("x-forwarded-proto", "javascript")], "http://a/api"),
+            (&[("host", "[::1]:80")], "http://[::1]:80/api"),
+            (&[("host", "a\"b")], "/api"),
+            (&[("host", "user@a")], "/api"),
+            (&[], "/api"),
+        ] {
+            let headers = sent
+                .iter()
+                .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)));
+            let base = BasePath::parse("/api").unwrap();
+            assert_eq!(address(&headers.collect(), &base), address_shown, "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_servers_are_rewritten() {
+        let document =
+            "openapi: 3.1.0\nservers:\n  # here\n  - url: /\n- url: /b\n\npaths:\n  /servers: {}\n";
+        assert_eq!(
+            with_placeholder(document),
+            format!("openapi: 3.1.0\nservers:\n  - url: \"{PLACEHOLDER}\"\n\npaths:\n  /servers: {{}}\n")
+        );
+    }
+
+    #[test]
+    fn both_forms_say_the_same() {
+        let json: serde_json::Value = serde_json::from_slice(&JSON.at("http://a/b")).unwrap();
+        let yaml: serde_json::Value = serde_yaml::from_slice(&YAML.at("http://a/b")).unwrap();
+        assert_eq!(json, yaml);
+        assert_eq!(json["servers"], serde_json::json!([{"url": "http://a/b"}]));
+        assert_eq!(json["info"]["version"], "1.0.0");
+        assert_eq!(json["openapi"], "3.1.0");
+    }
+}

@@ -1,0 +1,341 @@
+//! `/operations`: several changes in one commit, all or nothing.
+//!
+//! This is the atomic operations extension of JSON:API, <https://jsonapi.org/ext/atomic/>.
+//! Operations are checked in three rounds, each over all of them: everything that is wrong with
+//! the body is told at once; the hook is asked about each operation; then the writer decides them
+//! in order, each seeing what the ones before it leave.
+
+use std::collections::HashMap;
+
+use warp::http::StatusCode;
+use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
+use warp::reply::Response;
+
+use super::super::authorize::Action;
+use super::super::body::Body;
+use super::super::call::Call;
+use super::super::jsonapi::document::{self, kind_of};
+use super::super::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
+use super::super::jsonapi::negotiate::{self, Dialect};
+use super::super::jsonapi::query;
+use super::super::jsonapi::request::{self, Resource, article};
+use super::super::reply;
+use super::{Target, submit};
+use crate::domain::{Actor, Command, Key, Value};
+use crate::engine::{Condition, Entry, Outcome, Wish};
+
+/// What an answer with results is written in.
+const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
+
+/// The member of a body that lists the operations.
+const OPERATIONS: &str = "atomic:operations";
+
+/// `POST /operations`
+pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+    negotiate::content_type(&call.headers, Dialect::Atomic, body.is_there())?;
+    negotiate::accept(&call.headers, Dialect::Atomic)?;
+    let batch = body.collect(&call.context.limits).await.and_then(|bytes| Batch::read(call, &bytes));
+    let author = authorize(call, batch.as_ref().ok()).await?;
+    call.snapshot()?;
+    let batch = batch?;
+    let mut faults = batch.faults;
+    faults.extend(asked_wrongly(call));
+    let reason = submit::reason(&call.headers).unwrap_or_else(|fault| {
+        faults.push(fault);
+        None
+    });
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    require_conditions(call, &batch.commands)?;
+    let changes = batch.commands.into_iter().map(|command| Wish { command, condition: Condition::default() });
+    let written = submit::submit(call, changes.collect(), author, reason).await.map_err(|error| {
+        let index = index_of(&error);
+        let error = ApiError::from(error);
+        index.map_or_else(|| error.clone(), |index| error.clone().below(&pointer(index)))
+    })?;
+    let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
+    let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results);
+    Ok(reply::of_snapshot(response, &written.snapshot, None))
+}
+
+fn pointer(index: usize) -> String {
+    format!("/{OPERATIONS}/{index}")
+}
+
+fn shown(outcome: &Outcome) -> Option<&Entry> {
+    match outcome {
+        Outcome::Created(entry) | Outcome::Updated(entry) | Outcome::Unchanged(entry) => Some(entry),
+        Outcome::Deleted => None,
+    }
+}
+
+/// Asks the hook about every operation; the commit is made on behalf of whoever may do the first.
+///
+/// A body that names no operation is asked about as a create of nothing in particular, so that a
+/// stranger learns nothing from sending nonsense.
+async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiError> {
+    let mut author = None;
+    let commands = batch.map_or(&[][..], |batch| &batch.commands);
+    for (index, command) in commands.iter().enumerate() {
+        let action = match command {
+            Command::Create(collection) => {
+                Action::Create { key: Some(collection.key()), content: Some(collection) }
+            }
+            Command::Update { key, patch, .. } => Action::Update { key, content: Some(patch) },
+            Command::Delete { key } => Action::Delete { key },
+            Command::Restore(restore) => Action::Update { key: &restore.key, content: None },
+        };
+        let allowed = call.authorize(action).await.map_err(|error| error.below(&pointer(index)))?;
+        author.get_or_insert(allowed.actor);
+    }
+    match author {
+        Some(author) => Ok(author),
+        None => Ok(call.authorize(Action::Create { key: None, content: None }).await?.actor),
+    }
+}
+
+/// Query parameters and preconditions have no meaning for a batch.
+fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
+    let mut faults = match call.query().and_then(|query| query::none(&query)) {
+        Ok(()) => Vec::new(),
+        Err(error) => error.into_errors(),
+    };
+    for (name, shown) in [(IF_MATCH, "If-Match"), (IF_NONE_MATCH, "If-None-Match")] {
+        if call.headers.contains_key(name) {
+            let detail = "a precondition is about one collection and can't stand over a batch";
+            faults.push(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown));
+        }
+    }
+    faults
+}
+
+/// Where changes need a precondition, a batch that has no way to state one may only add.
+fn require_conditions(call: &Call<'_>, commands: &[Command]) -> Result<(), ApiError> {
+    let first = commands.iter().position(|command| match command {
+        Command::Create(_) => false,
+        Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => true,
+    });
+    match first.filter(|_| call.context.require_if_match) {
+        Some(index) => Err(submit::if_match_required().at(pointer(index)).into()),
+        None => Ok(()),
+    }
+}
+
+/// The operations of a body as far as they could be read, and what is wrong with the others.
+struct Batch {
+    commands: Vec<Command>,
+    faults: Vec<ErrorObject>,
+}
+
+impl Batch {
+    fn read(call: &Call<'_>, body: &[u8]) -> Result<Self, ApiError> {
+        let limits = &call.context.limits;
+        let operations = operations_of(request::parse(body, limits.json_depth_max)?)?;
+        if operations.len() > limits.operations_max {
+            let detail = format!(
+                "a batch has at most {} operations, this one has {}",
+                limits.operations_max,
+                operations.len()
+            );
+            return Err(ErrorObject::invalid(format!("/{OPERATIONS}"), detail).into());
+        }
+        let mut batch = Self { commands: Vec::with_capacity(operations.len()), faults: Vec::new() };
+        let mut names = Names { call, local: HashMap::new() };
+        for (index, operation) in operations.into_iter().enumerate() {
+            match names.command(operation) {
+                Ok(command) => batch.commands.push(command),
+                Err(faults) => {
+                    let error = ApiError::from(faults).below(&pointer(index));
+                    batch.faults.extend(error.into_errors());
+                }
+            }
+        }
+        Ok(batch)
+    }
+}
+
+fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
+    let Value::Map(members) = document else {
+        let detail = format!("a JSON:API document is an object, the body is {}", article(&document));
+        return Err(ErrorObject::new(Code::BAD_REQUEST, detail));
+    };
+    let wrong = |detail: String| ErrorObject::new(Code::BAD_REQUEST, detail);
+    match request::take(members, OPERATIONS) {
+        None => Err(wrong(format!("the document has no `{OPERATIONS}`"))),
+        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations),
+        Some(Value::List(_)) => {
+            Err(wrong("a batch has at least one operation".into()).at(format!("/{OPERATIONS}")))
+        }
+        Some(other) => {
+            let detail = format!("expected an array of operations, found {}", article(&other));
+            Err(wrong(detail).at(format!("/{OPERATIONS}")))
+        }
+    }
+}
+
+/// An operation as it is written, taken apart.
+#[derive(Default)]
+struct Operation {
+    op: Option<Value>,
+    target: Option<Value>,
+    href: Option<Value>,
+    data: Option<Value>,
+}
+
+type Faults = Vec<ErrorObject>;
+
+fn invalid<T>(pointer: &str, detail: impl Into<String>) -> Result<T, Faults> {
+    Err(vec![ErrorObject::invalid(pointer, detail.into())])
+}
+
+/// How operations name collections: by key, by path, or by a name that an earlier one gave.
+struct Names<'a> {
+    call: &'a Call<'a>,
+    local: HashMap<String, Key>,
+}
+
+impl Names<'_> {
+    fn command(&mut self, operation: Value) -> Result<Command, Faults> {
+        let Value::Map(members) = operation else {
+            return invalid("", format!("an operation is an object, found {}", article(&operation)));
+        };
+        let mut parts = Operation::default();
+        for (name, value) in members {
+            match name.as_str() {
+                "op" => parts.op = Some(value),
+                "ref" => parts.target = Some(value),
+                "href" => parts.href = Some(value),
+                "data" => parts.data = Some(value),
+                _ => {}
+            }
+        }
+        match parts.op.take() {
+            None => invalid("", "`op` is missing; it is `add`, `update` or `remove`"),
+            Some(Value::Text(op)) if op == "add" => self.add(parts),
+            Some(Value::Text(op)) if op == "update" => self.update(parts),
+            Some(Value::Text(op)) if op == "remove" => self.remove(parts),
+            Some(other) => {
+                invalid("/op", format!("expected \"add\", \"update\" or \"remove\", found {other}"))
+            }
+        }
+    }
+
+    fn add(&mut self, parts: Operation) -> Result<Command, Faults> {
+        if parts.target.is_some() {
+            return invalid("/ref", "an `add` names its collection in `data` and has no `ref`");
+        }
+        if let Some(href) = parts.href
+            && self.path(&href)? != Target::Collections
+        {
+            return invalid("/href", "an `add` goes to the path of all collections");
+        }
+        let data = resource_data(parts.data, "add")?;
+        let lid = data.get("lid").and_then(Value::as_text).map(str::to_owned);
+        let new = Resource::read(data).into_new();
+        match new.collection {
+            Some(collection) => {
+                if let Some(lid) = lid {
+                    self.local.insert(lid, collection.key().clone());
+                }
+                Ok(Command::Create(collection))
+            }
+            None => Err(new.faults),
+        }
+    }
+
+    fn update(&mut self, parts: Operation) -> Result<Command, Faults> {
+        let target = self.target(parts.target, parts.href)?;
+        let data = resource_data(parts.data, "update")?;
+        let mut change = Resource::read(data).into_change();
+        let mut faults = std::mem::take(&mut change.faults);
+        let key = match (target, change.id()) {
+            (Some(key), Some(id)) if id != key.as_str() => {
+                let detail = format!("`data.id` ({id:?}) names another collection than the target ({key})");
+                faults.push(ErrorObject::invalid("/data/id", detail));
+                None
+            }
+            (Some(key), _) => Some(key),
+            (None, Some(id)) => key_of(id, "/data/id").map_err(|fault| faults.extend(fault)).ok(),
+            (None, None) => None,
+        };
+        match key.filter(|_| faults.is_empty()) {
+            Some(key) => Ok(Command::Update { key, kind: change.kind, patch: change.patch }),
+            None => Err(faults),
+        }
+    }
+
+    fn remove(&mut self, parts: Operation) -> Result<Command, Faults> {
+        match self.target(parts.target, parts.href)? {
+            Some(key) => Ok(Command::Delete { key }),
+            None => invalid("", "a `remove` needs a `ref` or an `href`"),
+        }
+    }
+
+    /// The collection that `ref` or `href` names; `None` without either.
+    fn target(&self, reference: Option<Value>, href: Option<Value>) -> Result<Option<Key>, Faults> {
+        match (reference, href) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
+            (Some(reference), None) => self.referred(&reference).map(Some),
+            (None, Some(href)) => {
+                let Target::Collection(key) = self.path(&href)? else {
+                    return invalid("/href", "the path is not that of a collection");
+                };
+                Ok(Some(key))
+            }
+        }
+    }
+
+    fn referred(&self, reference: &Value) -> Result<Key, Faults> {
+        if !matches!(reference, Value::Map(_)) {
+            return invalid("/ref", format!("expected an object, found {}", article(reference)));
+        }
+        if reference.get("relationship").is_some() {
+            return invalid("/ref/relationship", "there are no relationships");
+        }
+        match reference.get("type") {
+            None => return invalid("/ref", "`type` is missing"),
+            Some(value) if value.as_text().and_then(kind_of).is_none() => {
+                let detail = "`type` is `document-collection` or `media-collection`";
+                return invalid("/ref/type", detail);
+            }
+            Some(_) => {}
+        }
+        match (reference.get("id"), reference.get("lid")) {
+            (Some(Value::Text(id)), None) => key_of(id, "/ref/id"),
+            (None, Some(Value::Text(lid))) => self.local.get(lid).cloned().ok_or_else(|| {
+                let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
+                vec![ErrorObject::invalid("/ref/lid", detail)]
+            }),
+            (None, None) => invalid("/ref", "`id` is missing"),
+            (Some(_), Some(_)) => invalid("/ref/lid", "a `ref` has an `id` or a `lid`, not both"),
+            (Some(_), None) => invalid("/ref/id", "expected a string"),
+            (None, Some(_)) => invalid("/ref/lid", "expected a string"),
+        }
+    }
+
+    /// Where an `href` leads, a path as in `links.self`.
+    fn path(&self, href: &Value) -> Result<Target, Faults> {
+        let Some(path) = href.as_text() else {
+            return invalid("/href", format!("expected a string, found {}", article(href)));
+        };
+        match Target::find(path, self.call.context) {
+            Some(target) => Ok(target),
+            None => invalid("/href", format!("{path:?} is no path of this service")),
+        }
+    }
+}
+
+fn resource_data(data: Option<Value>, op: &str) -> Result<Value, Faults> {
+    match data {
+        Some(data @ Value::Map(_)) => Ok(data),
+        Some(other) => invalid("/data", format!("expected a resource object, found {}", article(&other))),
+        None => invalid("", format!("an `{op}` needs `data`")),
+    }
+}
+
+/// A key that no collection can have is one that none has.
+fn key_of(id: &str, pointer: &str) -> Result<Key, Faults> {
+    Key::parse(id).map_err(|error| vec![ErrorObject::invalid(pointer, error.to_string())])
+}

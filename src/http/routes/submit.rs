@@ -1,0 +1,95 @@
+//! What all writes share on their way to the writer and back.
+
+use warp::http::{HeaderMap, HeaderName};
+
+use super::super::call::Call;
+use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
+use super::super::jsonapi::etag;
+use crate::domain::Actor;
+use crate::engine::{Condition, Submission, SubmitError, Wish, Written};
+
+const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
+
+/// The most bytes in the reason that a caller gives.
+const REASON_BYTES_MAX: usize = 1024;
+
+/// The reason in the header `Commit-Message`; a blank one is none.
+///
+/// # Errors
+///
+/// 400 when it is too long, not UTF-8, or there more than once.
+pub(super) fn reason(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
+    let wrong = |detail: String| Err(ErrorObject::new(Code::INVALID_DATA, detail).header("Commit-Message"));
+    let mut values = headers.get_all(COMMIT_MESSAGE).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    if values.next().is_some() {
+        return wrong("the header is there more than once".to_owned());
+    }
+    if value.len() > REASON_BYTES_MAX {
+        return wrong(format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", value.len()));
+    }
+    match std::str::from_utf8(value.as_bytes()) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(_) => wrong("the reason is not UTF-8".to_owned()),
+    }
+}
+
+/// 428, where the service was started to want every change to be about a known state.
+pub(super) fn if_match_required() -> ErrorObject {
+    ErrorObject::new(
+        Code::PRECONDITION_REQUIRED,
+        "this service takes a change only together with the entity tag of what it changes",
+    )
+}
+
+/// Hands wishes to the writer, all or nothing, and waits until they are durable.
+///
+/// A client that hangs up drops this future; what was handed over is carried out all the same.
+pub(super) async fn submit(
+    call: &Call<'_>,
+    changes: Vec<Wish>,
+    author: Actor,
+    reason: Option<String>,
+) -> Result<Written, SubmitError> {
+    let request_id = Some(call.id.as_str().to_owned());
+    call.context.handle.submit(Submission { changes, author, reason, request_id }).await
+}
+
+/// A refusal of the writer, with the header that named a condition which no longer holds.
+pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
+    match error {
+        SubmitError::Condition { current, .. } => {
+            ApiError::precondition(etag::failed(condition, current.as_deref()), current)
+        }
+        error @ (SubmitError::Refused { .. }
+        | SubmitError::Broken { .. }
+        | SubmitError::EditedByHand { .. }
+        | SubmitError::Busy
+        | SubmitError::Loading
+        | SubmitError::ShuttingDown
+        | SubmitError::Unavailable { .. }) => error.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warp::http::HeaderValue;
+
+    use super::*;
+
+    fn read(value: &[u8]) -> Result<Option<String>, ()> {
+        let mut headers = HeaderMap::new();
+        headers.insert(COMMIT_MESSAGE, HeaderValue::from_bytes(value).unwrap());
+        reason(&headers).map_err(|_| ())
+    }
+
+    #[test]
+    fn a_reason_is_a_short_text() {
+        assert_eq!(reason(&HeaderMap::new()).ok(), Some(None));
+        assert_eq!(read(b"  "), Ok(None));
+        assert_eq!(read("Fr\u{fc}hjahrsputz".as_bytes()), Ok(Some("Fr\u{fc}hjahrsputz".into())));
+        assert_eq!(read(&[b'x'; 1024]).map(|it| it.unwrap().len()), Ok(1024));
+        assert_eq!(read(&[b'x'; 1025]), Err(()));
+        assert_eq!(read(b"\xff"), Err(()));
+    }
+}

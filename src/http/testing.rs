@@ -1,0 +1,243 @@
+//! What the tests of this module share: entries without a repository, a writer without a disk, and
+//! a client that checks what every answer promises.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use bytes::Bytes;
+use serde_json::Value as Json;
+use sha2::{Digest as _, Sha256};
+use warp::filters::BoxedFilter;
+use warp::http::{HeaderMap, HeaderName};
+use warp::reply::Response;
+
+use super::{
+    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, routes,
+};
+use crate::domain::{Collection, Event, Key, Kind, Revision, decide};
+use crate::engine::{Entry, Handle, Outcome, Projection, Snapshot, Submission, SubmitError, Written};
+use crate::store::BlobId;
+
+/// A key.
+pub(super) fn key(text: &str) -> Key {
+    Key::parse(text).unwrap()
+}
+
+/// An entry with attributes that are texts.
+pub(super) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
+    let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
+    entry_of(Arc::new(Collection::new(key(id), kind, attributes).unwrap()))
+}
+
+/// An entry whose tag follows its content.
+pub(super) fn entry_of(collection: Arc<Collection>) -> Arc<Entry> {
+    let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
+    Arc::new(Entry {
+        file: format!("{}.yaml", collection.key()).into(),
+        blob: BlobId::new(digest[..20].try_into().unwrap()),
+        collection,
+        uncommitted: false,
+        problem: None,
+        stale: false,
+        answer: OnceLock::new(),
+    })
+}
+
+/// A snapshot with these entries.
+pub(super) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    snapshot.revision = Some(Revision::new([0xab; 20]));
+    entries.into_iter().for_each(|entry| snapshot.insert(entry));
+    snapshot
+}
+
+/// A writer that decides as the real one does and keeps nothing on any disk.
+pub(super) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) -> Handle {
+    let projection = projection.clone();
+    Handle::answered_by(move |submission| {
+        log.lock().unwrap().push(submission.clone());
+        let mut next = projection.snapshot().ok_or(SubmitError::Loading)?.next();
+        let mut outcomes = Vec::new();
+        for (index, wish) in submission.changes.iter().enumerate() {
+            let current = next.get(wish.command.key().as_str()).cloned();
+            if !wish.condition.holds(current.as_deref()) {
+                return Err(SubmitError::Condition { index, current });
+            }
+            let event = decide(next.catalog(), &wish.command)
+                .map_err(|refusal| SubmitError::Refused { index, refusal })?;
+            outcomes.push(match event {
+                None => Outcome::Unchanged(current.unwrap()),
+                Some(Event::Deleted(before)) => {
+                    next.remove(before.key().as_str());
+                    Outcome::Deleted
+                }
+                Some(Event::Created(after)) => Outcome::Created(inserted(&mut next, after)),
+                Some(Event::Updated { after, .. }) => Outcome::Updated(inserted(&mut next, after)),
+            });
+        }
+        next.revision = Some(Revision::new([0xcd; 20]));
+        let snapshot = Arc::new(next);
+        projection.publish(Arc::clone(&snapshot));
+        Ok(Written { snapshot, outcomes })
+    })
+}
+
+fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> {
+    let entry = entry_of(collection);
+    snapshot.insert(Arc::clone(&entry));
+    entry
+}
+
+/// An authorizer that is a function.
+pub(super) struct Hook(pub(super) fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>);
+
+impl Authorizer for Hook {
+    fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
+        Box::pin(std::future::ready((self.0)(head, action)))
+    }
+}
+
+/// The service as its clients see it.
+pub(super) struct Served {
+    routes: BoxedFilter<(Response,)>,
+    pub(super) projection: Projection,
+    pub(super) submissions: Arc<Mutex<Vec<Submission>>>,
+}
+
+impl Served {
+    /// Three collections, open to everybody.
+    pub(super) fn new() -> Self {
+        Self::with(|context| context)
+    }
+
+    /// The same with other settings.
+    pub(super) fn with(change: impl FnOnce(Context) -> Context) -> Self {
+        let served = Self::loading(change);
+        let posts = entry("posts", Kind::Document, &[("name", "Posts"), ("directory", "content/posts")]);
+        let notes = entry("notes", Kind::Document, &[("name", "Notes")]);
+        let photos = entry("photos", Kind::Media, &[("directory", "media")]);
+        served.projection.publish(Arc::new(snapshot([posts, notes, photos])));
+        served
+    }
+
+    /// The same behind a hook.
+    pub(super) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
+        Self::with(|context| Context { guard: Guard::with(Hook(hook)), ..context })
+    }
+
+    /// Nothing has been read yet.
+    pub(super) fn loading(change: impl FnOnce(Context) -> Context) -> Self {
+        let projection = Projection::default();
+        let submissions = Arc::default();
+        let handle = writer(&projection, Arc::clone(&submissions));
+        let context = Context::new(handle, projection.clone(), Guard::with(AllowAll));
+        Self { routes: routes(change(context)), projection, submissions }
+    }
+
+    pub(super) async fn get(&self, path: &str) -> Answer {
+        self.ask("GET", path, &[], "").await
+    }
+
+    /// Sends a body as JSON:API.
+    pub(super) async fn send(&self, method: &str, path: &str, body: &str) -> Answer {
+        self.ask(method, path, &[("content-type", "application/vnd.api+json")], body).await
+    }
+
+    pub(super) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl AsRef<[u8]>,
+    ) -> Answer {
+        let mut request = warp::test::request().method(method).path(path);
+        if !body.as_ref().is_empty() {
+            request = request.body(body);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, value.as_bytes());
+        }
+        let (parts, body) = request.reply(&self.routes).await.into_parts();
+        let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
+        answer.keeps_every_promise(&format!("{method} {path}"));
+        answer
+    }
+
+    /// Everything that is served, to see whether anything changed.
+    pub(super) async fn everything(&self) -> Json {
+        self.get("/collections").await.is(200).json()
+    }
+}
+
+/// An answer.
+pub(super) struct Answer {
+    pub(super) status: u16,
+    pub(super) headers: HeaderMap,
+    pub(super) body: Bytes,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(super) fn is(self, status: u16) -> Self {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
+        self
+    }
+
+    pub(super) fn json(&self) -> Json {
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub(super) fn header(&self, name: &str) -> &str {
+        let name: HeaderName = name.parse().unwrap();
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// The keys of a list, in order.
+    pub(super) fn keys(&self) -> String {
+        let ids: Vec<String> = self.json()["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| it["id"].as_str().unwrap().into())
+            .collect();
+        ids.join(" ")
+    }
+
+    /// Code and source of each error.
+    pub(super) fn errors(&self) -> String {
+        let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
+        let shown: Vec<String> = errors
+            .iter()
+            .map(|error| {
+                let source = error["source"].as_object().and_then(|source| source.values().next());
+                let source = source.and_then(Json::as_str).map(|source| format!(" {source}"));
+                format!("{}{}", error["code"].as_str().unwrap(), source.unwrap_or_default())
+            })
+            .collect();
+        shown.join(", ")
+    }
+
+    fn keeps_every_promise(&self, what: &str) {
+        assert_eq!(self.header("cache-control"), "no-store", "{what}");
+        assert!(self.header("vary").starts_with("Accept"), "{what}");
+        assert!(!self.header("x-request-id").is_empty(), "{what}");
+        let media_type = self.header("content-type");
+        if self.body.is_empty() {
+            assert!(matches!(self.status, 204 | 304) == media_type.is_empty(), "{what}: {media_type}");
+            return;
+        }
+        if !matches!(media_type, "application/json" | "application/yaml") {
+            assert!(media_type.starts_with("application/vnd.api+json"), "{what}: {media_type}");
+            assert_eq!(self.json()["jsonapi"], serde_json::json!({"version": "1.1"}), "{what}");
+        }
+        if self.status >= 400 {
+            for error in self.json()["errors"].as_array().unwrap() {
+                for member in ["status", "code", "title", "detail"] {
+                    assert!(error[member].is_string(), "{what}: {member}");
+                }
+                assert!(error["detail"].as_str().unwrap().ends_with(['.', '?']), "{what}: {error}");
+            }
+            let first = &self.json()["errors"][0]["status"];
+            assert_eq!(*first, self.status.to_string(), "{what}");
+        }
+    }
+}

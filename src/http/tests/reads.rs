@@ -1,0 +1,287 @@
+//! What readers see.
+
+use std::sync::Arc;
+
+use chrono::DateTime;
+use serde_json::json;
+
+use super::super::testing::{Served, entry, key, snapshot};
+use super::super::{Action, Allowed, BasePath, Context, Cors, Denied, Guard, RequestHead};
+use crate::domain::{Actor, Kind};
+use crate::engine::{Problem, Serving};
+
+#[tokio::test]
+async fn a_collection_is_answered_with_everything_that_a_client_needs() {
+    let answer = Served::new().get("/collections/posts").await.is(200);
+    assert_eq!(
+        answer.json(),
+        json!({
+            "jsonapi": {"version": "1.1"},
+            "data": {
+                "type": "document-collection", "id": "posts",
+                "attributes": {"type": "document", "name": "Posts", "directory": "content/posts"},
+                "links": {"self": "/collections/posts"},
+            },
+            "links": {"self": "/collections/posts"},
+        })
+    );
+    assert_eq!(answer.header("collectory-revision"), "ab".repeat(20));
+    assert_eq!(answer.header("content-type"), "application/vnd.api+json");
+    assert!(answer.header("etag").starts_with('"'));
+}
+
+#[tokio::test]
+async fn the_list_holds_every_collection_in_order() {
+    let answer = Served::new().get("/collections").await.is(200);
+    assert_eq!(answer.keys(), "notes photos posts");
+    assert_eq!(answer.json()["links"], json!({"self": "/collections"}));
+    assert_eq!(answer.json().get("meta"), None);
+    assert!(!answer.header("etag").is_empty());
+}
+
+#[tokio::test]
+async fn head_is_get_without_the_body() {
+    let served = Served::new();
+    for path in
+        ["/collections", "/collections/posts", "/collections/none", "/problems", "/livez", "/openapi.json"]
+    {
+        let get = served.get(path).await;
+        let head = served.ask("HEAD", path, &[], "").await;
+        assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
+        assert_eq!(head.header("content-length"), get.body.len().to_string(), "{path}");
+        for name in ["content-type", "etag", "collectory-revision"] {
+            assert_eq!(head.header(name), get.header(name), "{path} {name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_list_can_be_filtered_sorted_cut_and_thinned() {
+    let served = Served::new();
+    for (query, keys) in [
+        ("", "notes photos posts"),
+        ("&&", "notes photos posts"),
+        ("sort=-id", "posts photos notes"),
+        ("sort=name", "photos notes posts"),
+        ("sort=-name", "posts notes photos"),
+        ("sort=type,-id", "posts notes photos"),
+        ("sort=directory", "notes posts photos"),
+        ("filter[type]=document", "notes posts"),
+        ("filter[type]=media-collection", "photos"),
+        ("filter[type]=bogus", ""),
+        ("filter[name]=Posts&filter[directory]=content%2Fposts", "posts"),
+        ("filter[name]=Posts&filter[directory]=media", ""),
+        ("filter[name]=", ""),
+        ("page[size]=2", "notes photos"),
+        ("page[number]=2&page[size]=2", "posts"),
+        ("page[offset]=1", "photos posts"),
+        ("page[before]=&page[size]=1", "posts"),
+        ("filter[type]=document&sort=-id&page[limit]=1", "posts"),
+    ] {
+        let answer = served.get(&format!("/collections?{query}")).await.is(200);
+        assert_eq!(answer.keys(), keys, "{query}");
+    }
+    let thin = served.get("/collections?fields[document-collection]=name&filter[type]=document").await;
+    assert_eq!(thin.json()["data"][0]["attributes"], json!({"name": "Notes"}));
+    assert_eq!(
+        thin.json()["links"]["self"],
+        "/collections?fields[document-collection]=name&filter[type]=document"
+    );
+    let bare = served.get("/collections/posts?fields%5Bdocument-collection%5D=").await.is(200);
+    assert_eq!(bare.json()["data"]["attributes"], json!({}));
+    let other = served.get("/collections/posts?fields[media-collection]=").await.is(200);
+    assert_eq!(other.json()["data"]["attributes"]["name"], "Posts");
+}
+
+#[tokio::test]
+async fn pages_tell_their_total_and_the_profile_that_they_keep() {
+    let served = Served::new();
+    let page = served.get("/collections?page[size]=1").await.is(200);
+    assert_eq!(page.json()["meta"], json!({"page": {"total": 3}}));
+    assert_eq!(page.header("content-type"), "application/vnd.api+json");
+    let profile =
+        "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
+    let accept = [("accept", profile)];
+    let page = served.ask("GET", "/collections?page[size]=1", &accept, "").await.is(200);
+    assert_eq!(page.header("content-type"), profile);
+    let whole = served.ask("GET", "/collections", &accept, "").await.is(200);
+    assert_eq!(whole.header("content-type"), "application/vnd.api+json");
+    let large = served.ask("GET", "/collections?page[size]=101", &accept, "").await.is(400);
+    assert_eq!(large.json()["errors"][0]["meta"], json!({"page": {"maxSize": 100}}));
+}
+
+#[tokio::test]
+async fn nothing_new_is_answered_without_a_body() {
+    let served = Served::new();
+    for path in ["/collections", "/collections/posts", "/collections?sort=name"] {
+        let etag = served.get(path).await.is(200).header("etag").to_owned();
+        for known in [etag.clone(), format!("W/{etag}"), format!("\"x\", {etag}"), "*".to_owned()] {
+            let answer = served.ask("GET", path, &[("if-none-match", &known)], "").await.is(304);
+            assert_eq!(answer.header("etag"), etag, "{path}");
+        }
+        served.ask("GET", path, &[("if-none-match", "\"x\"")], "").await.is(200);
+        served.ask("GET", path, &[("if-match", &etag)], "").await.is(200);
+        let stale = served.ask("GET", path, &[("if-match", "\"x\"")], "").await.is(412);
+        assert_eq!(stale.errors(), "precondition_failed If-Match");
+    }
+}
+
+#[tokio::test]
+async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
+    let served = Served::loading(|context| context);
+    for path in ["/collections", "/collections/posts", "/problems", "/readyz"] {
+        let answer = served.get(path).await.is(503);
+        assert_eq!(
+            (answer.errors().as_str(), answer.header("retry-after")),
+            ("service_unavailable", "1"),
+            "{path}"
+        );
+    }
+    served.get("/livez").await.is(200);
+    let body = r#"{"data":{"type":"media-collection","id":"a"}}"#;
+    served.send("POST", "/collections", body).await.is(503);
+    served.send("PATCH", "/collections/a", body).await.is(503);
+    served.ask("DELETE", "/collections/a", &[], "").await.is(503);
+}
+
+#[tokio::test]
+async fn readiness_says_what_stands_in_the_way() {
+    let readiness = super::super::Readiness::default();
+    let shared = readiness.clone();
+    let served = Served::with(|context| Context { readiness: shared, ..context });
+    let ready = served.get("/readyz").await.is(200).json();
+    assert_eq!((&ready["meta"]["problems"], &ready["meta"]["collections"]), (&json!(0), &json!(3)));
+    readiness.obstruct("the service is shutting down");
+    let answer = served.get("/readyz").await.is(503).json();
+    assert_eq!(answer["errors"][0]["detail"], "The service is shutting down.");
+    readiness.clear();
+    served.get("/readyz").await.is(200);
+}
+
+fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
+    Arc::new(Problem {
+        path: path.into(),
+        line: 1,
+        column: 2,
+        message: "is wrong".into(),
+        collection: stem.map(key),
+        serving: Serving::Nothing,
+        since: DateTime::UNIX_EPOCH,
+        committed: Some((crate::domain::Revision::new([7; 20]), Actor::new("Mara", "mara@example.org"))),
+    })
+}
+
+#[tokio::test]
+async fn problems_are_listed_to_those_who_may_see_their_collections() {
+    let some = |_: &RequestHead<'_>, action: Action<'_>| match action {
+        Action::ReadProblems => Ok(Allowed::anonymous().seeing(|key| key.as_str() == "posts")),
+        _ => Err(Denied::forbidden()),
+    };
+    for (served, ids) in [(Served::new(), "b/! b/notes b/posts"), (Served::behind(some), "b/posts")] {
+        let mut next = snapshot([]);
+        let problems =
+            [problem("b/posts", Some("posts")), problem("b/!", None), problem("b/notes", Some("notes"))];
+        next.problems = Arc::new(problems.map(|problem| (problem.path.clone(), problem)).into());
+        served.projection.publish(Arc::new(next));
+        let answer = served.get("/problems").await.is(200);
+        assert_eq!(answer.keys(), ids);
+        let posts = answer.json()["data"].as_array().unwrap().last().unwrap()["attributes"].clone();
+        assert_eq!(posts["author"], json!({"name": "Mara", "email": "mara@example.org"}));
+        let thin = served.get("/problems?fields[problem]=line").await.is(200);
+        assert_eq!(thin.json()["data"][0]["attributes"], json!({"line": 1}));
+    }
+}
+
+#[tokio::test]
+async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
+    let served = Served::behind(|head, _| {
+        let who = head.headers.get("authorization").map_or("", |value| value.to_str().unwrap()).to_owned();
+        Ok(Allowed::anonymous().seeing(move |key| key.as_str().starts_with(&who)))
+    });
+    let as_seen =
+        async |who: &str, path: &str| served.ask("GET", path, &[("authorization", who)], "").await.is(200);
+    assert_eq!(as_seen("n", "/collections").await.keys(), "notes");
+    assert_eq!(as_seen("p", "/collections?page[size]=1").await.keys(), "photos");
+    assert_eq!(as_seen("p", "/collections?page[size]=1").await.json()["meta"]["page"]["total"], 2);
+    assert_ne!(
+        as_seen("n", "/collections").await.header("etag"),
+        as_seen("p", "/collections").await.header("etag")
+    );
+}
+
+#[tokio::test]
+async fn all_paths_lie_below_the_base_path() {
+    let base_path = BasePath::parse("/api/v1").unwrap();
+    let served = Served::with(|context| Context { base_path, ..context });
+    let answer = served.get("/api/v1/collections/posts").await.is(200).json();
+    assert_eq!(answer["data"]["links"]["self"], "/api/v1/collections/posts");
+    assert_eq!(served.get("/api/v1/collections").await.json()["links"]["self"], "/api/v1/collections");
+    let page = served.get("/api/v1/collections?page[size]=1").await.json();
+    assert!(page["links"]["next"].as_str().unwrap().starts_with("/api/v1/collections?"));
+    for path in ["/collections", "/api/collections", "/api/v1", "/api/v1/", "/api/v1collections", "/"] {
+        served.get(path).await.is(404);
+    }
+    let thin = served.get("/api/v1/collections/posts?fields[document-collection]=name").await.is(200);
+    assert_eq!(thin.json()["links"]["self"], "/api/v1/collections/posts?fields[document-collection]=name");
+}
+
+#[tokio::test]
+async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
+    let served = Served::new();
+    let headers = [("host", "example.org"), ("accept", "text/html")];
+    let json = served.ask("GET", "/openapi.json", &headers, "").await.is(200);
+    assert_eq!(json.header("content-type"), "application/json");
+    assert_eq!(json.json()["servers"], json!([{"url": "http://example.org"}]));
+    let yaml = served.ask("GET", "/openapi.yaml", &headers, "").await.is(200);
+    assert_eq!(yaml.header("content-type"), "application/yaml");
+    let denied = Served::behind(|_, action| match action {
+        Action::ReadOpenApi => Err(Denied::forbidden()),
+        _ => Ok(Allowed::anonymous()),
+    });
+    let without = Served::with(|context| Context { guard: Guard::Without, ..context });
+    for path in ["/openapi.json", "/openapi.yaml"] {
+        denied.get(path).await.is(403);
+        without.get(path).await.is(404);
+    }
+    without.get("/collections").await.is(200);
+}
+
+#[tokio::test]
+async fn pages_of_other_origins_are_let_in_by_name() {
+    let cors = Cors::parse(["https://cms.example.org"]).unwrap();
+    let served = Served::with(|context| Context { cors, ..context });
+    let page = ("origin", "https://cms.example.org");
+    let answer = served.ask("GET", "/collections/none", &[page], "").await.is(404);
+    assert_eq!(answer.header("access-control-allow-origin"), page.1);
+    assert_eq!(answer.header("vary"), "Accept, Origin");
+    let preflight = [page, ("access-control-request-method", "PATCH")];
+    let answer = served.ask("OPTIONS", "/collections/posts", &preflight, "").await.is(204);
+    assert_eq!(answer.header("access-control-allow-methods"), "GET, HEAD, PATCH, DELETE, OPTIONS");
+    assert!(answer.header("access-control-allow-headers").contains("If-Match"));
+    let stranger = served.ask("GET", "/collections", &[("origin", "https://evil.example.org")], "").await;
+    assert_eq!(stranger.header("access-control-allow-origin"), "");
+    let off = Served::new().ask("GET", "/collections", &[page], "").await;
+    assert_eq!((off.header("access-control-allow-origin"), off.header("vary")), ("", "Accept"));
+}
+
+#[tokio::test]
+async fn a_sane_request_id_comes_back() {
+    let served = Served::new();
+    let answer = served.ask("GET", "/nowhere", &[("x-request-id", "abc-1")], "").await.is(404);
+    assert_eq!(answer.header("x-request-id"), "abc-1");
+    let answer = served.ask("GET", "/nowhere", &[("x-request-id", "a b")], "").await.is(404);
+    assert_ne!(answer.header("x-request-id"), "a b");
+}
+
+#[tokio::test]
+async fn one_answer_is_made_once_however_often_it_is_sent() {
+    let served = Served::loading(|context| context);
+    let entries = (0..1000).map(|n| entry(&format!("k{n}"), Kind::Document, &[("name", "x")]));
+    served.projection.publish(Arc::new(snapshot(entries)));
+    let first = served.get("/collections").await.is(200).body;
+    let second = served.get("/collections").await.is(200).body;
+    assert_eq!(first.as_ptr(), second.as_ptr());
+    let first = served.get("/collections/k7").await.is(200).body;
+    let second = served.get("/collections/k7").await.is(200).body;
+    assert_eq!(first.as_ptr(), second.as_ptr());
+}

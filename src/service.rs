@@ -1,0 +1,286 @@
+//! The service put together: the only place where the parts meet, and it decides nothing.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use crate::config::{Limits, ServeConfig, Uncommitted};
+use crate::domain::Actor;
+use crate::engine::{self, Engine, Signal};
+use crate::http::server::{BindError, Server};
+use crate::http::{Authorizer, BasePath, Clock, Context, Guard, routes};
+use crate::shutdown::{Shutdown, Unfinished};
+use crate::store::StoreError;
+use crate::store::git::{GitJournal, Options};
+use crate::watch::{self, Places, Watch};
+
+/// How long to wait before trying again to read a repository that could not be read at start.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// How long git may stand in the middle of changing the work tree before we look all the same.
+const BUSY_MAX: Duration = Duration::from_secs(2);
+
+/// A running service.
+///
+/// Dropping it begins the shutdown without waiting for its end; [`shutdown`](Self::shutdown)
+/// waits.
+#[derive(Debug)]
+#[must_use = "a service that is dropped stops"]
+pub struct Service {
+    address: SocketAddr,
+    limits: Limits,
+    shutdown: Shutdown,
+    /// Taken when the service stops.
+    running: Option<(Engine, Watch)>,
+}
+
+/// Why a service does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The repository can't be served.
+    #[error("cannot open the repository")]
+    Repository(#[from] StoreError),
+    /// The address can't be listened on.
+    #[error(transparent)]
+    Listen(#[from] BindError),
+    /// The system gives no thread.
+    #[error("cannot start a thread")]
+    Thread(#[source] std::io::Error),
+}
+
+impl Service {
+    /// Begins to assemble a service on a repository, with the default of everything else.
+    pub fn builder(repository: impl Into<PathBuf>) -> ServiceBuilder<Unguarded> {
+        Self::configured(ServeConfig::new(repository))
+    }
+
+    /// Begins to assemble a service that is configured already.
+    pub const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
+        ServiceBuilder { config, guard: Unguarded, require_if_match: false }
+    }
+
+    /// Where the service listens, with the real port.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Waits until the repository has been read for the first time, or could not be: from then on
+    /// an answer of 503 means trouble and not just a start.
+    pub async fn ready(&self) {
+        if let Some((engine, _)) = &self.running {
+            engine.projection.told().await;
+        }
+    }
+
+    /// Stops: accepts nothing new, finishes what is under way within the grace period, makes the
+    /// last commits durable.
+    ///
+    /// # Errors
+    ///
+    /// Says how many requests were cut off when the grace period was over. Everything that was
+    /// acknowledged is durable all the same.
+    pub async fn shutdown(mut self) -> Result<(), Unfinished> {
+        self.shutdown.begin();
+        let finished = self.shutdown.finish(self.limits.shutdown_grace()).await;
+        if let Some((engine, watch)) = self.running.take() {
+            let stopped = tokio::task::spawn_blocking(move || {
+                drop(watch);
+                // A writer that is gone already needs no signal.
+                drop(engine.signals.blocking_send(Signal::Shutdown));
+                engine.writer.join().is_ok()
+            });
+            if !stopped.await.unwrap_or(false) {
+                tracing::error!("BUG: the writer ended with a panic");
+            }
+        }
+        finished
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.shutdown.begin();
+        if let Some((engine, _)) = &self.running {
+            drop(engine.signals.try_send(Signal::Shutdown));
+        }
+    }
+}
+
+/// Assembles a service; see [`Service::builder`].
+///
+/// The guard is part of the type. Until [`authorizer`](Self::authorizer) has been called there is
+/// no `start`, so a service nobody thought about guarding is a program that does not compile:
+///
+/// ```compile_fail
+/// # use collectory::{AllowAll, Service};
+/// # async fn demo() {
+/// Service::builder("/srv/settings").start().await;
+/// # }
+/// ```
+///
+/// An open service is fine too, it just has to be said:
+///
+/// ```no_run
+/// # use collectory::{AllowAll, Service};
+/// # async fn demo() {
+/// Service::builder("/srv/settings").authorizer(AllowAll).start().await;
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct ServiceBuilder<G> {
+    config: ServeConfig,
+    guard: G,
+    require_if_match: bool,
+}
+
+/// Nobody has said yet who may use the service.
+#[derive(Debug)]
+pub struct Unguarded;
+
+/// It is said who may use the service.
+#[derive(Debug)]
+pub struct Guarded(Guard);
+
+impl<G> ServiceBuilder<G> {
+    /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
+    pub const fn listen(mut self, address: SocketAddr) -> Self {
+        self.config.listen = address;
+        self
+    }
+
+    /// Refuses updates and deletes without `If-Match` with 428.
+    pub const fn require_if_match(mut self, required: bool) -> Self {
+        self.require_if_match = required;
+        self
+    }
+
+    /// The limits.
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+}
+
+impl ServiceBuilder<Unguarded> {
+    /// Who is asked before every action.
+    pub fn authorizer(self, authorizer: impl Authorizer) -> ServiceBuilder<Guarded> {
+        self.guarded(Guard::with(authorizer))
+    }
+
+    /// The variant without authentication, and without the OpenAPI documents.
+    pub fn without_authorization(self) -> ServiceBuilder<Guarded> {
+        self.guarded(Guard::Without)
+    }
+
+    fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
+        let Self { config, guard: Unguarded, require_if_match } = self;
+        ServiceBuilder { config, guard: Guarded(guard), require_if_match }
+    }
+}
+
+impl ServiceBuilder<Guarded> {
+    /// Opens the repository, listens and starts to serve.
+    ///
+    /// The repository is made when its folder is absent or empty. It is read while the service
+    /// listens already: until that is done every request is answered 503, never with an empty
+    /// list.
+    ///
+    /// # Errors
+    ///
+    /// Says what kept it from starting; nothing runs then.
+    pub async fn start(self) -> Result<Service, StartError> {
+        let Self { config, guard: Guarded(guard), require_if_match } = self;
+        let journal = open(&config)?;
+        let server = Server::bind(config.listen).await?;
+        let address = server.address();
+        let places = places(&journal);
+        let engine = engine::start(journal, engine_options(&config)).map_err(StartError::Thread)?;
+        let watch = watch::start(places, watch_options(&config.limits), engine.signals.clone())
+            .map_err(StartError::Thread)?;
+        let context = Context {
+            limits: http_limits(&config.limits),
+            base_path: BasePath::parse(config.base_path.as_str()).expect("parsed before"),
+            require_if_match,
+            ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
+        };
+        let shutdown = Shutdown::new();
+        let (limits, stop) = (config.limits.clone(), shutdown.clone());
+        let routes = routes(context);
+        shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
+        Ok(Service { address, limits: config.limits, shutdown, running: Some((engine, watch)) })
+    }
+}
+
+fn open(config: &ServeConfig) -> Result<GitJournal, StoreError> {
+    if GitJournal::init(&config.repository)? {
+        tracing::info!(path = %config.repository.display(), "made a new repository");
+    }
+    let journal = GitJournal::open(Options {
+        branch: config.branch.clone(),
+        folder: config.folder.clone(),
+        committer: Actor::new(&config.committer_name, &config.committer_email),
+        lock_wait_ms_max: config.limits.lock_wait_ms_max,
+        ..Options::new(&config.repository)
+    })?;
+    tracing::info!(
+        path = %config.repository.display(),
+        branch = journal.branch(),
+        folder = config.folder,
+        "serving the branch"
+    );
+    Ok(journal)
+}
+
+/// What the watcher has to keep an eye on: the collection files, and what git writes when a branch
+/// moves or another one is checked out.
+fn places(journal: &GitJournal) -> Places {
+    let common = journal.common_dir();
+    Places {
+        work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
+        branch_files: vec![
+            journal.git_dir().join("HEAD"),
+            common.join("packed-refs"),
+            common.join("refs/heads").join(journal.branch()),
+        ],
+    }
+}
+
+fn engine_options(config: &ServeConfig) -> engine::Options {
+    let limits = &config.limits;
+    let clock = Clock::system();
+    engine::Options {
+        folder: config.folder.trim_matches('/').to_owned(),
+        serve_uncommitted: config.uncommitted == Uncommitted::Serve,
+        queue_len_max: limits.queue_len_max,
+        batch_len_max: limits.batch_len_max,
+        races_max: limits.races_max,
+        settle_patience: Duration::from_millis(limits.settle_patience_ms),
+        busy_max: BUSY_MAX,
+        retry_wait: RETRY_WAIT,
+        clock: Arc::new(move || clock.now()),
+        fallbacks: Arc::new(AtomicU64::new(0)),
+    }
+}
+
+fn http_limits(limits: &Limits) -> crate::http::Limits {
+    crate::http::Limits {
+        body_bytes_max: limits.body_bytes_max,
+        body_time_max: Duration::from_millis(limits.body_wait_ms_max),
+        url_bytes_max: limits.uri_bytes_max,
+        json_depth_max: limits.json_depth_max,
+        operations_max: limits.operations_max,
+        ..crate::http::Limits::default()
+    }
+}
+
+fn watch_options(limits: &Limits) -> watch::Options {
+    watch::Options {
+        quiet: Duration::from_millis(limits.settle_quiet_ms),
+        quiet_unclosed: Duration::from_millis(limits.settle_patience_ms),
+        tick: limits.tick(),
+    }
+}

@@ -1,0 +1,154 @@
+//! The past: first-parent walks, and who descends from whom.
+
+use std::collections::{BinaryHeap, HashSet};
+
+use chrono::{DateTime, Utc};
+
+use super::barrier::read_if_there;
+use super::object::{Oid, unhex};
+use super::objects::Objects;
+use super::place::Place;
+use super::read::compare;
+use super::tree::RawTree;
+use super::trees::folder_oid;
+use crate::domain::Revision;
+use crate::store::{Commit, FileChange, StoreError};
+
+/// Walks the first parents; see [`Journal::walk`](crate::store::Journal::walk).
+pub(super) fn walk(
+    objects: &mut Objects,
+    place: &Place,
+    from: Revision,
+    each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+) -> Result<(), StoreError> {
+    let cut = cut_off(place)?;
+    let mut newer = Folder::of(objects, place, Some(*from.as_bytes()))?;
+    let mut next = Some(from);
+    while let Some(revision) = next {
+        let mut commit = objects.commit(revision.as_bytes())?.commit;
+        if cut.contains(revision.as_bytes()) {
+            commit.parents.clear();
+        }
+        next = commit.parents.first().copied();
+        let older = newer.before(objects, place, next)?;
+        let changes = if older.oid == newer.oid {
+            Vec::new()
+        } else {
+            compare(&older.tree, &newer.tree, &newer.oid.unwrap_or_default())?
+        };
+        if !each(&commit, &changes) {
+            return Ok(());
+        }
+        newer = older;
+    }
+    Ok(())
+}
+
+/// The collections folder of one commit of a walk.
+struct Folder {
+    oid: Option<Oid>,
+    tree: RawTree,
+}
+
+impl Folder {
+    fn of(objects: &mut Objects, place: &Place, revision: Option<Oid>) -> Result<Self, StoreError> {
+        let oid = revision.map(|revision| folder_oid(objects, place, &revision)).transpose()?.flatten();
+        let tree = oid.map(|oid| objects.tree(&oid)).transpose()?.unwrap_or_default();
+        Ok(Self { oid, tree })
+    }
+
+    /// The folder of the commit before, without reading it again when it is the same.
+    fn before(
+        &self,
+        objects: &mut Objects,
+        place: &Place,
+        revision: Option<Revision>,
+    ) -> Result<Self, StoreError> {
+        let revision = revision.map(|revision| *revision.as_bytes());
+        let oid = revision.map(|revision| folder_oid(objects, place, &revision)).transpose()?.flatten();
+        if oid == self.oid {
+            return Ok(Self { oid, tree: self.tree.clone() });
+        }
+        Self::of(objects, place, revision)
+    }
+}
+
+/// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).
+pub(super) fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
+    let text = read_if_there(&place.common_dir.join("shallow"))?.unwrap_or_default();
+    Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).collect())
+}
+
+/// Whether `descendant` reaches `ancestor`; what is not there (any more) reaches nothing and is
+/// not reached.
+///
+/// Walks from both, the newest commit first, and stops when only commits are left that the
+/// ancestor reaches: none of those can lead back to it. So the cost is that of the commits between
+/// them, whatever the length of the history.
+pub(super) fn descends(
+    objects: &mut Objects,
+    place: &Place,
+    descendant: Oid,
+    ancestor: Oid,
+) -> Result<bool, StoreError> {
+    if descendant == ancestor {
+        return Ok(true);
+    }
+    if !objects.has(&descendant) || !objects.has(&ancestor) {
+        return Ok(false);
+    }
+    let mut search = Search { cut: cut_off(place)?, ..Search::default() };
+    search.push(objects, ancestor, Side::Ancestor)?;
+    search.push(objects, descendant, Side::Descendant)?;
+    while search.open > 0 {
+        let Some((_, oid, side)) = search.queue.pop() else { break };
+        if side == Side::Descendant {
+            search.open -= 1;
+            if oid == ancestor {
+                return Ok(true);
+            }
+            if search.below.contains(&oid) {
+                continue;
+            }
+        }
+        if search.cut.contains(&oid) {
+            continue;
+        }
+        for parent in objects.commit(&oid)?.commit.parents {
+            search.push(objects, *parent.as_bytes(), side)?;
+        }
+    }
+    Ok(false)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Ancestor,
+    Descendant,
+}
+
+#[derive(Default)]
+struct Search {
+    cut: HashSet<Oid>,
+    queue: BinaryHeap<(DateTime<Utc>, Oid, Side)>,
+    // What the ancestor reaches, and what the descendant reaches, as far as seen.
+    below: HashSet<Oid>,
+    above: HashSet<Oid>,
+    // How many entries of the queue are the descendant's.
+    open: usize,
+}
+
+impl Search {
+    fn push(&mut self, objects: &mut Objects, oid: Oid, side: Side) -> Result<(), StoreError> {
+        let is_new = match side {
+            Side::Ancestor => self.below.insert(oid),
+            Side::Descendant => self.above.insert(oid),
+        };
+        if is_new {
+            self.open += usize::from(side == Side::Descendant);
+            let at = objects.commit(&oid)?.commit.at;
+            self.queue.push((at, oid, side));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,410 @@
+//! Edits git's index in place (gitformat-index(5)): a few entries change, everything else stays.
+//!
+//! ```text
+//! "DIRC" · version 2, 3 or 4 · number of entries
+//! entries, by path and stage:
+//!   ctime, mtime, device, inode, mode, user, group, length       4 bytes each, times two numbers
+//!   20 bytes of id · 2 bytes of flags (stage, length of the name) · 2 more when the flags say so
+//!   version 2, 3: path, then 1 to 8 NULs up to a multiple of 8
+//!   version 4:    how much of the path before to drop, then the rest of the path, NUL
+//! extensions: name of 4 letters · length · content
+//! SHA-1 of all that, or zeros (index.skipHash)
+//! ```
+//!
+//! Of the extensions, the cached tree (`TREE`) is kept with the changed paths marked invalid, the
+//! resolved conflicts (`REUC`) are kept, and those that describe the entries' places or the work
+//! tree's state (`EOIE`, `IEOT`, `UNTR`, `FSMN`) are dropped: git makes them again. One whose name
+//! begins with a small letter must be understood to touch the index at all; there are two, the
+//! split index and the sparse index, and both are refused.
+
+use std::borrow::Cow;
+
+use sha1::{Digest as _, Sha1};
+
+use super::object::Oid;
+use super::pack::distance;
+
+/// The part of an entry before its path: ten numbers, the id, the flags.
+const FIXED_LEN: usize = 62;
+const STAT_LEN: usize = 40;
+const EXTENDED_FLAG: u16 = 0x4000;
+const STAGE_MASK: u16 = 0x3000;
+const NAME_MASK: u16 = 0x0fff;
+
+/// Why an index is left alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Unreadable {
+    /// It is not what the format says.
+    #[error("the index is damaged or of an unknown version; `git status` tells more")]
+    Damaged,
+    /// It has a part that must be understood.
+    #[error("the index {0}")]
+    Variant(&'static str),
+}
+
+/// An index in memory.
+#[derive(Debug)]
+pub(super) struct GitIndex<'a> {
+    version: u32,
+    entries: Vec<Entry<'a>>,
+    cached_tree: Option<Node>,
+    resolved: Option<&'a [u8]>,
+    skips_hash: bool,
+}
+
+#[derive(Debug)]
+struct Entry<'a> {
+    fixed: Cow<'a, [u8]>,
+    extended: Option<[u8; 2]>,
+    path: Cow<'a, [u8]>,
+}
+
+impl Entry<'_> {
+    fn flags(&self) -> u16 {
+        u16::from_be_bytes([self.fixed[60], self.fixed[61]])
+    }
+
+    fn stage(&self) -> u16 {
+        self.flags() & STAGE_MASK
+    }
+}
+
+/// What the index has at a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Staged {
+    /// Nothing.
+    Nothing,
+    /// A file of this mode and content.
+    File {
+        /// The mode.
+        mode: u32,
+        /// The content.
+        oid: Oid,
+    },
+    /// Both sides of a merge, or a file where a folder would have to be or the other way round.
+    Conflict,
+}
+
+impl<'a> GitIndex<'a> {
+    /// An index without entries.
+    pub(super) const fn empty() -> Self {
+        Self { version: 2, entries: Vec::new(), cached_tree: None, resolved: None, skips_hash: false }
+    }
+
+    /// Reads an index file.
+    pub(super) fn parse(bytes: &'a [u8]) -> Result<Self, Unreadable> {
+        let end = bytes.len().checked_sub(20).ok_or(Unreadable::Damaged)?;
+        let (body, checksum) = bytes.split_at(end);
+        let mut reader = Reader { bytes: body, at: 0 };
+        if reader.take(4) != Some(b"DIRC") {
+            return Err(Unreadable::Damaged);
+        }
+        let version =
+            reader.number().filter(|version| (2..=4).contains(version)).ok_or(Unreadable::Damaged)?;
+        let count = reader.number().ok_or(Unreadable::Damaged)?;
+        let mut entries: Vec<Entry<'a>> = Vec::new();
+        for _ in 0..count {
+            let before = entries.last().map_or(&[][..], |entry| &entry.path);
+            let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
+            entries.push(entry);
+        }
+        let mut index =
+            Self { version, entries, skips_hash: checksum.iter().all(|byte| *byte == 0), ..Self::empty() };
+        while reader.at < body.len() {
+            let name = reader.take(4).ok_or(Unreadable::Damaged)?;
+            let len = reader.number().ok_or(Unreadable::Damaged)?;
+            let content = reader.take(len as usize).ok_or(Unreadable::Damaged)?;
+            index.keep_extension(name, content)?;
+        }
+        Ok(index)
+    }
+
+    fn keep_extension(&mut self, name: &[u8], content: &'a [u8]) -> Result<(), Unreadable> {
+        match name {
+            // A cached tree that makes no sense is only a cache.
+            b"TREE" => self.cached_tree = Node::parse(content),
+            b"REUC" => self.resolved = Some(content),
+            b"link" => {
+                let why = "is split, which is not supported; run `git update-index --no-split-index` there";
+                return Err(Unreadable::Variant(why));
+            }
+            b"sdir" => {
+                let why = "is sparse, which is not supported; run `git sparse-checkout disable` there";
+                return Err(Unreadable::Variant(why));
+            }
+            [first, ..] if first.is_ascii_uppercase() => (),
+            _ => return Err(Unreadable::Variant("needs an extension that is unknown here")),
+        }
+        Ok(())
+    }
+
+    /// What stands at a path.
+    pub(super) fn get(&self, path: &str) -> Staged {
+        if self.is_blocked(path) {
+            return Staged::Conflict;
+        }
+        let index = self.search(path.as_bytes());
+        match self.entries.get(index).filter(|entry| entry.path == path.as_bytes()) {
+            None => Staged::Nothing,
+            Some(entry) if entry.stage() != 0 => Staged::Conflict,
+            Some(entry) => {
+                let mode = u32::from_be_bytes(entry.fixed[24..28].try_into().expect("four bytes"));
+                Staged::File { mode, oid: entry.fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
+            }
+        }
+    }
+
+    /// Whether a file stands where a folder of the path would be, or a folder where the file would.
+    fn is_blocked(&self, path: &str) -> bool {
+        let below = format!("{path}/").into_bytes();
+        let next = self.entries.get(self.search(&below));
+        let above = path.match_indices('/').map(|(at, _)| &path.as_bytes()[..at]);
+        next.is_some_and(|entry| entry.path.starts_with(&below))
+            || above
+                .into_iter()
+                .any(|above| self.entries.get(self.search(above)).is_some_and(|entry| *entry.path == *above))
+    }
+
+    /// The first entry that is not before a path.
+    fn search(&self, path: &[u8]) -> usize {
+        self.entries.partition_point(|entry| *entry.path < *path)
+    }
+
+    /// Sets the file at a path, with its stat as in
+    /// [`index_stat`](super::folder::index_stat) or zeros when git is to look for itself.
+    pub(super) fn set(&mut self, path: &str, mode: u32, oid: &Oid, stat: [u32; 10]) {
+        let index = self.search(path.as_bytes());
+        let exists = self.entries.get(index).is_some_and(|entry| entry.path == path.as_bytes());
+        let mut fixed = Vec::with_capacity(FIXED_LEN);
+        for (field, value) in stat.into_iter().enumerate() {
+            fixed.extend_from_slice(&if field == 6 { mode } else { value }.to_be_bytes());
+        }
+        fixed.extend_from_slice(oid);
+        let name_len = u16::try_from(path.len()).unwrap_or(u16::MAX).min(NAME_MASK);
+        // `git update-index --assume-unchanged` and its like stay what they are.
+        let kept = if exists { self.entries[index].flags() & !NAME_MASK } else { 0 };
+        fixed.extend_from_slice(&(kept | name_len).to_be_bytes());
+        if exists {
+            self.entries[index].fixed = Cow::Owned(fixed);
+        } else {
+            let path = Cow::Owned(path.as_bytes().to_vec());
+            self.entries.insert(index, Entry { fixed: Cow::Owned(fixed), extended: None, path });
+        }
+        self.invalidate(path);
+    }
+
+    /// Removes the file at a path.
+    pub(super) fn remove(&mut self, path: &str) {
+        let index = self.search(path.as_bytes());
+        if self.entries.get(index).is_some_and(|entry| entry.path == path.as_bytes()) {
+            self.entries.remove(index);
+            self.invalidate(path);
+        }
+    }
+
+    fn invalidate(&mut self, path: &str) {
+        if let Some(root) = &mut self.cached_tree {
+            root.invalidate(path.as_bytes());
+        }
+    }
+
+    /// The content of the index file.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = b"DIRC".to_vec();
+        bytes.extend_from_slice(&self.version.to_be_bytes());
+        bytes.extend_from_slice(
+            &u32::try_from(self.entries.len()).expect("as many as were read").to_be_bytes(),
+        );
+        let mut before: &[u8] = &[];
+        for entry in &self.entries {
+            encode_entry(&mut bytes, entry, self.version, before);
+            before = &entry.path;
+        }
+        if let Some(root) = &self.cached_tree {
+            let mut content = Vec::new();
+            root.encode(&mut content);
+            encode_extension(&mut bytes, b"TREE", &content);
+        }
+        if let Some(content) = self.resolved {
+            encode_extension(&mut bytes, b"REUC", content);
+        }
+        let checksum = if self.skips_hash { Oid::default() } else { Sha1::digest(&bytes).into() };
+        bytes.extend_from_slice(&checksum);
+        bytes
+    }
+}
+
+fn encode_entry(bytes: &mut Vec<u8>, entry: &Entry<'_>, version: u32, before: &[u8]) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&entry.fixed);
+    bytes.extend_from_slice(entry.extended.as_ref().map_or(&[][..], |extended| extended));
+    if version == 4 {
+        let common = before.iter().zip(&*entry.path).take_while(|(a, b)| a == b).count();
+        bytes.extend(distance((before.len() - common) as u64));
+        bytes.extend_from_slice(&entry.path[common..]);
+        bytes.push(0);
+    } else {
+        bytes.extend_from_slice(&entry.path);
+        let len = bytes.len() - start;
+        bytes.resize(start + (len / 8 + 1) * 8, 0);
+    }
+}
+
+fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
+    bytes.extend_from_slice(name);
+    bytes.extend_from_slice(
+        &u32::try_from(content.len()).expect("as long as it was, or shorter").to_be_bytes(),
+    );
+    bytes.extend_from_slice(content);
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
+        self.at += len;
+        Some(taken)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.take(4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
+    }
+
+    fn entry(&mut self, version: u32, before: &[u8]) -> Option<Entry<'a>> {
+        let start = self.at;
+        let fixed = self.take(FIXED_LEN)?;
+        let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
+        let extended = match flags & EXTENDED_FLAG {
+            0 => None,
+            _ if version == 2 => return None,
+            _ => Some(self.take(2)?.try_into().expect("two bytes")),
+        };
+        let mut kept = before.len();
+        if version == 4 {
+            kept = kept.checked_sub(self.distance()?)?;
+        }
+        let rest = &self.bytes[self.at..];
+        let rest = self.take(rest.iter().position(|byte| *byte == 0)?)?;
+        if version == 4 {
+            self.take(1)?;
+            return Some(Entry {
+                fixed: fixed.into(),
+                extended,
+                path: [&before[..kept], rest].concat().into(),
+            });
+        }
+        let len = self.at - start;
+        self.take((len / 8 + 1) * 8 - len)?;
+        Some(Entry { fixed: fixed.into(), extended, path: rest.into() })
+    }
+
+    /// The same encoding as that of distances in packs.
+    fn distance(&mut self) -> Option<usize> {
+        let mut byte = self.take(1)?[0];
+        let mut value = usize::from(byte & 0x7f);
+        while byte & 0x80 != 0 {
+            byte = self.take(1)?[0];
+            value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
+        }
+        Some(value)
+    }
+}
+
+/// A folder in the cached tree: `<name> NUL <number of entries> blank <number of folders> LF <id>`,
+/// then its folders; `-1` entries and no id when it is not valid.
+#[derive(Debug)]
+struct Node {
+    name: Vec<u8>,
+    entries: i64,
+    oid: Option<Oid>,
+    folders: Vec<Node>,
+}
+
+/// No path is deeper: a part has at least a letter and a slash, and a path at most 4,096 bytes.
+const DEPTH_MAX: usize = 2_048;
+
+impl Node {
+    fn parse(content: &[u8]) -> Option<Self> {
+        let mut reader = Reader { bytes: content, at: 0 };
+        let root = Self::read(&mut reader, 0)?;
+        (reader.at == content.len()).then_some(root)
+    }
+
+    fn read(reader: &mut Reader<'_>, depth: usize) -> Option<Self> {
+        let name = Self::until(reader, 0)?.to_vec();
+        let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<i64>().ok();
+        let entries = number(Self::until(reader, b' ')?)?;
+        let folder_count = number(Self::until(reader, b'\n')?)?;
+        let oid = if entries < 0 { None } else { Some(reader.take(20)?.try_into().expect("twenty bytes")) };
+        if depth > DEPTH_MAX {
+            return None;
+        }
+        let folders = (0..folder_count).map(|_| Self::read(reader, depth + 1)).collect::<Option<_>>()?;
+        Some(Self { name, entries, oid, folders })
+    }
+
+    fn until<'a>(reader: &mut Reader<'a>, end: u8) -> Option<&'a [u8]> {
+        let rest = reader.bytes.get(reader.at..)?;
+        let taken = reader.take(rest.iter().position(|byte| *byte == end)?);
+        reader.take(1)?;
+        taken
+    }
+
+    /// As `do_invalidate_path` in git's `cache-tree.c`.
+    fn invalidate(&mut self, path: &[u8]) {
+        (self.entries, self.oid) = (-1, None);
+        match path.iter().position(|byte| *byte == b'/') {
+            None => self.folders.retain(|folder| folder.name != path),
+            Some(at) => {
+                if let Some(folder) = self.folders.iter_mut().find(|folder| folder.name == path[..at]) {
+                    folder.invalidate(&path[at + 1..]);
+                }
+            }
+        }
+    }
+
+    fn encode(&self, bytes: &mut Vec<u8>) {
+        bytes.extend_from_slice(&self.name);
+        bytes.extend_from_slice(format!("\0{} {}\n", self.entries, self.folders.len()).as_bytes());
+        bytes.extend_from_slice(self.oid.as_ref().map_or(&[][..], |oid| oid));
+        self.folders.iter().for_each(|folder| folder.encode(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_index_reads_as_it_was_written_in_every_version() {
+        for version in [2, 3, 4] {
+            let mut index = GitIndex { version, ..GitIndex::empty() };
+            for name in ["collections/b.yaml", "collections/a.yaml", "README.md"] {
+                index.set(name, 0o100_644, &[7; 20], [1; 10]);
+            }
+            let bytes = index.encode();
+            let mut read = GitIndex::parse(&bytes).unwrap();
+            assert_eq!(read.encode(), bytes);
+            assert_eq!(read.get("collections/a.yaml"), Staged::File { mode: 0o100_644, oid: [7; 20] });
+            assert_eq!(read.get("collections/c.yaml"), Staged::Nothing);
+            assert_eq!(read.get("collections"), Staged::Conflict);
+            assert_eq!(read.get("README.md/x"), Staged::Conflict);
+            read.remove("collections/a.yaml");
+            assert_eq!(read.get("collections/a.yaml"), Staged::Nothing);
+        }
+    }
+
+    #[test]
+    fn half_an_index_is_refused() {
+        let mut index = GitIndex::empty();
+        index.set("a", 0o100_644, &[7; 20], [1; 10]);
+        let bytes = index.encode();
+        for len in 0..bytes.len() {
+            assert!(GitIndex::parse(&bytes[..len]).is_err(), "{len}");
+        }
+    }
+}

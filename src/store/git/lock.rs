@@ -1,0 +1,204 @@
+//! Git's lock files, taken so that our own can be told from others' after a kill.
+//!
+//! Git locks `x` by making `x.lock`, writes the new content there and renames it to `x`
+//! (lockfile.h). We make a private file first, in a folder of our own inside the repository, and
+//! give it the lock's name as a second, hard link: a link fails when the name is taken, just as
+//! git's own `O_EXCL` does. After a kill both names are one inode, so [`remove_left`] recognises a
+//! lock as ours; a lock of any other inode is never touched.
+//!
+//! Each lock is a fresh inode: after the rename the private name would be a second name of the live
+//! file, so it is removed then, and never opened for writing again.
+
+use std::fs::{self, File, Metadata};
+use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::barrier::{Barrier, remove_if_there};
+use crate::store::StoreError;
+
+/// How often a taken lock is tried again.
+const RETRY_MS: u64 = 5;
+
+/// What the names of the private files begin with.
+const PRIVATE_PREFIX: &str = "lock-";
+
+/// A lock that we hold; dropped without [`commit`](Self::commit), it is released and nothing
+/// changes.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct LockFile {
+    target: PathBuf,
+    path: PathBuf,
+    private: PathBuf,
+    file: File,
+}
+
+impl LockFile {
+    /// Takes the lock of `target` with `content` in it, flushed when it is not empty.
+    ///
+    /// `desk` is the folder for the private file, on the same file system; `wait` how long to wait
+    /// for someone else.
+    pub(super) fn take(
+        desk: &Path,
+        target: &Path,
+        content: &[u8],
+        wait: Duration,
+        barrier: &Barrier,
+    ) -> Result<Self, StoreError> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let private = desk.join(format!("{PRIVATE_PREFIX}{name}"));
+        remove_if_there(&private)?;
+        let failed = |source| StoreError::at("write", &private, source);
+        let mut file = File::create_new(&private).map_err(failed)?;
+        file.write_all(content).map_err(failed)?;
+        if !content.is_empty() {
+            barrier.file(&file, &private)?;
+        }
+        let mut path = target.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        if let Err(error) = link(&private, &path, wait) {
+            // The private file is only a draft so far.
+            remove_if_there(&private)?;
+            return Err(error);
+        }
+        Ok(Self { target: target.to_owned(), path, private, file })
+    }
+
+    /// The open lock file, to write the new content into.
+    pub(super) const fn file(&mut self) -> &mut File {
+        &mut self.file
+    }
+
+    /// Makes the content of the lock file the content of what it locks, and releases it.
+    pub(super) fn commit(self) -> Result<(), StoreError> {
+        if !self.is_ours() {
+            return Err(StoreError::Locked { path: self.path.clone() });
+        }
+        fs::rename(&self.path, &self.target)
+            .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))
+    }
+
+    fn is_ours(&self) -> bool {
+        // Someone may have removed our lock by hand and taken it.
+        match (fs::symlink_metadata(&self.path), self.file.metadata()) {
+            (Ok(there), Ok(ours)) => same_inode(&there, &ours),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let released = if self.is_ours() { remove_if_there(&self.path) } else { Ok(()) };
+        if let Err(error) = released.and_then(|()| remove_if_there(&self.private)) {
+            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
+        }
+    }
+}
+
+fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match fs::hard_link(private, path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::at("make the lock file", path, error));
+            }
+            Err(_) if Instant::now() >= deadline => return Err(StoreError::Locked { path: path.to_owned() }),
+            // Git's locks are held for milliseconds and tell nobody when they are released.
+            Err(_) => thread::sleep(Duration::from_millis(RETRY_MS)),
+        }
+    }
+}
+
+/// Removes the locks that a killed process of ours left below `roots`, and its private files.
+///
+/// Only the holder of the service lock may call this: then no living process owns them.
+pub(super) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError> {
+    let Ok(entries) = fs::read_dir(desk) else { return Ok(()) };
+    for private in entries.flatten().map(|entry| entry.path()) {
+        let name = private.file_name().unwrap_or_default().to_string_lossy();
+        let Ok(ours) = fs::symlink_metadata(&private) else { continue };
+        if !name.starts_with(PRIVATE_PREFIX) {
+            continue;
+        }
+        if ours.nlink() > 1 {
+            roots.iter().try_for_each(|root| remove_links(root, &ours))?;
+        }
+        remove_if_there(&private)?;
+    }
+    Ok(())
+}
+
+fn remove_links(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    if there.is_dir() {
+        let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
+        return entries.flatten().try_for_each(|entry| remove_links(&entry.path(), ours));
+    }
+    if path.extension().is_some_and(|extension| extension == "lock") && same_inode(&there, ours) {
+        tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
+        remove_if_there(path)?;
+    }
+    Ok(())
+}
+
+fn same_inode(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
+        LockFile::take(folder, &folder.join("x"), content, Duration::ZERO, &Barrier::default())
+    }
+
+    #[test]
+    fn a_lock_is_released_with_or_without_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        drop(take(folder.path(), b"new").unwrap());
+        assert!(!x.exists() && !lock.exists());
+        take(folder.path(), b"new").unwrap().commit().unwrap();
+        assert_eq!(fs::read(&x).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_taken_lock_is_told_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("x.lock");
+        fs::write(&lock, "another's").unwrap();
+        let error = take(folder.path(), b"new").unwrap_err();
+        assert!(matches!(error, StoreError::Locked { path } if path == lock));
+        remove_left(folder.path(), &[folder.path()]).unwrap();
+        assert_eq!(fs::read(&lock).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn a_lock_that_a_kill_left_is_recognised_and_another_s_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        std::mem::forget(take(folder.path(), b"new").unwrap());
+        let other = folder.path().join("y.lock");
+        fs::write(&other, "").unwrap();
+        remove_left(folder.path(), &[folder.path()]).unwrap();
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(left, [other]);
+    }
+
+    #[test]
+    fn a_lock_that_someone_took_over_is_not_released_by_us() {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = take(folder.path(), b"new").unwrap();
+        fs::write(folder.path().join("z"), "theirs").unwrap();
+        fs::rename(folder.path().join("z"), folder.path().join("x.lock")).unwrap();
+        assert!(matches!(ours.commit(), Err(StoreError::Locked { .. })));
+        assert_eq!(fs::read(folder.path().join("x.lock")).unwrap(), b"theirs");
+    }
+}

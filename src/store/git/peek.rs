@@ -1,0 +1,121 @@
+//! Looking where the journal does not: at a commit by any of its names, and at what is staged.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::domain::Revision;
+use crate::store::{BlobId, StoreError, TreeEntry};
+
+/// Finds the commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`.
+///
+/// # Errors
+///
+/// Says so when there is no such commit.
+pub fn resolve(repository: &Path, name: &str) -> Result<Revision, StoreError> {
+    let failed = |source| StoreError::Git { action: format!("find the commit `{name}`"), source };
+    let repository = git2::Repository::open(repository).map_err(failed)?;
+    let commit =
+        repository.revparse_single(name).and_then(|object| object.peel_to_commit()).map_err(failed)?;
+    let id = commit.id();
+    let bytes =
+        id.as_bytes().try_into().map_err(|_| failed(git2::Error::from_str("its id is not a SHA-1")))?;
+    Ok(Revision::new(bytes))
+}
+
+/// What an index has in a folder, by the names in it; what is not merged yet is left out.
+///
+/// # Errors
+///
+/// Says so when the index can't be read.
+pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
+    let failed = |source| StoreError::Git { action: format!("read the index {}", index.display()), source };
+    let index = git2::Index::open(index).map_err(failed)?;
+    let prefix = match folder.trim_matches('/') {
+        "" | "." => String::new(),
+        folder => format!("{folder}/"),
+    };
+    let entries = index.iter().filter(|entry| entry.flags & STAGE_MASK == 0).filter_map(|entry| {
+        let path = String::from_utf8(entry.path).ok()?;
+        let name = path.strip_prefix(&prefix)?;
+        Some(match name.split_once('/') {
+            Some((folder, _)) => (folder.to_owned(), TreeEntry::Special("a folder")),
+            None => (name.to_owned(), kind(entry.mode, entry.id)?),
+        })
+    });
+    Ok(entries.collect())
+}
+
+/// The stage of an entry, 0 once it is merged (gitformat-index(5), "flags").
+const STAGE_MASK: u16 = 0x3000;
+
+/// Reads a mode as gitformat-index(5) gives it.
+fn kind(mode: u32, id: git2::Oid) -> Option<TreeEntry> {
+    Some(match mode & 0o170_000 {
+        0o100_000 => TreeEntry::File(BlobId::new(id.as_bytes().try_into().ok()?)),
+        0o120_000 => TreeEntry::Special("a symbolic link"),
+        _ => TreeEntry::Special("a submodule"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_staged_is_told_by_name_and_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = git2::Repository::init(folder.path()).unwrap();
+        let blob = repository.blob(b"type: media\n").unwrap();
+        let mut index = repository.index().unwrap();
+        for (path, mode) in [
+            ("cols/a.yaml", 0o100_644),
+            ("cols/b.yaml", 0o120_000),
+            ("cols/c.yaml/d", 0o100_644),
+            ("e.yaml", 0o100_755),
+        ] {
+            let entry = git2::IndexEntry { mode, path: path.into(), ..blank(blob) };
+            index.add(&entry).unwrap();
+        }
+        index.write().unwrap();
+
+        let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();
+        let expected = [
+            ("a.yaml", TreeEntry::File(BlobId::new(blob.as_bytes().try_into().unwrap()))),
+            ("b.yaml", TreeEntry::Special("a symbolic link")),
+            ("c.yaml", TreeEntry::Special("a folder")),
+        ];
+        assert_eq!(found, expected.map(|(name, entry)| (name.to_owned(), entry)).into());
+    }
+
+    fn blank(id: git2::Oid) -> git2::IndexEntry {
+        let never = git2::IndexTime::new(0, 0);
+        git2::IndexEntry {
+            ctime: never,
+            mtime: never,
+            dev: 0,
+            ino: 0,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            file_size: 0,
+            id,
+            flags: 0,
+            flags_extended: 0,
+            path: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_commit_is_found_by_its_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = git2::Repository::init(folder.path()).unwrap();
+        let tree = repository.find_tree(repository.treebuilder(None).unwrap().write().unwrap()).unwrap();
+        let who = git2::Signature::new("Mara", "mara@example.org", &git2::Time::new(0, 0)).unwrap();
+        let commit = repository.commit(Some("HEAD"), &who, &who, "first", &tree, &[]).unwrap();
+        repository.tag("v1", &repository.find_object(commit, None).unwrap(), &who, "", false).unwrap();
+        for name in ["HEAD", "v1", &commit.to_string(), &commit.to_string()[..8]] {
+            assert_eq!(resolve(folder.path(), name).unwrap().to_string(), commit.to_string(), "{name}");
+        }
+        assert!(resolve(folder.path(), "v2").is_err());
+    }
+}

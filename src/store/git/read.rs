@@ -1,0 +1,110 @@
+//! Differences between revisions, and contents.
+
+use std::num::NonZero;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use git2::ObjectType;
+
+use super::object::Oid;
+use super::objects::{Objects, damaged};
+use super::place::Place;
+use super::tree::{RawTree, differences};
+use super::trees::{Trees, folder_oid};
+use crate::domain::Revision;
+use crate::store::{BlobId, FileChange, StoreError};
+
+/// From so many contents on, all cores read.
+const PARALLEL_LEN_MIN: usize = 512;
+/// No more threads than this: the disk and libgit2's caches bound reading soon enough.
+const THREADS_MAX: usize = 8;
+/// How many contents a thread takes at a time.
+const SHARE_LEN: usize = 64;
+
+/// Whether a name in the collections folder is that of a collection file.
+pub(super) fn is_told(name: &str) -> bool {
+    !name.starts_with('.') && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
+}
+
+/// What differs in the collections folder; see [`Journal::changes`](crate::store::Journal::changes).
+pub(super) fn changes(
+    objects: &mut Objects,
+    place: &Place,
+    known: Option<&Trees>,
+    [from, to]: [Option<Revision>; 2],
+) -> Result<Vec<FileChange>, StoreError> {
+    let mut folder = |revision: Option<Revision>| match revision {
+        Some(revision) => folder_oid(objects, place, revision.as_bytes()),
+        None => Ok(None),
+    };
+    let oids = [folder(from)?, folder(to)?];
+    let mut tree = |oid: Option<Oid>, revision: Option<Revision>| {
+        let known = known.filter(|trees| trees.revision == revision.map(|revision| *revision.as_bytes()));
+        match (known, oid) {
+            (_, None) => Ok(RawTree::default()),
+            (Some(trees), Some(_)) => Ok(trees.folder().clone()),
+            (None, Some(oid)) => objects.tree(&oid),
+        }
+    };
+    if oids[0] == oids[1] {
+        return Ok(Vec::new());
+    }
+    compare(&tree(oids[0], from)?, &tree(oids[1], to)?, &oids[1].unwrap_or_default())
+}
+
+/// What differs between two versions of the collections folder.
+pub(super) fn compare(old: &RawTree, new: &RawTree, at: &Oid) -> Result<Vec<FileChange>, StoreError> {
+    let found =
+        differences(old.bytes(), new.bytes()).map_err(|error| damaged("tree", at, &error.to_string()))?;
+    let told = found.into_iter().filter_map(|(name, before, after)| {
+        let name = String::from_utf8_lossy(&name).into_owned();
+        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
+        // A file that became executable is the same file.
+        (is_told(&name) && before != after).then_some(FileChange { name, before, after })
+    });
+    Ok(told.collect())
+}
+
+/// Reads contents; see [`Journal::read`](crate::store::Journal::read).
+pub(super) fn contents(
+    objects: &mut Objects,
+    blobs: &[BlobId],
+    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+) {
+    let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    if blobs.len() < PARALLEL_LEN_MIN || cores == 1 {
+        return read_some(objects, blobs.iter().enumerate(), each);
+    }
+    // Whoever is done first takes the next share.
+    let next = AtomicUsize::new(0);
+    let work = |objects: &mut Objects| {
+        loop {
+            let start = next.fetch_add(SHARE_LEN, Ordering::Relaxed);
+            if start >= blobs.len() {
+                return;
+            }
+            read_some(objects, blobs.iter().enumerate().skip(start).take(SHARE_LEN), each);
+        }
+    };
+    let others: Vec<_> = (1..cores).map(|_| Mutex::new(objects.another())).collect();
+    thread::scope(|scope| {
+        for other in &others {
+            scope.spawn(|| work(&mut other.lock().expect("each thread has its own")));
+        }
+        work(objects);
+    });
+}
+
+fn read_some<'a>(
+    objects: &mut Objects,
+    blobs: impl Iterator<Item = (usize, &'a BlobId)>,
+    each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+) {
+    for (index, blob) in blobs {
+        let read = objects.read(blob.as_bytes(), ObjectType::Blob, |content| each(index, Ok(content)));
+        if let Err(error) = read {
+            each(index, Err(error));
+        }
+    }
+}

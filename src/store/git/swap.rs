@@ -1,0 +1,235 @@
+//! Changes files of the work tree without ever overwriting what a person saved.
+//!
+//! A file is looked at before it is touched, and again after: the new content is exchanged with the
+//! old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came out is looked at.
+//! When a person saved in between, it goes back the same way. New files are put in place only where
+//! nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved away, looked at, and only
+//! then removed.
+//!
+//! On file systems without these renames (some network file systems) the second look comes right
+//! before an ordinary rename, which leaves a window of microseconds.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::Path;
+
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::io::Errno;
+
+use super::folder::{Folder, Found};
+use super::object::Oid;
+use super::objects::Objects;
+use super::place::Place;
+use super::tree::EXECUTABLE;
+use crate::store::StoreError;
+
+/// What drafts in the desk begin with; the rest is the file's name.
+const DRAFT_PREFIX: &str = "file-";
+/// What drafts in the collections folder itself begin with, when the desk is elsewhere.
+const NEIGHBOUR_PREFIX: &str = ".collectory-";
+
+/// The collections folder, with a place for files in the making.
+#[derive(Debug)]
+pub(super) struct Bench<'a> {
+    folder: &'a Folder,
+    desk: Folder,
+    prefix: &'static str,
+}
+
+/// The new content of a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct New<'a> {
+    /// Its id in git.
+    pub(super) oid: Oid,
+    /// Its mode in git.
+    pub(super) mode: u32,
+    /// The bytes.
+    pub(super) bytes: &'a [u8],
+}
+
+impl<'a> Bench<'a> {
+    /// Prepares to change files of `folder`.
+    pub(super) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
+        let path = place.work_tree_desk();
+        fs::create_dir_all(&path).map_err(|source| StoreError::at("make the folder", &path, source))?;
+        let desk = Folder::open(&path)?;
+        let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
+        // A rename stays within one file system.
+        let near = device(&desk).is_ok_and(|desk| device(folder) == Ok(desk));
+        if near {
+            return Ok(Self { folder, desk, prefix: DRAFT_PREFIX });
+        }
+        Ok(Self { folder, desk: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX })
+    }
+
+    /// Puts `new` (or nothing) in the place of `old` (or nothing), if that is what stands there;
+    /// answers whether `new` stands there now.
+    pub(super) fn change(
+        &self,
+        name: &str,
+        old: Option<Oid>,
+        new: Option<New<'_>>,
+    ) -> Result<bool, StoreError> {
+        let now = self.holds(self.folder, name)?;
+        if now == new.map_or(Holds::Nothing, |new| Holds::File(new.oid)) {
+            return Ok(true);
+        }
+        if now != old.map_or(Holds::Nothing, Holds::File) {
+            return Ok(false);
+        }
+        let draft = format!("{}{name}", self.prefix);
+        match (old, new) {
+            (None, None) => Ok(true),
+            (None, Some(new)) => {
+                self.write_draft(&draft, new)?;
+                let placed = self.rename_new(&draft, name)?;
+                self.drop_draft(&draft).map(|()| placed)
+            }
+            (Some(old), Some(new)) => {
+                self.write_draft(&draft, new)?;
+                self.exchange(&draft, name, old)
+            }
+            (Some(old), None) => self.take_away(&draft, name, old),
+        }
+    }
+
+    fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        match self.rename(&self.desk, draft, self.folder, name, RenameFlags::EXCHANGE) {
+            Ok(()) => (),
+            Err(Errno::NOENT) => return self.drop_draft(draft).map(|()| false),
+            Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
+            Err(errno) => return Err(self.folder.failed("replace", name, errno)),
+        }
+        if self.holds(&self.desk, draft)? == Holds::File(old) {
+            return self.drop_draft(draft).map(|()| true);
+        }
+        // A person saved in the instant between the look and the exchange. What is in the draft
+        // now is theirs; where the file has gone meanwhile, theirs still goes back.
+        let back = match self.rename(&self.desk, draft, self.folder, name, RenameFlags::EXCHANGE) {
+            Err(Errno::NOENT) => self.rename(&self.desk, draft, self.folder, name, RenameFlags::NOREPLACE),
+            other => other,
+        };
+        back.map_err(|errno| self.folder.failed("put back", name, errno))?;
+        self.drop_draft(draft).map(|()| false)
+    }
+
+    fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        if self.holds(self.folder, name)? != Holds::File(old) {
+            return self.drop_draft(draft).map(|()| false);
+        }
+        let renamed = rustix::fs::renameat(&self.desk.fd, draft, &self.folder.fd, name);
+        renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
+    }
+
+    fn take_away(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        self.drop_draft(draft)?;
+        match rustix::fs::renameat(&self.folder.fd, name, &self.desk.fd, draft) {
+            Ok(()) => (),
+            Err(Errno::NOENT) => return Ok(true),
+            Err(errno) => return Err(self.folder.failed("remove", name, errno)),
+        }
+        if self.holds(&self.desk, draft)? == Holds::File(old) {
+            return self.drop_draft(draft).map(|()| true);
+        }
+        self.rename_new(draft, name)?;
+        Ok(false)
+    }
+
+    /// Moves a draft to where nothing stands; answers whether it did.
+    fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
+        let failed = |errno| self.folder.failed("make", name, errno);
+        match self.rename(&self.desk, draft, self.folder, name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) if is_unsupported(errno) => {
+                // A second name can't replace anything either.
+                match rustix::fs::linkat(&self.desk.fd, draft, &self.folder.fd, name, AtFlags::empty()) {
+                    Ok(()) => Ok(true),
+                    Err(Errno::EXIST) => Ok(false),
+                    Err(errno) => Err(failed(errno)),
+                }
+            }
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    fn rename(
+        &self,
+        from: &Folder,
+        old: &str,
+        to: &Folder,
+        new: &str,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
+    }
+
+    fn write_draft(&self, draft: &str, new: New<'_>) -> Result<(), StoreError> {
+        self.drop_draft(draft)?;
+        // The process's own mask takes away what others may not have, as it does for git.
+        let mode = Mode::from_raw_mode(if new.mode == EXECUTABLE { 0o777 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&self.desk.fd, draft, flags, mode);
+        let mut file = File::from(fd.map_err(|errno| self.desk.failed("make", draft, errno))?);
+        file.write_all(new.bytes)
+            .map_err(|source| StoreError::at("write", &self.desk.path.join(draft), source))
+    }
+
+    fn drop_draft(&self, draft: &str) -> Result<(), StoreError> {
+        match rustix::fs::unlinkat(&self.desk.fd, draft, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.desk.failed("remove", draft, errno)),
+        }
+    }
+
+    fn holds(&self, folder: &Folder, name: &str) -> Result<Holds, StoreError> {
+        if folder.stat(name)?.is_none() {
+            return Ok(Holds::Nothing);
+        }
+        Ok(folder.read(name)?.map_or(Holds::Other, |content| Holds::File(content.oid)))
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Holds {
+    Nothing,
+    File(Oid),
+    Other,
+}
+
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
+}
+
+/// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
+/// that happens when the kill came between an exchange and the look after it.
+pub(super) fn remove_drafts(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
+    sweep(&Folder::open(&place.work_tree_desk())?, DRAFT_PREFIX, objects)?;
+    match Folder::collections(place, false)? {
+        Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, objects),
+        Found::Nothing | Found::Obstacle(_) => Ok(()),
+    }
+}
+
+fn sweep(folder: &Folder, prefix: &str, objects: &mut Objects) -> Result<(), StoreError> {
+    let entries =
+        fs::read_dir(&folder.path).map_err(|source| StoreError::at("read", &folder.path, source))?;
+    for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        if !name.starts_with(prefix) {
+            continue;
+        }
+        let path = folder.path.join(&name);
+        match folder.read(&name)? {
+            Some(content) if !objects.has(&content.oid) && !content.bytes.is_empty() => keep(&path)?,
+            _ => super::barrier::remove_if_there(&path)?,
+        }
+    }
+    Ok(())
+}
+
+fn keep(path: &Path) -> Result<(), StoreError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let kept = path.with_file_name(format!("kept-{}", name.trim_start_matches('.')));
+    tracing::warn!(path = %kept.display(), "kept a file that was being saved when this service was killed; look at it, then remove it");
+    fs::rename(path, &kept).map_err(|source| StoreError::at("keep", path, source))
+}

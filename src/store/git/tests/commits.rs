@@ -1,0 +1,59 @@
+//! Commits as git sees them.
+
+use super::support::*;
+use crate::store::{Journal as _, StoreError};
+
+#[test]
+fn a_first_commit_is_a_commit_that_git_likes() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    let made = append(&mut journal, &[set("posts.yaml", "type: document\n")]);
+    repo.check();
+    assert_eq!(repo.head(), made[0].revision);
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.saved("posts.yaml"), "type: document\n");
+    let format = "%an <%ae> %ad|%cn <%ce> %cd|%s|%b";
+    assert_eq!(
+        repo.git(&["log", &format!("--format={format}"), "--date=raw"]).trim(),
+        "Mara <mara@example.org> 1700000000 +0000|Collectory <collectory@localhost> 1700000000 +0000|\
+         Change posts.yaml|because\n\nCollectory-Key: x"
+    );
+    assert_eq!(repo.git(&["cat-file", "-p", "HEAD:collections/posts.yaml"]), "type: document\n");
+}
+
+#[test]
+fn a_group_is_a_chain_of_commits_in_one_pack() {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    let first: Vec<_> = (0..200).map(|i| set(&format!("c{i:03}.yaml"), &format!("name: {i}\n"))).collect();
+    append(&mut journal, &first);
+    let second: Vec<_> =
+        (0..120).map(|i| set(&format!("c{:03}.yaml", i % 7), &format!("name: {i}!\n"))).collect();
+    let made = append(&mut journal, &second);
+    assert_eq!(made.len(), 120);
+    assert_eq!(repo.packs().len(), 2);
+    repo.check();
+    assert_eq!(repo.git(&["rev-list", "--count", "main"]).trim(), "320");
+    assert_eq!(repo.git(&["show", "main~1:collections/c006.yaml"]), "name: 118!\n");
+    let head = journal.head().unwrap();
+    let files = files_at(&mut journal, head);
+    assert_eq!(files.len(), 200);
+    assert_eq!(files["c000.yaml"], "name: 119!\n");
+}
+
+#[test]
+fn a_lost_race_changes_nothing() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("posts.yaml", "a\n")]);
+    let old = journal.head().unwrap();
+    let theirs = repo.commit(&[("posts.yaml", "theirs\n")]);
+    let error = journal.append(old, &[set("posts.yaml", "ours\n")]).unwrap_err();
+    assert!(
+        matches!(error, StoreError::HeadMoved { expected, found } if expected == old && found == Some(theirs))
+    );
+    assert_eq!((repo.head(), repo.status().as_str()), (theirs, ""));
+    append(&mut journal, &[set("posts.yaml", "ours\n")]);
+    assert_eq!((repo.saved("posts.yaml").as_str(), repo.status().as_str()), ("ours\n", ""));
+    repo.check();
+}

@@ -1,0 +1,13 @@
+//! The journal against the real `git`.
+
+mod commits;
+mod support;
+
+/// Where to stop a journal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fault {
+    /// Everything is on disk, nothing is visible.
+    BeforeTheBranch,
+    /// The branch has moved, the work tree has not.
+    AfterTheBranch,
+}

@@ -1,0 +1,236 @@
+//! A repository in a temporary folder, and the real `git` to judge it by.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Mutex;
+
+use chrono::DateTime;
+use tempfile::TempDir;
+
+use super::super::{Access, GitJournal, Options};
+use crate::domain::{Actor, Revision};
+use crate::store::{
+    BlobId, Committed, Draft, Edit, Journal as _, Look, Saved, StoreError, TreeEntry, WorkTree,
+};
+
+/// A repository that is removed when the test ends.
+pub(super) struct Repo {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Repo {
+    /// One with a work tree, as the service makes it.
+    pub(super) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings");
+        assert!(GitJournal::init(&path).unwrap());
+        Self { _folder: folder, path }
+    }
+
+    /// One without a work tree, as git makes it.
+    pub(super) fn bare() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("settings.git");
+        git_in(folder.path(), &["init", "-q", "--bare", "-b", "main", "settings.git"]);
+        Self { _folder: folder, path }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn options(&self) -> Options {
+        Options { lock_wait_ms_max: 0, ..Options::new(&self.path) }
+    }
+
+    pub(super) fn open(&self) -> GitJournal {
+        GitJournal::open(self.options()).unwrap()
+    }
+
+    pub(super) fn open_to_read(&self) -> GitJournal {
+        GitJournal::open(Options { access: Access::Read, ..self.options() }).unwrap()
+    }
+
+    /// Runs git, which must succeed, and answers what it printed.
+    #[track_caller]
+    pub(super) fn git(&self, args: &[&str]) -> String {
+        git_in(&self.path, args)
+    }
+
+    /// Runs git, which must fail, and answers what it complained about.
+    #[track_caller]
+    pub(super) fn git_fails(&self, args: &[&str]) -> String {
+        let output = run_git(&self.path, args);
+        assert!(!output.status.success(), "git {args:?} should fail");
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    }
+
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join("collections").join(name)
+    }
+
+    pub(super) fn save(&self, name: &str, content: &str) {
+        fs::create_dir_all(self.path.join("collections")).unwrap();
+        fs::write(self.file(name), content).unwrap();
+    }
+
+    #[track_caller]
+    pub(super) fn saved(&self, name: &str) -> String {
+        fs::read_to_string(self.file(name)).unwrap()
+    }
+
+    /// Commits by hand.
+    #[track_caller]
+    pub(super) fn commit(&self, files: &[(&str, &str)]) -> Revision {
+        files.iter().for_each(|(name, content)| self.save(name, content));
+        self.git(&["add", "-A"]);
+        self.git(&["commit", "-q", "-m", "By hand"]);
+        self.head()
+    }
+
+    #[track_caller]
+    pub(super) fn head(&self) -> Revision {
+        self.git(&["rev-parse", "HEAD"]).trim().parse().unwrap()
+    }
+
+    #[track_caller]
+    pub(super) fn status(&self) -> String {
+        self.git(&["status", "--porcelain"])
+    }
+
+    /// Everything that git can check.
+    #[track_caller]
+    pub(super) fn check(&self) {
+        let output = run_git(&self.path, &["fsck", "--full", "--strict", "--no-dangling"]);
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && !said.contains("error"), "{said}");
+        for pack in self.packs() {
+            let index = fs::read(pack.with_extension("idx")).unwrap();
+            let copy = self.path.join("../copy.pack");
+            fs::copy(&pack, &copy).unwrap();
+            let theirs = self.path.join("../copy.idx");
+            drop(fs::remove_file(&theirs));
+            self.git(&["index-pack", "--strict", copy.to_str().unwrap()]);
+            assert!(fs::read(theirs).unwrap() == index, "git indexes {} otherwise", pack.display());
+        }
+    }
+
+    /// The packs, without their endings.
+    pub(super) fn packs(&self) -> Vec<PathBuf> {
+        let git_dir = self.git(&["rev-parse", "--absolute-git-dir"]);
+        let entries = fs::read_dir(Path::new(git_dir.trim()).join("objects/pack")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        paths.filter(|path| path.extension().is_some_and(|ending| ending == "pack")).collect()
+    }
+}
+
+fn run_git(folder: &Path, args: &[&str]) -> Output {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(args).env_clear();
+    #[expect(clippy::disallowed_methods, reason = "only to find git")]
+    if let Ok(path) = std::env::var("PATH") {
+        command.env("PATH", path);
+    }
+    let fixed = [
+        ("GIT_CONFIG_GLOBAL", "/dev/null"),
+        ("GIT_CONFIG_SYSTEM", "/dev/null"),
+        ("GIT_AUTHOR_NAME", "Mara"),
+        ("GIT_AUTHOR_EMAIL", "mara@example.org"),
+        ("GIT_COMMITTER_NAME", "Mara"),
+        ("GIT_COMMITTER_EMAIL", "mara@example.org"),
+        ("LC_ALL", "C"),
+    ];
+    command.envs(fixed).output().unwrap()
+}
+
+/// Runs git anywhere.
+#[track_caller]
+pub(super) fn git_in(folder: &Path, args: &[&str]) -> String {
+    let output = run_git(folder, args);
+    assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// A draft that sets or removes files.
+pub(super) fn draft(files: &[(&str, Option<&str>)]) -> Draft {
+    let names: Vec<_> = files.iter().map(|(name, _)| *name).collect();
+    Draft {
+        files: files
+            .iter()
+            .map(|(name, text)| ((*name).to_owned(), text.map(|text| text.as_bytes().to_vec())))
+            .collect(),
+        message: format!("Change {}\n\nbecause\n\nCollectory-Key: x\n", names.join(", ")),
+        author: Actor::new("Mara", "mara@example.org"),
+        at: DateTime::from_timestamp(1_700_000_000, 0).unwrap(),
+    }
+}
+
+/// A draft that sets one file.
+pub(super) fn set(name: &str, text: &str) -> Draft {
+    draft(&[(name, Some(text))])
+}
+
+/// A draft that removes one file.
+pub(super) fn remove(name: &str) -> Draft {
+    draft(&[(name, None)])
+}
+
+/// Appends on top of whatever the head is.
+#[track_caller]
+pub(super) fn append(journal: &mut GitJournal, drafts: &[Draft]) -> Vec<Committed> {
+    try_append(journal, drafts).unwrap()
+}
+
+pub(super) fn try_append(journal: &mut GitJournal, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+    let head = journal.head().unwrap();
+    journal.append(head, drafts)
+}
+
+/// What the journal says is in the folder of a revision.
+#[track_caller]
+pub(super) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> BTreeMap<String, String> {
+    let changes = journal.changes(None, revision).unwrap();
+    let blobs: Vec<BlobId> = changes
+        .iter()
+        .map(|change| match change.after {
+            Some(TreeEntry::File(blob)) => blob,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    let files = Mutex::new(BTreeMap::new());
+    journal
+        .read(&blobs, &|index, content| {
+            let text = String::from_utf8(content.unwrap().to_vec()).unwrap();
+            files.lock().unwrap().insert(changes[index].name.clone(), text);
+        })
+        .unwrap();
+    files.into_inner().unwrap()
+}
+
+/// What differs in the work tree, as text.
+#[track_caller]
+pub(super) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
+    let head = journal.head().unwrap();
+    match journal.work_tree(head, Look::All, false).unwrap() {
+        WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn shown(edit: Edit) -> (String, String) {
+    let now = match edit.now {
+        Saved::File { bytes, .. } => String::from_utf8(bytes).unwrap(),
+        Saved::Gone => "gone".to_owned(),
+        Saved::Special(what) => what.to_owned(),
+    };
+    (edit.name, now)
+}
+
+/// One edit, to compare with [`edits`].
+pub(super) fn edit(name: &str, now: &str) -> (String, String) {
+    (name.to_owned(), now.to_owned())
+}

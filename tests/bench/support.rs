@@ -1,0 +1,225 @@
+//! What the benches share: the program under test, repositories of any size, a load driver.
+//!
+//! Only ratios of things measured in turn within one run mean anything on a shared machine, so
+//! every figure here is printed beside the one that it is compared with.
+
+#![allow(dead_code, reason = "each bench is a program of its own and uses a part of this")]
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+
+/// A whole number from the environment.
+#[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
+pub(crate) fn setting(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// The median of some figures.
+pub(crate) fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// A process that ends with its owner.
+pub(crate) struct Process {
+    child: Child,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
+    /// How long it took from its start to its `listening` line.
+    pub(crate) started_in: Duration,
+}
+
+impl Process {
+    /// Starts a program that says `listening on http://ADDRESS/` when it is ready.
+    pub(crate) fn start(command: &mut Command) -> Self {
+        let started = Instant::now();
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("the program starts");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("the program says where it listens");
+        let started_in = started.elapsed();
+        let address =
+            line.trim().strip_prefix("listening on http://").and_then(|rest| rest.split('/').next());
+        let address = address.and_then(|text| text.parse().ok());
+        let address = address.unwrap_or_else(|| panic!("the program did not start; it said {line:?}"));
+        Self { child, address, started_in }
+    }
+
+    /// Starts the service on a repository.
+    pub(crate) fn serve(repository: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
+        hermetic(&mut command);
+        command.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--repo"]).arg(repository);
+        Self::start(&mut command)
+    }
+
+    /// The memory that the process holds, in bytes (Linux).
+    pub(crate) fn resident_bytes(&self) -> Option<usize> {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1024)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+fn hermetic(command: &mut Command) {
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
+}
+
+/// Runs git, which must succeed.
+pub(crate) fn git(folder: &Path, arguments: &[&str]) {
+    let mut command = Command::new("git");
+    hermetic(&mut command);
+    let status =
+        command.current_dir(folder).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    assert!(status.expect("git is installed").success(), "git {arguments:?} failed");
+}
+
+/// The name of collection `number`.
+pub(crate) fn key(number: usize) -> String {
+    format!("collection-{number:06}")
+}
+
+/// The file of a collection: about 225 bytes, as real ones have.
+pub(crate) fn file(number: usize, name: &str) -> String {
+    format!(
+        "# Collection {number}\ntype: document\nname: {name}\ndirectory: content/section/{number}\nrecursive: true\n\
+         format: markdown\ndocumentTitleKey: title\ndocumentDescriptionKey: summary\nrevisionDirectory: revisions/{number}\n"
+    )
+}
+
+/// A repository with one commit of `count` collections.
+pub(crate) fn repository(count: usize, bare: bool) -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let path = folder.path().join("settings");
+    std::fs::create_dir(&path).expect("a folder can be made");
+    git(&path, if bare { &["init", "-q", "-b", "main", "--bare"] } else { &["init", "-q", "-b", "main"] });
+    git(&path, &["config", "user.name", "Bench"]);
+    git(&path, &["config", "user.email", "bench@example.org"]);
+    let mut stream = commit_head("Seed");
+    for number in 0..count {
+        push_file(&mut stream, number, "Seed");
+    }
+    fast_import(&path, &stream);
+    if !bare {
+        git(&path, &["reset", "-q", "--hard"]);
+    }
+    (folder, path)
+}
+
+/// The beginning of a commit for `git fast-import`.
+pub(crate) fn commit_head(message: &str) -> String {
+    let len = message.len();
+    format!(
+        "commit refs/heads/main\ncommitter Bench <bench@example.org> 1767225600 +0000\ndata {len}\n{message}\n"
+    )
+}
+
+/// A file of a commit for `git fast-import`.
+pub(crate) fn push_file(stream: &mut String, number: usize, name: &str) {
+    let content = file(number, name);
+    stream.push_str(&format!(
+        "M 100644 inline collections/{}.yaml\ndata {}\n{content}\n",
+        key(number),
+        content.len()
+    ));
+}
+
+/// Feeds a stream to `git fast-import`.
+pub(crate) fn fast_import(folder: &Path, stream: &str) {
+    let mut command = Command::new("git");
+    hermetic(&mut command);
+    command.current_dir(folder).args(["fast-import", "--quiet", "--force"]).stdin(Stdio::piped());
+    let mut child = command.spawn().expect("git is installed");
+    child.stdin.take().expect("it is piped").write_all(stream.as_bytes()).expect("git takes the stream");
+    assert!(child.wait().expect("git ends").success(), "git fast-import failed");
+}
+
+/// Requests on one keep-alive connection.
+pub(crate) struct Connection {
+    stream: TcpStream,
+    buffer: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects.
+    pub(crate) async fn open(address: SocketAddr) -> Self {
+        let stream = TcpStream::connect(address).await.expect("the server listens");
+        stream.set_nodelay(true).expect("a socket option can be set");
+        Self { stream, buffer: Vec::with_capacity(64 * 1024) }
+    }
+
+    /// Sends a request and returns the status and the whole answer, which must have a length.
+    pub(crate) async fn ask(&mut self, request: &[u8]) -> (u16, &[u8]) {
+        self.stream.write_all(request).await.expect("the server takes requests");
+        self.buffer.clear();
+        loop {
+            if let Some(total) = whole(&self.buffer)
+                && self.buffer.len() >= total
+            {
+                let status = std::str::from_utf8(&self.buffer[9..12]).ok().and_then(|text| text.parse().ok());
+                return (status.unwrap_or(0), &self.buffer);
+            }
+            let read = self.stream.read_buf(&mut self.buffer).await.expect("the server answers");
+            assert!(read > 0, "the server closed the connection");
+        }
+    }
+}
+
+/// How many bytes the response that begins here has, once its head is complete.
+fn whole(bytes: &[u8]) -> Option<usize> {
+    let head = bytes.windows(4).position(|window| window == b"\r\n\r\n")? + 4;
+    let text = std::str::from_utf8(&bytes[..head]).expect("a response head is ASCII");
+    let length = text.lines().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("content-length").then(|| value.trim().parse::<usize>().expect("a length"))
+    });
+    Some(head + length.unwrap_or(0))
+}
+
+/// Asks the same on many connections for a while; requests per second.
+pub(crate) async fn load(
+    address: SocketAddr,
+    connections: usize,
+    request: &'static [u8],
+    time: Duration,
+) -> f64 {
+    let mut tasks = JoinSet::new();
+    let started = Instant::now();
+    for _ in 0..connections {
+        tasks.spawn(async move {
+            let mut connection = Connection::open(address).await;
+            let mut count = 0_u32;
+            while started.elapsed() < time {
+                let (status, _) = connection.ask(request).await;
+                assert_eq!(status, 200);
+                count += 1;
+            }
+            count
+        });
+    }
+    let total: u32 = tasks.join_all().await.into_iter().sum();
+    f64::from(total) / started.elapsed().as_secs_f64()
+}
+
+/// Runs a bench on one thread, so that the other core is the server's.
+pub(crate) fn on_one_thread(bench: impl Future<Output = ()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime can be made").block_on(bench);
+}

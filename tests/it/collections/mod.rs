@@ -1,0 +1,7 @@
+//! The five verbs on collections.
+
+mod create;
+mod delete;
+mod list;
+mod read;
+mod update;

@@ -1,0 +1,246 @@
+//! The program on the command line: help, codes, variables, logs, and the other commands.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::support::{Auth, Finished, Repo, TestServer, document, program, run_to_end};
+
+fn run(folder: &Path, arguments: &[&str]) -> Finished {
+    run_to_end(program(folder).args(arguments))
+}
+
+#[test]
+fn help_and_version_go_to_standard_output() {
+    let folder = tempfile::tempdir().unwrap();
+    let help = run(folder.path(), &["--help"]).exits(0);
+    for command in ["serve", "init", "check", "token"] {
+        assert!(help.stdout.contains(command), "{}", help.stdout);
+        let own = run(folder.path(), &[command, "--help"]).exits(0);
+        assert!(own.stdout.contains("Usage: collectory "), "{}", own.stdout);
+    }
+    assert!(run(folder.path(), &["--version"]).exits(0).stdout.starts_with("collectory "));
+    let serve = run(folder.path(), &["serve", "--help"]).exits(0).stdout;
+    for flag in [
+        "--auth",
+        "--repo",
+        "--branch",
+        "--path",
+        "--listen",
+        "--base-path",
+        "--uncommitted",
+        "--log-format",
+        "--shutdown-grace-ms",
+    ] {
+        assert!(serve.contains(flag), "{flag} in:\n{serve}");
+    }
+}
+
+#[test]
+fn wrong_usage_is_2() {
+    let folder = tempfile::tempdir().unwrap();
+    for arguments in [
+        &[][..],
+        &["nonsense"],
+        &["serve", "--auth", "none", "--nonsense"],
+        &["serve", "--auth", "none", "--listen", "nowhere"],
+        &["serve", "--auth", "none", "--uncommitted", "perhaps"],
+        &["serve", "--auth", "none", "--body-bytes-max", "many"],
+        &["init"],
+        &["token"],
+    ] {
+        let finished = run(folder.path(), arguments).exits(2);
+        assert!(!finished.stderr.is_empty(), "{arguments:?}");
+        assert_eq!(finished.stdout, "", "{arguments:?}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was made");
+}
+
+#[test]
+fn a_start_without_auth_names_the_three_choices() {
+    let folder = tempfile::tempdir().unwrap();
+    let finished = run(folder.path(), &["serve"]).exits(2);
+    for choice in ["none", "allow-all", "FILE"] {
+        assert!(finished.stderr.contains(choice), "{choice} in: {}", finished.stderr);
+    }
+    assert!(!folder.path().join("settings").exists());
+}
+
+#[test]
+fn a_port_that_is_taken_is_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let folder = tempfile::tempdir().unwrap();
+    let finished = run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).exits(1);
+    assert!(finished.stderr.contains(&address), "{}", finished.stderr);
+    assert_eq!(finished.stdout, "");
+}
+
+#[tokio::test]
+async fn every_flag_has_a_variable() {
+    let setup = TestServer::setup("small")
+        .environment("COLLECTORY_BASE_PATH", "/from/environment")
+        .environment("COLLECTORY_BODY_BYTES_MAX", "100")
+        .environment("COLLECTORY_COMMITTER_NAME", "Environment")
+        .environment("COLLECTORY_LOG_FORMAT", "json");
+    let server = setup.start_unchecked();
+    let client = server.client();
+    client.get("/from/environment/collections").await.is(200);
+    let large = document("a-key", json!({"name": "x".repeat(100)}));
+    client.request("POST", "/from/environment/collections").document(&large).send().await.is(413);
+    client.request("DELETE", "/from/environment/collections/posts").send().await.is(204);
+    assert_eq!(server.repo().field("HEAD", "%cn"), "Environment");
+    for line in server.log().lines() {
+        serde_json::from_str::<Value>(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+    }
+}
+
+#[tokio::test]
+async fn a_flag_wins_over_its_variable() {
+    let setup = TestServer::setup("small").environment("COLLECTORY_BODY_BYTES_MAX", "10");
+    let server = setup.flag(&["--body-bytes-max", "100000"]).start().await;
+    server.create(&document("new", json!({"name": "longer than ten bytes"}))).await.is(201);
+}
+
+#[tokio::test]
+async fn json_logs_are_json_and_hold_no_secrets() {
+    let setup =
+        TestServer::setup("small").auth(Auth::Policy("tokens: []\n".into())).flag(&["--log-format", "json"]);
+    let mut server = setup.start().await;
+    server.with_token("very-secret-token").list().await.is(401);
+    let log = server.stop();
+    assert!(!log.contains("very-secret-token"), "{log}");
+    let lines: Vec<Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    assert!(!lines.is_empty());
+    assert!(lines.iter().all(|line| line["level"].is_string()), "{log}");
+}
+
+#[tokio::test]
+async fn health_tells_life_from_readiness() {
+    let server = TestServer::on("small").await;
+    server.get("/livez").await.is(200);
+    server.get("/readyz").await.is(200);
+}
+
+#[tokio::test]
+async fn both_signals_stop_the_service_cleanly() {
+    for name in ["TERM", "INT"] {
+        let mut server = TestServer::on("small").await;
+        server.patch("posts", json!({"name": name})).await.is(200);
+        server.signal(name);
+        server.ends(0);
+    }
+}
+
+#[test]
+fn init_makes_a_repository_with_a_commented_example() {
+    let folder = tempfile::tempdir().unwrap();
+    let finished = run(folder.path(), &["init", "mine"]).exits(0);
+    let repo = Repo::at(folder.path().join("mine"));
+    repo.fsck();
+    assert_eq!(repo.status(), "");
+    assert_eq!(repo.commit_count(), 1);
+    let files = repo.git(&["ls-tree", "-r", "--name-only", "HEAD", "collections/"]);
+    let example = files.lines().next().unwrap_or_else(|| panic!("{finished:?}"));
+    assert!(repo.read(example).contains("# "), "{}", repo.read(example));
+    run(folder.path(), &["check", "mine"]).exits(0);
+    let again = run(folder.path(), &["init", "mine"]);
+    assert_ne!(again.status.code(), Some(0), "nothing is made twice");
+    assert_eq!(repo.commit_count(), 1);
+}
+
+#[tokio::test]
+async fn what_init_made_can_be_served() {
+    let folder = tempfile::tempdir().unwrap();
+    run(folder.path(), &["init", "mine"]).exits(0);
+    let server = TestServer::setup("").repository(&folder.path().join("mine")).start().await;
+    assert!(!server.list().await.is(200).ids().is_empty());
+    assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
+}
+
+#[test]
+fn check_reports_each_problem_as_compilers_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "broken");
+    let finished = run(folder.path(), &["check", "r"]).exits(1);
+    let lines: Vec<_> = finished.stdout.lines().collect();
+    assert_eq!(lines.len(), 2, "{}", finished.stdout);
+    for (line, path) in lines.iter().zip(["collections/broken.yaml", "collections/typo.yaml"]) {
+        let (place, message) = line.split_once(": ").unwrap();
+        let parts: Vec<_> = place.rsplitn(3, ':').collect();
+        assert!(parts[2].ends_with(path), "{line}");
+        assert!(parts[0].parse::<usize>().unwrap() >= 1 && parts[1].parse::<usize>().unwrap() >= 1, "{line}");
+        assert!(!message.is_empty());
+    }
+    assert!(lines[1].contains("nmae") || lines[1].contains("name"), "{}", lines[1]);
+    let bare = repo.bare_clone(folder.path().join("bare"));
+    let of_the_branch = run_to_end(program(folder.path()).arg("check").arg(bare.path())).exits(1);
+    assert_eq!(of_the_branch.stdout.lines().count(), 2, "{}", of_the_branch.stdout);
+}
+
+#[test]
+fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    assert_eq!(run(repo.path(), &["check", "."]).exits(0).stdout, "");
+    repo.write("collections/new.yaml", "type: nonsense\n");
+    let finished = run(folder.path(), &["check", "r"]).exits(1);
+    assert!(finished.stdout.contains("collections/new.yaml:1:"), "{}", finished.stdout);
+    run(folder.path(), &["check", "nowhere"]).exits(1);
+}
+
+#[test]
+fn a_token_is_printed_once_and_only_its_hash_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let one =
+        run(folder.path(), &["token", "Mara", "--policy", "policy.yaml", "--email", "mara@example.org"])
+            .exits(0);
+    let two = run(folder.path(), &["token", "Ben", "--policy", "policy.yaml", "--may", "read"]).exits(0);
+    assert_ne!(one.stdout, two.stdout);
+    let text = std::fs::read_to_string(folder.path().join("policy.yaml")).unwrap();
+    let policy: Value = serde_yaml::from_str(&text).unwrap();
+    assert_eq!(policy["tokens"].as_array().map(Vec::len), Some(2));
+    assert_eq!(policy["tokens"][0]["name"], "Mara");
+    assert_eq!(policy["tokens"][0]["email"], "mara@example.org");
+    assert_eq!(policy["tokens"][1]["may"], json!(["read"]));
+    for finished in [one, two] {
+        assert_eq!(finished.stdout.lines().count(), 1);
+        let secret = finished.stdout.trim();
+        assert!(secret.len() >= 32 && !text.contains(secret));
+    }
+    let mode = std::os::unix::fs::PermissionsExt::mode(
+        &folder.path().join("policy.yaml").metadata().unwrap().permissions(),
+    );
+    assert_eq!(mode & 0o002, 0, "others can't write it");
+}
+
+#[test]
+fn a_token_with_a_strange_name_is_one_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = "Mara: # \"O'Neil\"\n  - name: Evil";
+    run(folder.path(), &["token", name, "--policy", "policy.yaml"]);
+    if let Ok(text) = std::fs::read_to_string(folder.path().join("policy.yaml")) {
+        let policy: Value = serde_yaml::from_str(&text).unwrap();
+        assert_eq!(policy["tokens"].as_array().map(Vec::len), Some(1), "{text}");
+    }
+}
+
+#[test]
+fn the_repository_is_settings_unless_named() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("settings")).unwrap();
+    std::fs::write(folder.path().join("settings/letter.txt"), "Dear").unwrap();
+    let refused = run(folder.path(), &["serve", "--auth", "none", "--listen", "127.0.0.1:0"]).exits(1);
+    assert!(refused.stderr.contains("settings"), "{}", refused.stderr);
+    let elsewhere = run_to_end(program(folder.path()).env("COLLECTORY_REPO", "settings/letter.txt").args([
+        "serve",
+        "--auth",
+        "none",
+        "--listen",
+        "127.0.0.1:0",
+    ]));
+    assert!(elsewhere.exits(1).stderr.contains("letter.txt"));
+}

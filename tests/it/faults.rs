@@ -1,0 +1,276 @@
+//! A disk, a lock or a client that misbehaves: a clear answer, nothing half-done, and everything is
+//! well again when the cause is gone.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+
+use serde_json::json;
+
+use crate::support::{DEADLINE, TestServer, document, eventually};
+
+/// Writes until the cause of a fault has been noticed to be gone.
+async fn recovers(server: &TestServer) {
+    eventually("writes succeed again", async || {
+        let answer = server.patch("posts", json!({"name": "After the fault"})).await;
+        (answer.status() == 200).then(|| answer.is(200))
+    })
+    .await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "After the fault");
+}
+
+/// A write fails as a fault of the server's side, and changes nothing.
+async fn fails(server: &TestServer, statuses: &[u16]) -> String {
+    let head = server.repo().tip("main");
+    let refused = server.patch("posts", json!({"name": "Never"})).await;
+    assert!(statuses.contains(&refused.status()), "{refused:?}");
+    let refused = refused.checked();
+    assert_eq!(server.repo().tip("main"), head);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    refused.detail()
+}
+
+async fn impatient() -> TestServer {
+    TestServer::setup("small").flag(&["--lock-wait-ms-max", "50"]).start().await
+}
+
+#[tokio::test]
+async fn a_held_index_is_503_that_names_the_lock_file() {
+    let server = impatient().await;
+    let lock = server.repo().git_folder().join("index.lock");
+    fs::write(&lock, "").unwrap();
+    let detail = fails(&server, &[503]).await;
+    assert!(detail.contains("index.lock"), "{detail}");
+    assert!(!detail.contains(&*server.folder().to_string_lossy()), "no path of the machine: {detail}");
+    assert!(lock.exists(), "a lock of somebody else is never removed");
+    let created = server.create(&document("new", json!({}))).await.is(503);
+    assert!(created.header("retry-after").parse::<u32>().is_ok());
+    fs::remove_file(lock).unwrap();
+    recovers(&server).await;
+}
+
+#[tokio::test]
+async fn a_lock_that_is_released_in_time_is_waited_for() {
+    let server = TestServer::setup("small").flag(&["--lock-wait-ms-max", "30000"]).start().await;
+    let lock = server.repo().git_folder().join("index.lock");
+    fs::write(&lock, "").unwrap();
+    let write = server.patch("posts", json!({"name": "Waited"}));
+    let release = async {
+        server.read("posts").await.is(200);
+        fs::remove_file(&lock).unwrap();
+    };
+    let (answer, ()) = tokio::join!(write, release);
+    answer.is(200);
+}
+
+#[tokio::test]
+async fn a_lock_left_by_somebody_else_outlives_a_restart() {
+    let mut server = impatient().await;
+    server.kill();
+    let lock = server.repo().git_folder().join("index.lock");
+    fs::write(&lock, "someone's").unwrap();
+    server.start_again().await;
+    fails(&server, &[503]).await;
+    assert!(lock.exists());
+    fs::remove_file(lock).unwrap();
+    recovers(&server).await;
+}
+
+#[tokio::test]
+async fn a_held_branch_is_503() {
+    let server = impatient().await;
+    let lock = server.repo().git_folder().join("refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    fails(&server, &[503]).await;
+    assert!(lock.exists());
+    fs::remove_file(lock).unwrap();
+    recovers(&server).await;
+}
+
+/// Puts a file where a folder is expected; permissions would not stop a privileged user.
+fn block(folder: &Path) {
+    let aside = folder.with_extension("aside");
+    fs::rename(folder, aside).unwrap();
+    fs::write(folder, "in the way").unwrap();
+}
+
+fn unblock(folder: &Path) {
+    fs::remove_file(folder).unwrap();
+    fs::rename(folder.with_extension("aside"), folder).unwrap();
+}
+
+#[tokio::test]
+async fn objects_that_can_not_be_written_are_answered_without_details() {
+    let server = TestServer::on("small").await;
+    let objects = server.repo().git_folder().join("objects");
+    let branch = server.repo().git_folder().join("refs/heads/main");
+    let head = fs::read_to_string(&branch).unwrap();
+    block(&objects);
+    let refused = server.patch("posts", json!({"name": "Never"})).await;
+    assert!(matches!(refused.status(), 500 | 503), "{refused:?}");
+    let detail = refused.checked().detail();
+    assert!(!detail.contains(&*server.folder().to_string_lossy()), "{detail}");
+    assert_eq!(fs::read_to_string(&branch).unwrap(), head);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "reads go on");
+    unblock(&objects);
+    recovers(&server).await;
+    assert!(server.log().contains("ERROR"), "an operator is told: {}", server.log());
+}
+
+#[tokio::test]
+async fn a_branch_folder_that_is_gone_is_survived() {
+    let server = TestServer::on("small").await;
+    let folder = server.repo().git_folder().join("refs/heads");
+    block(&folder);
+    let refused = server.patch("posts", json!({"name": "Never"})).await;
+    assert!(matches!(refused.status(), 500 | 503), "{refused:?}");
+    refused.checked();
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    assert_eq!(server.list().await.is(200).ids().len(), 3, "an unreadable repository is no empty list");
+    unblock(&folder);
+    recovers(&server).await;
+}
+
+#[tokio::test]
+async fn a_missing_object_never_turns_into_an_empty_list() {
+    let server = TestServer::on("small").await;
+    server.repo().write("collections/posts.yaml", "type: document\nname: Lost\n");
+    server.repo().git(&["add", "--all"]);
+    let blob = server.repo().git(&["rev-parse", ":collections/posts.yaml"]);
+    let file = server.repo().git_folder().join("objects").join(&blob[..2]).join(&blob[2..]);
+    let aside = file.with_extension("aside");
+    fs::rename(&file, &aside).unwrap();
+    let tree = server.repo().git(&["write-tree", "--missing-ok"]);
+    let commit = server.repo().git(&["commit-tree", &tree, "-p", "HEAD", "-m", "Lost"]);
+    server.repo().git(&["update-ref", "refs/heads/main", &commit]);
+    for _ in 0..20 {
+        let ids = server.list().await.is(200).ids();
+        assert!(ids.contains(&"images".to_owned()) && ids.contains(&"pages".to_owned()), "{ids:?}");
+    }
+    fs::rename(&aside, &file).unwrap();
+    server.shows("posts", "name", "Lost").await;
+    server.serves(&commit).await;
+}
+
+#[tokio::test]
+async fn an_aborted_body_stores_nothing() {
+    let server = TestServer::on("small").await;
+    let head = server.repo().head();
+    let body = document("half", json!({"name": "Half"})).to_string();
+    for length in [0, 1, body.len() / 2, body.len() - 1] {
+        let mut stream = TcpStream::connect(server.address()).unwrap();
+        let request = format!(
+            "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nContent-Length: {}\r\n\r\n{}",
+            body.len(),
+            &body[..length]
+        );
+        stream.write_all(request.as_bytes()).unwrap();
+        drop(stream);
+    }
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let chunked = "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{\"data\"";
+    stream.write_all(chunked.as_bytes()).unwrap();
+    drop(stream);
+    server.patch("posts", json!({"name": "Posts"})).await.is(200);
+    server.read("half").await.is(404);
+    assert_eq!(server.repo().head(), head);
+}
+
+/// Reads until the other side closes.
+fn rest_of(mut stream: TcpStream) -> String {
+    stream.set_read_timeout(Some(DEADLINE)).unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap_or_default();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[tokio::test]
+async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
+    let setup =
+        TestServer::setup("small").flag(&["--header-wait-ms-max", "200", "--body-wait-ms-max", "200"]);
+    let server = setup.start().await;
+    let mut slow_head = TcpStream::connect(server.address()).unwrap();
+    slow_head.write_all(b"GET /collections HTTP/1.1\r\nHost").unwrap();
+    let mut slow_body = TcpStream::connect(server.address()).unwrap();
+    let head = "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nContent-Length: 100\r\n\r\n{";
+    slow_body.write_all(head.as_bytes()).unwrap();
+    let silent = TcpStream::connect(server.address()).unwrap();
+    server.patch("posts", json!({"name": "Fast"})).await.is(200);
+    assert!(!rest_of(slow_head).starts_with("HTTP/1.1 2"));
+    let answer = rest_of(slow_body);
+    assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 408"), "{answer}");
+    assert_eq!(rest_of(silent), "");
+    server.list().await.is(200);
+}
+
+#[tokio::test]
+async fn too_many_connections_are_refused_and_the_others_served() {
+    let server = TestServer::setup("small").flag(&["--connections-max", "8"]).start().await;
+    let held: Vec<_> = (0..7).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    let more: Vec<_> = (0..8).map(|_| TcpStream::connect(server.address()).unwrap()).collect();
+    drop(more);
+    drop(held);
+    eventually("connections are taken again", async || {
+        let answer = server.request("GET", "/collections").attempt().await?;
+        (answer.status() == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
+    let server = TestServer::setup("small").flag(&["--body-bytes-max", "1000"]).start().await;
+    let large = document("large", json!({"name": "x".repeat(900)}));
+    server.create(&large).await.is(413);
+    let text = large.to_string();
+    let chunked = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+    let request = crate::support::RawRequest::new("POST", "/collections")
+        .header("Content-Type", "application/vnd.api+json")
+        .header("Transfer-Encoding", "chunked")
+        .body(chunked);
+    request.send(server.address()).is(413);
+    server.create(&document("small-one", json!({}))).await.is(201);
+}
+
+#[tokio::test]
+async fn a_full_disk_is_answered_and_recovered_from() {
+    let Some(disk) = SmallDisk::mount() else { return };
+    let repo = crate::support::Repo::seeded(disk.path().join("settings"), "small");
+    let server = TestServer::setup("").repository(repo.path()).start().await;
+    let filler = disk.path().join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    let block = vec![7_u8; 4096];
+    while file.write_all(&block).is_ok() {}
+    drop(file);
+    fails(&server, &[500, 503]).await;
+    fs::remove_file(&filler).unwrap();
+    recovers(&server).await;
+    drop(server);
+}
+
+/// A file system of a few megabytes in memory; only a privileged user can have one, so elsewhere
+/// the test that needs it has nothing to say.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount() -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = std::process::Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=4m", "tmpfs"])
+            .arg(folder.path())
+            .stderr(std::process::Stdio::null())
+            .status();
+        mounted.is_ok_and(|status| status.success()).then(|| Self(folder))
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        std::process::Command::new("umount").arg(self.path()).status().ok();
+    }
+}

@@ -1,0 +1,151 @@
+//! API writes beside hand edits: both end up in the history, and neither undoes the other.
+
+use serde_json::json;
+
+use super::named;
+use crate::support::{TestServer, document, eventually};
+
+const POSTS: &str = "collections/posts.yaml";
+
+#[tokio::test]
+async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
+    let server = TestServer::on("small").await;
+    let edited = "# Mine\ntype: document\nname: By hand\ndirectory: hand\n";
+    server.repo().save(POSTS, edited);
+    server.shows("posts", "name", "By hand").await;
+    let updated = server.patch("posts", json!({"name": "By API"})).await.is(200);
+    assert_eq!(updated.attributes(), json!({"type": "document", "name": "By API", "directory": "hand"}));
+    assert_eq!(updated.json()["data"].get("meta"), None);
+    assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
+    assert_eq!(server.repo().field("HEAD^", "%an <%ae>"), "Hand Editor <hand@example.org>");
+    assert_eq!(server.repo().field("HEAD^", "%cn"), "Collectory");
+    assert_eq!(server.repo().trailer("HEAD^", "Collectory-Origin"), ["work-tree"]);
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Origin"), [""; 0]);
+    assert_eq!(server.repo().git(&["show", "HEAD^:collections/posts.yaml"]), edited.trim_end());
+    assert_eq!(server.repo().read(POSTS), edited.replace("By hand", "By API"));
+}
+
+#[tokio::test]
+async fn deleting_an_edited_key_keeps_the_edit_in_the_history() {
+    for content in [named("By hand"), "name: [broken\n".to_owned()] {
+        let server = TestServer::on("small").await;
+        server.repo().save(POSTS, &content);
+        eventually("the edit is known", async || {
+            let read = server.read("posts").await.is(200).json();
+            read["data"].get("meta").is_some().then_some(())
+        })
+        .await;
+        server.delete("posts").await.is(204);
+        assert_eq!(server.repo().subjects(), ["Delete posts", "Edit posts by hand", "Seed"]);
+        assert_eq!(server.repo().git(&["show", "HEAD^:collections/posts.yaml"]), content.trim_end());
+        assert!(!server.repo().has(POSTS));
+    }
+}
+
+#[tokio::test]
+async fn a_write_before_the_watcher_has_spoken_loses_nothing_either() {
+    let server = TestServer::on("small").await;
+    for round in 0..20 {
+        let edited = format!("# Round {round}\ntype: document\nname: Hand {round}\n");
+        server.repo().save(POSTS, &edited);
+        server.patch("posts", json!({"name": format!("API {round}")})).await.is(200);
+        let history = server.repo().git(&["log", "-p", "--format=", "-2", "--", POSTS]);
+        assert!(history.contains(&format!("# Round {round}")), "the edit is in the history: {history}");
+        let read = server.read("posts").await.is(200).attributes();
+        assert_eq!(read["name"], format!("API {round}"));
+    }
+}
+
+#[tokio::test]
+async fn an_update_that_changes_nothing_commits_nothing_the_edit_included() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save(POSTS, &named("By hand"));
+    server.shows("posts", "name", "By hand").await;
+    let same = server.patch("posts", json!({"name": "By hand"})).await.is(200);
+    assert_eq!(same.json()["data"]["meta"]["uncommitted"], true);
+    assert_eq!(server.repo().commit_count(), 1);
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn staged_changes_of_other_files_stay_staged() {
+    let mut server = TestServer::on("mixed").await;
+    server.repo().write("README.md", "staged\n");
+    server.repo().git(&["add", "README.md"]);
+    server.repo().write("README.md", "staged and then edited\n");
+    server.repo().write("notes.txt", "untracked\n");
+    server.repo().write("collections/staged.yaml", &named("Staged"));
+    server.repo().git(&["add", "collections/staged.yaml"]);
+    let before = server.repo().git(&["ls-files", "--stage", "README.md", "collections/staged.yaml"]);
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    server.create(&document("more", json!({}))).await.is(201);
+    let after = server.repo().git(&["ls-files", "--stage", "README.md", "collections/staged.yaml"]);
+    assert_eq!(after, before);
+    let shown = "MM README.md\nA  collections/staged.yaml\n?? notes.txt";
+    assert_eq!(server.repo().status(), shown);
+    server.leaves(shown);
+}
+
+#[tokio::test]
+async fn the_person_s_next_commit_does_not_revert_ours() {
+    let server = TestServer::on("small").await;
+    server.repo().write("notes.txt", "mine\n");
+    server.repo().git(&["add", "notes.txt"]);
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    server.delete("pages").await.is(204);
+    server.create(&document("new", json!({}))).await.is(201);
+    server.repo().git(&["commit", "--quiet", "-m", "Mine"]);
+    let changed = server.repo().git(&["diff-tree", "-r", "--no-commit-id", "--name-only", "HEAD"]);
+    assert_eq!(changed, "notes.txt");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "By API");
+    server.read("pages").await.is(404);
+}
+
+#[tokio::test]
+async fn a_half_done_merge_is_left_exactly_as_it_is() {
+    let mut server = TestServer::on("small").await;
+    let repo = server.repo().clone();
+    repo.git(&["checkout", "--quiet", "-b", "side"]);
+    repo.write("notes.txt", "side\n");
+    repo.commit("Side");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.write("notes.txt", "main\n");
+    let head = repo.commit("Main");
+    server.serves(&head).await;
+    assert!(!repo.try_git(&["merge", "side"]).status.success(), "there is a conflict");
+    let before = (repo.read("notes.txt"), repo.git(&["ls-files", "--unmerged"]));
+    server.patch("posts", json!({"name": "Meanwhile"})).await.is(200);
+    let after = (repo.read("notes.txt"), repo.git(&["ls-files", "--unmerged"]));
+    assert_eq!(after, before);
+    assert!(repo.git_folder().join("MERGE_HEAD").exists());
+    let ready = server.get("/readyz").await.is(200);
+    assert!(String::from_utf8_lossy(ready.bytes()).contains("merge"), "{:?}", ready.json());
+    repo.git(&["merge", "--abort"]);
+    server.read("posts").await.is(200);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Meanwhile");
+    if !repo.status().is_empty() {
+        repo.git(&["reset", "--quiet", "--hard"]);
+    }
+    server.shows("posts", "name", "Meanwhile").await;
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn creating_a_key_that_exists_only_by_hand_is_a_conflict() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/mine.yaml", &named("Mine"));
+    server.shows("mine", "name", "Mine").await;
+    server.create(&document("mine", json!({}))).await.is(409);
+    assert_eq!(server.repo().read("collections/mine.yaml"), named("Mine"));
+    server.leaves("?? collections/mine.yaml");
+}
+
+#[tokio::test]
+async fn creating_a_key_that_was_deleted_by_hand_keeps_both_in_the_history() {
+    let server = TestServer::on("small").await;
+    server.repo().remove(POSTS);
+    server.loses("posts").await;
+    server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
+    assert_eq!(server.repo().subjects(), ["Create posts", "Edit posts by hand", "Seed"]);
+    assert_eq!(server.repo().read(POSTS), named("Again"));
+}

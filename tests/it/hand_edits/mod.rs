@@ -1,0 +1,11 @@
+//! Edits by hand: live at once, marked, and never lost.
+
+mod beside_writes;
+mod committed;
+mod problems;
+mod saving;
+
+/// A file of a document collection with only a name.
+pub(crate) fn named(name: &str) -> String {
+    format!("type: document\nname: {name}\n")
+}

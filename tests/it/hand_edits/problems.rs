@@ -1,0 +1,121 @@
+//! Broken files: visible, harmless to the others, and never taken for no settings.
+
+use serde_json::json;
+
+use super::named;
+use crate::support::{TestServer, eventually};
+
+const POSTS: &str = "collections/posts.yaml";
+
+#[tokio::test]
+async fn a_file_broken_by_hand_keeps_the_last_good_answer() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save(POSTS, "type: document\nname: [unclosed\n");
+    let problem = server.problem(POSTS).await;
+    assert_eq!(problem["type"], "problem");
+    assert_eq!(problem["attributes"]["path"], POSTS);
+    assert_eq!(problem["attributes"]["collection"], "posts");
+    assert_eq!(problem["attributes"]["serving"], "last-good");
+    assert!(problem["attributes"]["since"].is_string(), "{problem}");
+    assert!(problem["attributes"].get("revision").is_none(), "it is not committed: {problem}");
+    let read = server.read("posts").await.is(200);
+    assert_eq!(read.attributes()["name"], "Posts");
+    assert_eq!(read.json()["data"]["meta"]["problem"]["path"], POSTS);
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn mending_the_file_clears_the_problem() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save(POSTS, "type: nonsense\n");
+    server.problem(POSTS).await;
+    server.repo().save(POSTS, &named("Mended"));
+    server.shows("posts", "name", "Mended").await;
+    server.no_problem().await;
+    let meta = server.read("posts").await.is(200).json()["data"]["meta"].clone();
+    assert_eq!(meta, json!({"uncommitted": true}));
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn the_last_good_version_is_the_edit_that_was_being_served() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save(POSTS, &named("Good edit"));
+    server.shows("posts", "name", "Good edit").await;
+    server.repo().save(POSTS, "broken: [\n");
+    server.problem(POSTS).await;
+    let read = server.read("posts").await.is(200);
+    assert_eq!(read.attributes()["name"], "Good edit");
+    assert_eq!(read.json()["data"]["meta"]["uncommitted"], true);
+    server.restart().await;
+    server.problem(POSTS).await;
+    let read = server.read("posts").await.is(200);
+    assert_eq!(read.attributes()["name"], "Posts", "after a restart the history is all there is");
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn a_broken_commit_names_its_revision_and_author() {
+    let server = TestServer::on("small").await;
+    server.repo().write(POSTS, "type: document\nname: 7\n");
+    let head = server.repo().commit("Oops");
+    let problem = server.problem(POSTS).await;
+    let problem = if problem["attributes"].get("revision").is_some() {
+        problem
+    } else {
+        server.serves(&head).await;
+        server.problem(POSTS).await
+    };
+    assert_eq!(problem["attributes"]["revision"], head);
+    assert_eq!(problem["attributes"]["line"], 2);
+    let author = problem["attributes"]["author"].to_string();
+    assert!(author.contains("Hand Editor"), "{author}");
+    server.repo().git(&["revert", "--no-edit", "HEAD"]);
+    server.no_problem().await;
+    eventually("nothing needs saying any more", async || {
+        let read = server.read("posts").await.is(200).json();
+        read["data"].get("meta").is_none().then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_broken_file_can_not_be_updated_but_deleted() {
+    let server = TestServer::on("small").await;
+    server.repo().save(POSTS, "broken: [\n");
+    server.problem(POSTS).await;
+    let refused = server.patch("posts", json!({"name": "x"})).await.is(409);
+    assert!(refused.detail().contains(POSTS), "{}", refused.detail());
+    assert_eq!(server.repo().commit_count(), 1);
+    server.patch("pages", json!({"name": "Unharmed"})).await.is(200);
+    server.delete("posts").await.is(204);
+    server.no_problem().await;
+}
+
+#[tokio::test]
+async fn a_file_with_a_bad_name_is_a_problem_of_its_own() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/bad name.yaml", &named("Bad"));
+    let problem = server.problem("collections/bad name.yaml").await;
+    assert_eq!(problem["attributes"]["serving"], "nothing");
+    assert!(problem["attributes"].get("collection").is_none_or(serde_json::Value::is_null), "{problem}");
+    server.repo().save("collections/Posts.yaml", &named("Shouting"));
+    server.problem("collections/Posts.yaml").await;
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    server.repo().remove("collections/bad name.yaml");
+    server.repo().remove("collections/Posts.yaml");
+    server.no_problem().await;
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn an_empty_file_is_never_taken_for_no_settings() {
+    let mut server = TestServer::on("small").await;
+    server.repo().write(POSTS, "");
+    server.problem(POSTS).await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    server.repo().git(&["checkout", "--", POSTS]);
+    server.no_problem().await;
+    server.leaves("");
+}

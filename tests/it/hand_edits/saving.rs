@@ -1,0 +1,206 @@
+//! Uncommitted edits, in every shape in which programs save.
+
+use std::fs;
+use std::io::Write as _;
+use std::process::Command;
+
+use serde_json::json;
+
+use super::named;
+use crate::support::{TestServer, eventually};
+
+const POSTS: &str = "collections/posts.yaml";
+
+#[tokio::test]
+async fn a_saved_file_is_served_and_marked() {
+    let mut server = TestServer::on("small").await;
+    let revision = server.repo().head();
+    server.repo().save(POSTS, &named("By hand"));
+    let good = server.shows("posts", "name", "By hand").await;
+    assert_eq!(good.json()["data"]["meta"], json!({"uncommitted": true}));
+    assert_eq!(good.header("collectory-revision"), revision);
+    let list = server.list().await.is(200).json();
+    assert_eq!(list["meta"]["uncommitted"], 1);
+    assert_eq!(list["data"][2]["meta"], json!({"uncommitted": true}));
+    assert_eq!(list["data"][1].get("meta"), None);
+    assert_eq!(server.repo().head(), revision, "saving makes no commit");
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn new_and_deleted_files_are_live_and_counted_too() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/new.yaml", &named("New"));
+    server.shows("new", "name", "New").await;
+    server.repo().remove("collections/pages.yaml");
+    server.loses("pages").await;
+    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 2);
+    server.repo().git(&["checkout", "--", "collections/pages.yaml"]);
+    server.shows("pages", "name", "Pages").await;
+    server.repo().remove("collections/new.yaml");
+    server.loses("new").await;
+    let list = server.list().await.is(200).json();
+    assert_eq!(list.get("meta"), None, "nothing needs saying any more");
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn uncommitted_edits_can_be_ignored() {
+    let mut server = TestServer::setup("small").flag(&["--uncommitted", "ignore"]).start().await;
+    server.repo().save(POSTS, &named("By hand"));
+    server.repo().save("collections/new.yaml", &named("New"));
+    server.patch("pages", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    server.read("new").await.is(404);
+    let refused = server.patch("posts", json!({"name": "By API"})).await.is(409);
+    assert!(refused.detail().contains(POSTS), "{}", refused.detail());
+    server.delete("posts").await.is(409);
+    server.repo().git(&["add", POSTS]);
+    server.repo().git(&["commit", "--quiet", "-m", "Mine"]);
+    server.shows("posts", "name", "By hand").await;
+    server.leaves("?? collections/new.yaml");
+}
+
+/// Saves `content` over `posts` in one of the ways in which programs do.
+type Save = fn(&TestServer, &str);
+
+const WAYS: &[(&str, Save)] = &[
+    ("in place", |server, content| server.repo().write(POSTS, content)),
+    ("temporary file and rename", |server, content| server.repo().save(POSTS, content)),
+    ("truncate and write in pieces", |server, content| {
+        let mut file = fs::File::create(server.repo().path().join(POSTS)).unwrap();
+        for byte in content.as_bytes() {
+            file.write_all(&[*byte]).unwrap();
+        }
+    }),
+    ("delete and recreate", |server, content| {
+        server.repo().remove(POSTS);
+        server.repo().write(POSTS, content);
+    }),
+    ("backup, new file, backup removed", |server, content| {
+        let path = server.repo().path().join(POSTS);
+        let backup = path.with_file_name("posts.yaml~");
+        fs::rename(&path, &backup).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::remove_file(backup).unwrap();
+    }),
+    ("swap file beside it", |server, content| {
+        let path = server.repo().path().join(POSTS);
+        let swap = path.with_file_name(".posts.yaml.swp");
+        fs::write(&swap, "b0VIM").unwrap();
+        fs::write(path.with_file_name("4913"), "").unwrap();
+        fs::remove_file(path.with_file_name("4913")).unwrap();
+        fs::write(&path, content).unwrap();
+        fs::remove_file(swap).unwrap();
+    }),
+    ("cp -a", |server, content| copy_with(server, content, &["cp", "-a"])),
+    ("mv", |server, content| copy_with(server, content, &["mv"])),
+    ("hard link over it", |server, content| {
+        let path = server.repo().path().join(POSTS);
+        let outside = server.folder().join("outside.yaml");
+        fs::write(&outside, content).unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::hard_link(&outside, &path).unwrap();
+        fs::remove_file(outside).unwrap();
+    }),
+    ("folder moved away and back", |server, content| {
+        let folder = server.repo().path().join("collections");
+        let aside = server.folder().join("aside");
+        fs::rename(&folder, &aside).unwrap();
+        fs::write(aside.join("posts.yaml"), content).unwrap();
+        fs::rename(&aside, &folder).unwrap();
+    }),
+    ("folder replaced by a copy", |server, content| {
+        let folder = server.repo().path().join("collections");
+        let copy = server.folder().join("copy");
+        let old = server.folder().join("old");
+        Command::new("cp").arg("-a").args([&folder, &copy]).status().unwrap();
+        fs::write(copy.join("posts.yaml"), content).unwrap();
+        fs::rename(&folder, &old).unwrap();
+        fs::rename(&copy, &folder).unwrap();
+        fs::remove_dir_all(old).unwrap();
+    }),
+];
+
+fn copy_with(server: &TestServer, content: &str, command: &[&str]) {
+    let outside = server.folder().join("outside.yaml");
+    fs::write(&outside, content).unwrap();
+    let target = server.repo().path().join(POSTS);
+    let status = Command::new(command[0]).args(&command[1..]).arg(&outside).arg(target).status();
+    assert!(status.unwrap().success());
+    fs::remove_file(outside).ok();
+}
+
+#[tokio::test]
+async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
+    let mut server = TestServer::on("small").await;
+    for (index, (way, save)) in WAYS.iter().enumerate() {
+        let name = format!("Saved {index}");
+        save(&server, &named(&name));
+        eventually(&format!("{way} is seen"), async || {
+            let list = server.list().await.is(200);
+            assert_eq!(list.ids(), ["images", "pages", "posts"], "{way} shows a gap");
+            let shown = list.data()[2]["attributes"]["name"].as_str().map(str::to_owned);
+            (shown.as_deref() == Some(name.as_str())).then_some(())
+        })
+        .await;
+        assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0], "{way}");
+    }
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn an_edit_in_a_folder_that_was_replaced_is_still_seen() {
+    let mut server = TestServer::on("small").await;
+    WAYS.iter().find(|(way, _)| *way == "folder replaced by a copy").unwrap().1(&server, &named("One"));
+    server.shows("posts", "name", "One").await;
+    server.repo().write(POSTS, &named("Two"));
+    server.shows("posts", "name", "Two").await;
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn the_first_file_of_a_folder_that_did_not_exist_is_seen() {
+    let mut server = TestServer::on("empty").await;
+    server.repo().write(POSTS, &named("First"));
+    server.shows("posts", "name", "First").await;
+    server.leaves("?? collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn thousands_of_files_at_once_are_all_seen() {
+    let mut server = TestServer::on("small").await;
+    for number in 0..3000 {
+        server.repo().write(&format!("collections/k{number:04}.yaml"), &named("Many"));
+    }
+    eventually("all are served", async || (server.list().await.is(200).ids().len() == 3003).then_some(()))
+        .await;
+    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 3000);
+    server.repo().git(&["clean", "--quiet", "--force", "-d"]);
+    eventually("all are gone", async || (server.list().await.is(200).ids().len() == 3).then_some(())).await;
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn an_edit_made_while_the_service_was_down_is_served_after_the_start() {
+    let mut server = TestServer::on("small").await;
+    server.stop();
+    server.repo().write(POSTS, &named("Meanwhile"));
+    server.start_again().await;
+    let good = server.shows("posts", "name", "Meanwhile").await;
+    assert_eq!(good.json()["data"]["meta"]["uncommitted"], true);
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn a_change_of_comments_alone_is_an_edit_with_a_tag_of_its_own() {
+    let mut server = TestServer::on("small").await;
+    let before = server.read("posts").await.is(200).header("etag");
+    server.repo().save(POSTS, &format!("# A comment\n{}", server.repo().read(POSTS)));
+    eventually("the edit is marked", async || {
+        let read = server.read("posts").await.is(200);
+        (read.json()["data"]["meta"]["uncommitted"] == true).then(|| assert_ne!(read.header("etag"), before))
+    })
+    .await;
+    server.leaves(" M collections/posts.yaml");
+}

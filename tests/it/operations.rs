@@ -1,0 +1,181 @@
+//! `POST /operations`: all or nothing, in one commit.
+
+use serde_json::{Value, json};
+
+use crate::support::{ATOMIC, JSON_API, TestServer, document, media};
+
+fn add(body: &Value) -> Value {
+    json!({"op": "add", "data": body["data"]})
+}
+
+fn update(key: &str, attributes: Value) -> Value {
+    json!({"op": "update", "data": document(key, attributes)["data"]})
+}
+
+fn remove(key: &str) -> Value {
+    json!({"op": "remove", "ref": {"type": "document-collection", "id": key}})
+}
+
+#[tokio::test]
+async fn a_batch_is_one_commit_with_three_trailers_for_each_event() {
+    let server = TestServer::on("small").await;
+    let operations =
+        json!([add(&media("zoo", json!({}))), update("posts", json!({"name": "All"})), remove("pages")]);
+    let answer = server.operations(operations).await.is(200);
+    let results = answer.json()["atomic:results"].clone();
+    assert_eq!(results.as_array().map(Vec::len), Some(3));
+    assert_eq!(results[0]["data"]["id"], "zoo");
+    assert_eq!(results[1]["data"]["attributes"]["name"], "All");
+    assert_eq!(results[2].get("data"), None);
+    assert_eq!(server.list().await.is(200).ids(), ["images", "posts", "zoo"]);
+    assert_eq!(server.repo().subjects(), ["Change 3 collections: pages, posts, zoo", "Seed"]);
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Key"), ["pages", "posts", "zoo"]);
+    assert_eq!(
+        server.repo().trailer("HEAD", "Collectory-Action"),
+        ["collection.deleted", "collection.updated", "collection.created"]
+    );
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Event").len(), 3);
+}
+
+#[tokio::test]
+async fn the_answer_carries_the_extension() {
+    let server = TestServer::on("small").await;
+    for accept in [None, Some("*/*"), Some(JSON_API), Some(ATOMIC)] {
+        let body = json!({"atomic:operations": [update("posts", json!({"name": accept}))]});
+        let mut body = body;
+        body["atomic:operations"][0]["data"]["attributes"]["name"] = json!(accept.unwrap_or("none"));
+        let mut request = server.request("POST", "/operations").body(ATOMIC, &body);
+        if let Some(accept) = accept {
+            request = request.header("Accept", accept);
+        }
+        let media_type = request.send().await.is(200).header("content-type");
+        assert!(media_type.contains("ext=\"https://jsonapi.org/ext/atomic\""), "{media_type}");
+    }
+}
+
+#[tokio::test]
+async fn a_later_operation_sees_the_earlier_ones() {
+    let server = TestServer::on("empty").await;
+    let operations = json!([
+        add(&document("a", json!({"name": "A"}))),
+        update("a", json!({"directory": "a"})),
+        add(&document("b", json!({}))),
+        remove("b"),
+        add(&document("b", json!({"name": "B"}))),
+    ]);
+    let results = server.operations(operations).await.is(200).json()["atomic:results"].clone();
+    assert_eq!(results[1]["data"]["attributes"], json!({"type": "document", "name": "A", "directory": "a"}));
+    assert_eq!(server.read("b").await.is(200).attributes()["name"], "B");
+    assert_eq!(server.repo().commit_count(), 2);
+}
+
+#[tokio::test]
+async fn one_fault_undoes_everything_and_is_pointed_at() {
+    let server = TestServer::on("small").await;
+    let head = server.repo().head();
+    let fine = add(&document("fine", json!({})));
+    let cases = [
+        (remove("nothing"), 404, "/atomic:operations/1"),
+        (update("nothing", json!({})), 404, "/atomic:operations/1"),
+        (add(&document("posts", json!({}))), 409, "/atomic:operations/1/data/id"),
+        (add(&document("fine", json!({}))), 409, "/atomic:operations/1/data/id"),
+        (add(&document("..", json!({}))), 400, "/atomic:operations/1/data/id"),
+        (add(&document("x", json!({"name": 7}))), 400, "/atomic:operations/1/data/attributes/name"),
+        (update("posts", json!({"nmae": "x"})), 400, "/atomic:operations/1/data/attributes/nmae"),
+        (json!({"op": "upsert"}), 400, "/atomic:operations/1"),
+        (json!({"op": "remove"}), 400, "/atomic:operations/1"),
+        (json!({"op": "add"}), 400, "/atomic:operations/1"),
+        (json!(7), 400, "/atomic:operations/1"),
+        (
+            json!({"op": "add", "data": {"type": "document-collection", "lid": "l"}}),
+            400,
+            "/atomic:operations/1",
+        ),
+        (
+            json!({"op": "remove", "ref": {"type": "document-collection", "lid": "l"}}),
+            400,
+            "/atomic:operations/1",
+        ),
+    ];
+    for (operation, status, pointer) in cases {
+        let refused = server.operations(json!([fine, operation])).await.is(status);
+        let found = refused.error().1["pointer"].as_str().unwrap_or_default().to_owned();
+        assert!(found.starts_with(pointer), "{operation}: {found}");
+    }
+    assert_eq!(server.repo().head(), head);
+    server.read("fine").await.is(404);
+}
+
+#[tokio::test]
+async fn targets_can_be_named_by_reference_or_link() {
+    let server = TestServer::setup("small").base_path("/api").start().await;
+    let data = |key: &str, name: &str| document(key, json!({"name": name}))["data"].clone();
+    let operations = json!([
+        {"op": "update", "ref": {"type": "document-collection", "id": "posts"}, "data": data("posts", "By ref")},
+        {"op": "update", "href": "/api/collections/pages", "data": data("pages", "By href")},
+        {"op": "remove", "href": "/api/collections/images"},
+        {"op": "add", "href": "/api/collections", "data": data("new", "Added")},
+    ]);
+    server.operations(operations).await.is(200);
+    assert_eq!(server.list().await.is(200).ids(), ["new", "pages", "posts"]);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "By ref");
+    assert_eq!(server.read("pages").await.is(200).attributes()["name"], "By href");
+}
+
+#[tokio::test]
+async fn a_batch_that_changes_nothing_makes_no_commit() {
+    let server = TestServer::on("small").await;
+    server.operations(json!([update("posts", json!({"name": "Posts"}))])).await.is(200);
+    assert_eq!(server.repo().commit_count(), 1);
+}
+
+#[tokio::test]
+async fn a_document_without_operations_is_refused() {
+    let server = TestServer::on("small").await;
+    for body in [
+        json!({}),
+        json!([]),
+        json!({"atomic:operations": []}),
+        json!({"atomic:operations": {}}),
+        json!({"atomic:operations": null}),
+        json!({"operations": [remove("posts")]}),
+        json!({"data": []}),
+    ] {
+        server.request("POST", "/operations").body(ATOMIC, &body).send().await.is(400);
+    }
+    let many: Vec<_> = (0..100_000).map(|_| remove("posts")).collect();
+    let answer = server.operations(json!(many)).await;
+    assert!(matches!(answer.status(), 400 | 413));
+    answer.checked();
+    assert_eq!(server.repo().commit_count(), 1);
+}
+
+#[tokio::test]
+async fn the_media_type_of_the_extension_is_required() {
+    let server = TestServer::on("small").await;
+    let body = json!({"atomic:operations": [remove("posts")]});
+    for media_type in [JSON_API, "application/json"] {
+        server.request("POST", "/operations").body(media_type, &body).send().await.is(415);
+    }
+    let request = server.request("POST", "/operations").body(ATOMIC, &body);
+    let refused = request
+        .header("Accept", "application/vnd.api+json;ext=\"https://example.org/x\"")
+        .send()
+        .await
+        .is(406);
+    assert_eq!(refused.error().1, json!({"header": "Accept"}));
+    server.request("POST", "/operations?include=x").body(ATOMIC, &body).send().await.is(400);
+    server.read("posts").await.is(200);
+}
+
+#[tokio::test]
+async fn a_long_batch_has_a_subject_of_bearable_length() {
+    let server = TestServer::on("empty").await;
+    let operations: Vec<_> =
+        (0..50).map(|n| add(&document(&format!("a-rather-long-key-{n:02}"), json!({})))).collect();
+    server.operations(json!(operations)).await.is(200);
+    let subject = server.repo().subjects().remove(0);
+    assert!(subject.starts_with("Change 50 collections: a-rather-long-key-00"), "{subject}");
+    assert!(subject.len() <= 120, "{subject}");
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Key").len(), 50);
+}

@@ -1,0 +1,208 @@
+//! Every kind of repository that can be served, and those that can't.
+
+use serde_json::json;
+
+use crate::support::{Repo, TestServer, document};
+
+#[tokio::test]
+async fn an_absent_folder_becomes_a_repository() {
+    let mut server = TestServer::setup("").absent().start().await;
+    assert_eq!(server.list().await.is(200).data(), json!([]));
+    server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
+    assert!(server.repo().has("collections/posts.yaml"));
+    server.restart().await;
+    assert_eq!(server.list().await.is(200).ids(), ["posts"]);
+}
+
+#[tokio::test]
+async fn an_empty_folder_becomes_a_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("empty");
+    std::fs::create_dir(&path).unwrap();
+    let server = TestServer::setup("").repository(&path).start().await;
+    server.create(&document("posts", json!({}))).await.is(201);
+}
+
+#[tokio::test]
+async fn a_folder_with_other_content_is_refused_and_left_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("letter.txt"), "Dear").unwrap();
+    let refused = TestServer::setup("").repository(folder.path()).refused().exits(1);
+    assert!(refused.stderr.contains(&*folder.path().to_string_lossy()), "{}", refused.stderr);
+    assert!(!folder.path().join(".git").exists());
+    assert_eq!(refused.stdout, "");
+}
+
+#[tokio::test]
+async fn a_bare_repository_is_served_and_written() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    server.patch("posts", json!({"name": "All"})).await.is(200);
+    server.create(&document("new", json!({}))).await.is(201);
+    server.delete("pages").await.is(204);
+    let names = server.repo().git(&["ls-tree", "--name-only", "-r", "HEAD"]);
+    assert_eq!(names, "collections/images.yaml\ncollections/new.yaml\ncollections/posts.yaml");
+    server.restart().await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "All");
+}
+
+#[tokio::test]
+async fn a_repository_without_a_first_commit_gets_one_with_the_first_write() {
+    let server = TestServer::setup("").unborn().start().await;
+    assert_eq!(server.repo().tip("main"), None);
+    server.create(&document("posts", json!({"name": "Posts"}))).await.is(201);
+    assert_eq!(server.repo().subjects(), ["Create posts"]);
+    assert_eq!(server.repo().field("HEAD", "%P"), "");
+}
+
+#[tokio::test]
+async fn a_nested_path_is_served_and_the_rest_left_alone() {
+    let setup = TestServer::setup("mixed").flag(&["--path", ".cms/sets/collections"]);
+    let server = setup.start().await;
+    assert_eq!(server.list().await.is(200).data(), json!([]));
+    server.create(&document("posts", json!({}))).await.is(201);
+    assert!(server.repo().has(".cms/sets/collections/posts.yaml"));
+    let changed = server.repo().git(&["diff-tree", "-r", "--name-status", "HEAD^", "HEAD"]);
+    assert_eq!(changed, "A\t.cms/sets/collections/posts.yaml");
+    server.delete("posts").await.is(204);
+    let names = server.repo().git(&["diff", "--name-only", "HEAD~2", "HEAD"]);
+    assert_eq!(names, "");
+}
+
+#[tokio::test]
+async fn paths_out_of_the_repository_are_refused() {
+    for path in ["..", "../x", "/etc", "a/../../b", ".git", ".git/collections", "a//b"] {
+        let refused = TestServer::setup("small").flag(&["--path", path]).refused();
+        let code = refused.status.code();
+        assert!(matches!(code, Some(1 | 2)), "{path}: {refused:#?}");
+        assert!(!refused.stderr.is_empty(), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_linked_work_tree_is_served_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = Repo::seeded(folder.path().join("main"), "small");
+    let linked = folder.path().join("linked");
+    main.git(&["worktree", "add", "--quiet", "-b", "settings", linked.to_str().unwrap()]);
+    let server = TestServer::setup("").repository(&linked).start().await;
+    server.patch("posts", json!({"name": "Linked"})).await.is(200);
+    assert!(server.repo().read("collections/posts.yaml").contains("name: Linked"));
+    assert_eq!(main.tip("settings"), Some(server.repo().head()));
+    assert_ne!(main.head(), server.repo().head());
+    assert_eq!(main.status(), "");
+    server.repo().save("collections/pages.yaml", "type: document\nname: By hand\n");
+    server.shows("pages", "name", "By hand").await;
+    server.repo().commit("By hand");
+    drop(server);
+    main.git(&["worktree", "remove", "--force", linked.to_str().unwrap()]);
+}
+
+#[tokio::test]
+async fn a_served_branch_that_is_not_checked_out_leaves_the_work_tree_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.git(&["branch", "live"]);
+    let server = TestServer::setup("").repository(repo.path()).flag(&["--branch", "live"]).start().await;
+    let main = repo.head();
+    server.patch("posts", json!({"name": "Live"})).await.is(200);
+    assert_eq!(repo.head(), main);
+    assert!(repo.read("collections/posts.yaml").contains("name: Posts"));
+    assert!(repo.git(&["show", "live:collections/posts.yaml"]).contains("name: Live"));
+}
+
+#[tokio::test]
+async fn a_detached_head_needs_a_branch_to_be_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.git(&["checkout", "--quiet", "--detach"]);
+    let refused = TestServer::setup("").repository(repo.path()).refused().exits(1);
+    assert!(refused.stderr.contains("branch"), "{}", refused.stderr);
+    let server = TestServer::setup("").repository(repo.path()).flag(&["--branch", "main"]).start().await;
+    server.patch("posts", json!({"name": "x"})).await.is(200);
+    assert_ne!(repo.tip("main"), Some(repo.head()));
+}
+
+#[tokio::test]
+async fn a_second_service_on_the_same_repository_is_refused() {
+    let server = TestServer::on("small").await;
+    let refused = TestServer::setup("").repository(server.repo().path()).refused().exits(1);
+    assert!(refused.stderr.contains("another collectory"), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+    server.patch("posts", json!({"name": "Still alive"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_service_that_was_killed_leaves_no_lock_that_matters() {
+    let mut server = TestServer::on("small").await;
+    server.kill();
+    server.start_again().await;
+    server.patch("posts", json!({"name": "x"})).await.is(200);
+}
+
+#[tokio::test]
+async fn broken_files_of_the_past_are_served_in_their_last_good_version() {
+    let mut server = TestServer::on("small").await;
+    server.repo().write("collections/posts.yaml", "type: document\nname: [broken\n");
+    let broken = server.repo().commit("Break posts");
+    for _ in 0..2 {
+        server.serves(&broken).await;
+        let read = server.read("posts").await.is(200);
+        assert_eq!(read.attributes()["name"], "Posts");
+        let problem = &read.json()["data"]["meta"]["problem"];
+        assert_eq!(problem["path"], "collections/posts.yaml");
+        assert!(
+            problem["line"].is_u64() && problem["column"].is_u64() && problem["message"].is_string(),
+            "{problem}"
+        );
+        server.restart().await;
+    }
+    let conflict = server.patch("posts", json!({"name": "x"})).await.is(409);
+    assert!(conflict.detail().contains("collections/posts.yaml"), "{}", conflict.detail());
+}
+
+#[tokio::test]
+async fn links_folders_and_other_specials_are_problems() {
+    let server = TestServer::on("small").await;
+    let folder = server.repo().path().join("collections");
+    std::os::unix::fs::symlink("/etc/passwd", folder.join("evil.yaml")).unwrap();
+    std::os::unix::fs::symlink("posts.yaml", folder.join("alias.yaml")).unwrap();
+    std::fs::create_dir(folder.join("folder.yaml")).unwrap();
+    std::fs::write(folder.join("folder.yaml/inside.yaml"), "type: document\n").unwrap();
+    let head = server.repo().commit("Add specials");
+    server.serves(&head).await;
+    let expected = ["collections/alias.yaml", "collections/evil.yaml", "collections/folder.yaml"];
+    assert_eq!(server.get("/problems").await.is(200).ids(), expected);
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    let created = server.create(&document("evil", json!({}))).await;
+    assert_ne!(created.status(), 201, "a link is nothing to write through");
+    created.checked();
+    assert!(folder.join("evil.yaml").is_symlink());
+}
+
+#[tokio::test]
+async fn a_sha256_repository_is_refused_in_words() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("r");
+    std::fs::create_dir(&path).unwrap();
+    Repo::at(&path).git(&["init", "--quiet", "--object-format=sha256"]);
+    let refused = TestServer::setup("").repository(&path).refused().exits(1);
+    assert!(refused.stderr.to_lowercase().contains("sha"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_thousand_files_are_listed_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::init(folder.path().join("r"));
+    for n in 0..1000 {
+        repo.write(&format!("collections/k{n:04}.yaml"), &format!("type: document\nname: Number {n}\n"));
+    }
+    let head = repo.commit("Add a thousand");
+    let mut server = TestServer::setup("").repository(repo.path()).start().await;
+    for _ in 0..2 {
+        let list = server.list().await.is(200);
+        assert_eq!(list.header("collectory-revision"), head);
+        assert_eq!(list.ids().len(), 1000);
+        server.restart().await;
+    }
+}

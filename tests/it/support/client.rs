@@ -1,0 +1,147 @@
+//! An ordinary HTTP client whose every answer is checked.
+
+use std::net::SocketAddr;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::answer::{Answer, Asked};
+use super::documents::document;
+
+/// The media type of JSON:API.
+pub(crate) const JSON_API: &str = "application/vnd.api+json";
+
+/// The media type of atomic operations.
+pub(crate) const ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
+
+/// A client of one service.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    http: reqwest::Client,
+    address: SocketAddr,
+    base: String,
+    token: Option<String>,
+}
+
+/// A request on its way.
+#[derive(Debug)]
+#[must_use = "a request does nothing until it is sent"]
+pub(crate) struct Request {
+    http: reqwest::RequestBuilder,
+    asked: Asked,
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr, base: &str) -> Self {
+        let http = reqwest::Client::builder()
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .timeout(super::patience::DEADLINE)
+            .build()
+            .expect("a client can be made");
+        Self { http, address, base: base.trim_end_matches('/').to_owned(), token: None }
+    }
+
+    /// The same client with a bearer token.
+    pub(crate) fn with_token(&self, token: &str) -> Self {
+        Self { token: Some(token.to_owned()), ..self.clone() }
+    }
+
+    /// The path of a collection, or of whatever else stands below the base path.
+    pub(crate) fn path(&self, below: &str) -> String {
+        format!("{}{below}", self.base)
+    }
+
+    /// Any request; `target` is below the base path.
+    pub(crate) fn request(&self, method: &str, target: &str) -> Request {
+        let target = self.path(target);
+        let url = format!("http://{}{target}", self.address);
+        let verb = Method::from_bytes(method.as_bytes()).expect("a method is a token");
+        let mut http = self.http.request(verb, url);
+        if let Some(token) = &self.token {
+            http = http.header("Authorization", format!("Bearer {token}"));
+        }
+        Request { http, asked: Asked { method: method.to_owned(), target, document: None } }
+    }
+
+    pub(crate) async fn get(&self, target: &str) -> Answer {
+        self.request("GET", target).send().await
+    }
+
+    /// The list of all collections.
+    pub(crate) async fn list(&self) -> Answer {
+        self.get("/collections").await
+    }
+
+    /// One collection.
+    pub(crate) async fn read(&self, key: &str) -> Answer {
+        self.get(&format!("/collections/{key}")).await
+    }
+
+    /// Creates from a whole request document.
+    pub(crate) async fn create(&self, body: &Value) -> Answer {
+        self.request("POST", "/collections").document(body).send().await
+    }
+
+    /// Changes attributes of a document collection.
+    pub(crate) async fn patch(&self, key: &str, attributes: Value) -> Answer {
+        self.update(key, &document(key, attributes)).await
+    }
+
+    /// Changes a collection by a whole request document.
+    pub(crate) async fn update(&self, key: &str, body: &Value) -> Answer {
+        self.request("PATCH", &format!("/collections/{key}")).document(body).send().await
+    }
+
+    pub(crate) async fn delete(&self, key: &str) -> Answer {
+        self.request("DELETE", &format!("/collections/{key}")).send().await
+    }
+
+    /// Sends atomic operations.
+    pub(crate) async fn operations(&self, operations: Value) -> Answer {
+        let body = json!({ "atomic:operations": operations });
+        self.request("POST", "/operations").body(ATOMIC, &body).send().await
+    }
+}
+
+impl Request {
+    pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
+        self.http = self.http.header(name, value);
+        self
+    }
+
+    /// A JSON:API document as the body.
+    pub(crate) fn document(self, body: &Value) -> Self {
+        self.body(JSON_API, body)
+    }
+
+    /// JSON under another media type.
+    pub(crate) fn body(mut self, media_type: &str, body: &Value) -> Self {
+        self.http = self.http.header("Content-Type", media_type).body(body.to_string());
+        self.asked.document = Some(body.clone());
+        self
+    }
+
+    pub(crate) async fn send(self) -> Answer {
+        let asked = self.asked;
+        match Self::try_send(self.http, asked.clone()).await {
+            Ok(answer) => answer,
+            Err(error) => panic!("{} {} got no answer: {error:?}", asked.method, asked.target),
+        }
+    }
+
+    /// Sends, and returns nothing when the connection breaks before the answer is whole.
+    pub(crate) async fn attempt(self) -> Option<Answer> {
+        Self::try_send(self.http, self.asked).await.ok()
+    }
+
+    async fn try_send(http: reqwest::RequestBuilder, asked: Asked) -> Result<Answer, reqwest::Error> {
+        let response = http.send().await?;
+        let status = response.status().as_u16();
+        let text =
+            |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let headers =
+            response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+        Ok(Answer { asked, status, headers, body: response.bytes().await?.to_vec() })
+    }
+}

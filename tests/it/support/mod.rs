@@ -1,0 +1,25 @@
+//! What the tests stand on: the real program on a real repository, and a client that checks.
+//!
+//! Nothing here knows the code of the service. It is started as a process, spoken to over a socket
+//! and looked at with the `git` command, so a test that passes says something about what a user
+//! gets.
+
+mod answer;
+mod client;
+mod documents;
+mod fixtures;
+mod patience;
+mod raw;
+mod repo;
+mod schema;
+mod server;
+
+pub(crate) use answer::{Answer, Good};
+pub(crate) use client::{ATOMIC, Client, JSON_API};
+pub(crate) use documents::{document, media};
+pub(crate) use fixtures::{fixture, request_fixture};
+pub(crate) use patience::{DEADLINE, eventually};
+pub(crate) use raw::{RawRequest, raw_exchange};
+pub(crate) use repo::Repo;
+pub(crate) use schema::openapi;
+pub(crate) use server::{Auth, Finished, TestServer, program, run_to_end};

@@ -1,0 +1,37 @@
+//! The only place where a test waits.
+//!
+//! A test never sleeps for a guessed time: it asks whether something has become true, again and
+//! again, and gives up after one deadline that holds for the whole suite. The short park between
+//! two attempts only keeps a waiting test from taking the processor away from what it waits for;
+//! no outcome depends on its length.
+
+use std::time::{Duration, Instant};
+
+/// After this time a test gives up on whatever should have become true.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+
+const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(3);
+
+/// Asks until `attempt` has an answer.
+pub(crate) async fn eventually<T>(what: &str, mut attempt: impl AsyncFnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = attempt().await {
+            return found;
+        }
+        assert!(started.elapsed() < DEADLINE, "after {DEADLINE:?} still not: {what}");
+        tokio::time::sleep(BETWEEN_ATTEMPTS).await;
+    }
+}
+
+/// The same for code that is not asynchronous.
+pub(crate) fn eventually_sync<T>(what: &str, mut attempt: impl FnMut() -> Option<T>) -> T {
+    let started = Instant::now();
+    loop {
+        if let Some(found) = attempt() {
+            return found;
+        }
+        assert!(started.elapsed() < DEADLINE, "after {DEADLINE:?} still not: {what}");
+        std::thread::park_timeout(BETWEEN_ATTEMPTS);
+    }
+}

@@ -1,0 +1,273 @@
+//! A git repository in a temporary folder, driven by the `git` command and nothing else.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use super::fixtures::fixture;
+
+/// The name and e-mail address of the person who edits by hand in these tests.
+pub(crate) const PERSON: (&str, &str) = ("Hand Editor", "hand@example.org");
+
+/// A repository, and the folder that holds it and everything beside it.
+#[derive(Debug, Clone)]
+pub(crate) struct Repo {
+    path: PathBuf,
+}
+
+/// A `git` command that sees no configuration of the user or the machine.
+pub(crate) fn git_command(folder: &Path) -> Command {
+    let mut command = Command::new("git");
+    hermetic(&mut command, folder);
+    command.current_dir(folder);
+    command
+}
+
+/// Takes the user's own settings out of a command's environment.
+pub(crate) fn hermetic(command: &mut Command, home: &Path) {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        if name.starts_with("GIT_") || name.starts_with("COLLECTORY_") || name.starts_with("XDG_") {
+            command.env_remove(&*name);
+        }
+    }
+    command
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_CONFIG_SYSTEM", "/dev/null")
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_EDITOR", "true")
+        .env("GIT_AUTHOR_DATE", "2026-01-02T03:04:05+01:00")
+        .env("GIT_COMMITTER_DATE", "2026-01-02T03:04:05+01:00")
+        .env("HOME", home)
+        .env("LC_ALL", "C")
+        .env("TZ", "Pacific/Auckland");
+}
+
+impl Repo {
+    /// The repository at a path, which may not exist yet.
+    pub(crate) fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Makes an empty repository with a work tree, without a commit.
+    pub(crate) fn init(path: impl Into<PathBuf>) -> Self {
+        let repo = Self::at(path);
+        fs::create_dir_all(&repo.path).expect("a temporary folder can be made");
+        repo.git(&["init", "--quiet", "--initial-branch=main"]);
+        repo.introduce();
+        repo
+    }
+
+    /// Makes a repository whose first commit holds a fixture.
+    pub(crate) fn seeded(path: impl Into<PathBuf>, name: &str) -> Self {
+        let repo = Self::init(path);
+        copy_folder(&fixture(name), &repo.path);
+        repo.git(&["add", "--all"]);
+        repo.git(&["commit", "--quiet", "--message=Seed"]);
+        repo
+    }
+
+    /// Makes a bare repository with the same history.
+    pub(crate) fn bare_clone(&self, path: impl Into<PathBuf>) -> Self {
+        let clone = Self::at(path);
+        let target = clone.path.to_str().expect("temporary paths are UTF-8");
+        self.git(&["clone", "--quiet", "--bare", ".", target]);
+        clone.git(&["remote", "remove", "origin"]);
+        clone.introduce();
+        clone
+    }
+
+    fn introduce(&self) {
+        self.git(&["config", "user.name", PERSON.0]);
+        self.git(&["config", "user.email", PERSON.1]);
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Runs git and returns what it printed, which must be a success.
+    #[track_caller]
+    pub(crate) fn git(&self, arguments: &[&str]) -> String {
+        let output = self.try_git(arguments);
+        assert!(
+            output.status.success(),
+            "git {arguments:?} failed:\n{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).expect("git prints UTF-8 here").trim_end().to_owned()
+    }
+
+    /// Runs git and returns whatever comes of it.
+    pub(crate) fn try_git(&self, arguments: &[&str]) -> Output {
+        git_command(&self.path).args(arguments).output().expect("git is installed")
+    }
+
+    /// Reads a file of the work tree.
+    #[track_caller]
+    pub(crate) fn read(&self, file: &str) -> String {
+        let path = self.path.join(file);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("cannot read {path:?}: {error}"))
+    }
+
+    /// Whether the work tree has a file.
+    pub(crate) fn has(&self, file: &str) -> bool {
+        self.path.join(file).symlink_metadata().is_ok()
+    }
+
+    /// Reads a file of the head.
+    #[track_caller]
+    pub(crate) fn committed(&self, file: &str) -> String {
+        let mut text = self.git(&["show", &format!("HEAD:{file}")]);
+        text.push('\n');
+        text
+    }
+
+    /// Writes a file of the work tree in place.
+    pub(crate) fn write(&self, file: &str, content: &str) {
+        let path = self.path.join(file);
+        fs::create_dir_all(path.parent().expect("a file stands in a folder")).expect("a folder can be made");
+        fs::write(path, content).expect("a file can be written");
+    }
+
+    /// Saves a file as careful editors do: a temporary file beside it, renamed over it.
+    pub(crate) fn save(&self, file: &str, content: &str) {
+        let path = self.path.join(file);
+        let name = path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        let beside = path.with_file_name(format!(".{name}.saving"));
+        fs::write(&beside, content).expect("a file can be written");
+        fs::rename(beside, path).expect("a file can be renamed");
+    }
+
+    /// Removes a file of the work tree.
+    pub(crate) fn remove(&self, file: &str) {
+        fs::remove_file(self.path.join(file)).expect("a file can be removed");
+    }
+
+    /// Commits everything as it stands in the work tree.
+    pub(crate) fn commit(&self, message: &str) -> String {
+        self.git(&["add", "--all"]);
+        self.git(&["commit", "--quiet", "--message", message]);
+        self.head()
+    }
+
+    /// The id of the head.
+    #[track_caller]
+    pub(crate) fn head(&self) -> String {
+        self.git(&["rev-parse", "HEAD"])
+    }
+
+    /// The tip of a branch, if it has one.
+    pub(crate) fn tip(&self, branch: &str) -> Option<String> {
+        let name = format!("refs/heads/{branch}");
+        let output = self.try_git(&["rev-parse", "--quiet", "--verify", &name]);
+        output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    }
+
+    /// How many commits the head reaches.
+    pub(crate) fn commit_count(&self) -> usize {
+        self.git(&["rev-list", "--count", "HEAD"]).parse().expect("a count is a number")
+    }
+
+    /// The subjects, newest first.
+    pub(crate) fn subjects(&self) -> Vec<String> {
+        self.git(&["log", "--format=%s"]).lines().map(str::to_owned).collect()
+    }
+
+    /// One field of a commit in git's own format language.
+    pub(crate) fn field(&self, revision: &str, format: &str) -> String {
+        self.git(&["log", "-1", &format!("--format={format}"), revision])
+    }
+
+    /// The trailers of a commit, as `git interpret-trailers` reads them.
+    pub(crate) fn trailers(&self, revision: &str) -> Vec<(String, String)> {
+        let message = self.field(revision, "%B");
+        let file = self.path.with_extension("message");
+        fs::write(&file, message).expect("a file can be written");
+        let name = file.to_str().expect("temporary paths are UTF-8");
+        let parsed = self.git(&["interpret-trailers", "--parse", name]);
+        fs::remove_file(&file).expect("a file can be removed");
+        let pair = |line: &str| {
+            line.split_once(": ").map(|(name, value)| (name.to_owned(), value.to_owned())).expect("a trailer")
+        };
+        parsed.lines().map(pair).collect()
+    }
+
+    /// The values of one trailer of a commit.
+    pub(crate) fn trailer(&self, revision: &str, name: &str) -> Vec<String> {
+        self.trailers(revision)
+            .into_iter()
+            .filter(|(found, _)| found == name)
+            .map(|(_, value)| value)
+            .collect()
+    }
+
+    /// What `git status` says, one line a file.
+    #[track_caller]
+    pub(crate) fn status(&self) -> String {
+        self.git(&["status", "--porcelain", "--untracked-files=all"])
+    }
+
+    /// Fails unless git finds nothing wrong in the repository.
+    #[track_caller]
+    pub(crate) fn fsck(&self) {
+        let output = self.try_git(&["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]);
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let unborn = |line: &&str| line.starts_with("notice: ") || line.contains("unborn branch");
+        let faults: Vec<_> = said.lines().filter(|line| !unborn(line)).collect();
+        assert!(output.status.success() && faults.is_empty(), "git fsck: {faults:#?}");
+    }
+
+    /// Whether it has a work tree.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.git(&["rev-parse", "--is-bare-repository"]) == "true"
+    }
+
+    /// The folder with git's own files.
+    pub(crate) fn git_folder(&self) -> PathBuf {
+        self.path.join(self.git(&["rev-parse", "--git-common-dir"]))
+    }
+
+    /// Lock files and temporary files of git's that nobody holds any more.
+    ///
+    /// The service's own advisory lock is the one file that may stay: what locks is not that the
+    /// file exists.
+    pub(crate) fn strays(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        walk(&self.git_folder(), &mut |path| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let temporary = name.ends_with(".lock") || name.starts_with("tmp_") || name.ends_with(".tmp");
+            if temporary && !path.to_string_lossy().contains("collectory") {
+                found.push(path.to_owned());
+            }
+        });
+        found
+    }
+}
+
+/// Visits every file below a folder.
+pub(crate) fn walk(folder: &Path, visit: &mut impl FnMut(&Path)) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            walk(&path, visit);
+        } else {
+            visit(&path);
+        }
+    }
+}
+
+/// Copies a folder with everything in it.
+pub(crate) fn copy_folder(from: &Path, to: &Path) {
+    walk(from, &mut |path| {
+        let target = to.join(path.strip_prefix(from).expect("a walk stays below its root"));
+        fs::create_dir_all(target.parent().expect("a file stands in a folder"))
+            .expect("a folder can be made");
+        fs::copy(path, target).expect("a file can be copied");
+    });
+}

@@ -1,0 +1,495 @@
+//! The real program, started as a process.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+use tempfile::TempDir;
+
+use super::client::Client;
+use super::patience::{eventually, eventually_sync};
+use super::repo::{Repo, hermetic};
+
+/// Who may use the service.
+#[derive(Debug, Clone)]
+pub(crate) enum Auth {
+    /// `--auth none`: no authentication, no OpenAPI routes.
+    None,
+    /// `--auth allow-all`.
+    AllowAll,
+    /// `--auth FILE` with this content.
+    Policy(String),
+}
+
+/// Which repository the service gets.
+#[derive(Debug, Clone)]
+enum Given {
+    Fixture(String),
+    Bare(String),
+    Unborn,
+    Absent,
+    Own(PathBuf),
+}
+
+/// How to start a service; see [`TestServer::setup`].
+#[derive(Debug, Clone)]
+#[must_use = "a setup does nothing until it is started"]
+pub(crate) struct Setup {
+    given: Given,
+    auth: Auth,
+    flags: Vec<String>,
+    environment: Vec<(String, String)>,
+    base: String,
+}
+
+/// A running service with a repository of its own.
+///
+/// When it is dropped it is stopped as an operator would, and its repository must then be sound:
+/// nothing for `git fsck` to find, no lock or temporary file left, and `git status` as the test
+/// has declared with [`leaves`](Self::leaves).
+pub(crate) struct TestServer {
+    folder: TempDir,
+    repo: Repo,
+    setup: Setup,
+    process: Option<Process>,
+    client: Client,
+    status: Option<String>,
+}
+
+struct Process {
+    child: Child,
+    address: SocketAddr,
+    log: Arc<Mutex<String>>,
+    readers: Vec<JoinHandle<()>>,
+}
+
+/// How a program ended and what it said.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) status: ExitStatus,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Finished {
+    /// The exit code, which it must have.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.status.code(), Some(code), "{self:#?}");
+        self
+    }
+}
+
+/// The program under test, in an environment of its own.
+pub(crate) fn program(folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
+    hermetic(&mut command, folder);
+    command.env_remove("GIT_AUTHOR_DATE").env_remove("GIT_COMMITTER_DATE").env_remove("RUST_LOG");
+    command.current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+impl Setup {
+    /// Who may use the service.
+    pub(crate) fn auth(mut self, auth: Auth) -> Self {
+        self.auth = auth;
+        self
+    }
+
+    /// A flag of `serve`, with its value if it has one.
+    pub(crate) fn flag(mut self, flag: &[&str]) -> Self {
+        self.flags.extend(flag.iter().map(|&part| part.to_owned()));
+        self
+    }
+
+    /// A variable of the environment.
+    pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// `--base-path`.
+    pub(crate) fn base_path(mut self, base: &str) -> Self {
+        base.clone_into(&mut self.base);
+        self.flag(&["--base-path", base])
+    }
+
+    /// The fixture's history in a repository without a work tree.
+    pub(crate) fn bare(mut self) -> Self {
+        self.given = match self.given {
+            Given::Fixture(name) => Given::Bare(name),
+            other => other,
+        };
+        self
+    }
+
+    /// A repository without a first commit.
+    pub(crate) fn unborn(mut self) -> Self {
+        self.given = Given::Unborn;
+        self
+    }
+
+    /// No repository: the service makes it.
+    pub(crate) fn absent(mut self) -> Self {
+        self.given = Given::Absent;
+        self
+    }
+
+    /// A repository that the test has made, kept alive by the test.
+    pub(crate) fn repository(mut self, path: &Path) -> Self {
+        self.given = Given::Own(path.to_owned());
+        self
+    }
+
+    /// Starts the service and waits until it answers.
+    pub(crate) async fn start(self) -> TestServer {
+        let server = self.start_unchecked();
+        server.answers().await;
+        server
+    }
+
+    /// Starts the service, for tests that let it listen where the harness does not look.
+    pub(crate) fn start_unchecked(self) -> TestServer {
+        let folder = tempfile::Builder::new().prefix("collectory-it-").tempdir().expect("a temporary folder");
+        let path = folder.path().join("settings");
+        let repo = match &self.given {
+            Given::Fixture(name) => Repo::seeded(path, name),
+            Given::Bare(name) => Repo::seeded(folder.path().join("seed"), name).bare_clone(path),
+            Given::Unborn => Repo::init(path),
+            Given::Absent => Repo::at(path),
+            Given::Own(own) => Repo::at(own),
+        };
+        if let Auth::Policy(text) = &self.auth {
+            fs::write(folder.path().join("policy.yaml"), text).expect("a file can be written");
+        }
+        let process = Process::spawn(self.command(folder.path(), &repo));
+        let client = Client::new(process.address, &self.base);
+        let process = Some(process);
+        TestServer { folder, repo, setup: self, process, client, status: None }
+    }
+
+    /// Starts a service that must refuse to run, and returns what it said.
+    pub(crate) fn refused(self) -> Finished {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("settings");
+        let repo = match &self.given {
+            Given::Own(own) => Repo::at(own),
+            Given::Fixture(name) | Given::Bare(name) => Repo::seeded(path, name),
+            Given::Unborn | Given::Absent => Repo::at(path),
+        };
+        run_to_end(&mut self.command(folder.path(), &repo))
+    }
+
+    fn command(&self, folder: &Path, repo: &Repo) -> Command {
+        let mut command = program(folder);
+        let auth = match &self.auth {
+            Auth::None => "none".to_owned(),
+            Auth::AllowAll => "allow-all".to_owned(),
+            Auth::Policy(_) => folder.join("policy.yaml").to_string_lossy().into_owned(),
+        };
+        command.args(["serve", "--listen", "127.0.0.1:0", "--auth", &auth, "--repo"]).arg(repo.path());
+        command.args(&self.flags).envs(self.environment.iter().cloned());
+        command
+    }
+}
+
+/// Runs a program to its end; one that does not end within the deadline is killed and fails.
+#[track_caller]
+pub(crate) fn run_to_end(command: &mut Command) -> Finished {
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let drain = |mut stream: Box<dyn Read + Send>| {
+        std::thread::spawn(move || {
+            let mut text = String::new();
+            stream.read_to_string(&mut text).expect("the program writes UTF-8");
+            text
+        })
+    };
+    let stdout = drain(Box::new(child.stdout.take().expect("it is piped")));
+    let stderr = drain(Box::new(child.stderr.take().expect("it is piped")));
+    let mut guard = KillOnDrop(child);
+    let status =
+        eventually_sync("the program ends", || guard.0.try_wait().expect("a child can be waited for"));
+    let text = |reader: JoinHandle<String>| reader.join().expect("a reader ends");
+    Finished { status, stdout: text(stdout), stderr: text(stderr) }
+}
+
+struct KillOnDrop(Child);
+
+impl Drop for KillOnDrop {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Process {
+    fn spawn(mut command: Command) -> Self {
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        let log = Arc::new(Mutex::new(String::new()));
+        let stderr = child.stderr.take().expect("it is piped");
+        let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
+        let mut readers = vec![follow(BufReader::new(stderr), Arc::clone(&log))];
+        let mut line = String::new();
+        stdout.read_line(&mut line).expect("the program writes UTF-8");
+        let Some(address) = address_in(&line) else {
+            child.kill().ok();
+            child.wait().ok();
+            for reader in readers {
+                reader.join().ok();
+            }
+            let log = log.lock().expect("readers do not panic").clone();
+            panic!("the service did not start; it printed {line:?} and logged:\n{log}");
+        };
+        readers.push(follow(stdout, Arc::clone(&log)));
+        Self { child, address, log, readers }
+    }
+
+    fn signal(&self, name: &str) {
+        let pid = self.child.id().to_string();
+        let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid]).status();
+        assert!(status.expect("there is a shell").success(), "cannot send {name}");
+    }
+
+    fn wait(&mut self) -> ExitStatus {
+        let child = &mut self.child;
+        let status =
+            eventually_sync("the service stops", || child.try_wait().expect("a child can be waited for"));
+        for reader in self.readers.drain(..) {
+            reader.join().expect("a reader ends");
+        }
+        status
+    }
+
+    fn log(&self) -> String {
+        self.log.lock().expect("readers do not panic").clone()
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// The address in `listening on http://127.0.0.1:8080/`.
+fn address_in(line: &str) -> Option<SocketAddr> {
+    let rest = line.strip_prefix("listening on http://")?;
+    rest.split('/').next()?.trim().parse().ok()
+}
+
+fn follow(mut stream: impl BufRead + Send + 'static, log: Arc<Mutex<String>>) -> JoinHandle<()> {
+    std::thread::spawn(move || {
+        let mut line = Vec::new();
+        while stream.read_until(b'\n', &mut line).is_ok_and(|length| length > 0) {
+            log.lock().expect("readers do not panic").push_str(&String::from_utf8_lossy(&line));
+            line.clear();
+        }
+    })
+}
+
+impl TestServer {
+    /// A service on a fixture repository with a work tree, without authentication.
+    pub(crate) fn setup(fixture: &str) -> Setup {
+        Setup {
+            given: Given::Fixture(fixture.to_owned()),
+            auth: Auth::None,
+            flags: Vec::new(),
+            environment: Vec::new(),
+            base: String::new(),
+        }
+    }
+
+    /// The same, started.
+    pub(crate) async fn on(fixture: &str) -> Self {
+        Self::setup(fixture).start().await
+    }
+
+    /// The client; its methods are the server's own.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The repository.
+    pub(crate) fn repo(&self) -> &Repo {
+        &self.repo
+    }
+
+    /// A folder for the test, outside the repository.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Where the service listens.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.running().address
+    }
+
+    /// Everything that was logged so far.
+    pub(crate) fn log(&self) -> String {
+        self.running().log()
+    }
+
+    /// Declares what `git status --porcelain` shows in the end; nothing, unless declared.
+    pub(crate) fn leaves(&mut self, status: &str) {
+        self.status = Some(status.trim_end().to_owned());
+    }
+
+    /// Waits until the service says that it is ready.
+    pub(crate) async fn answers(&self) {
+        eventually("the service is ready", async || {
+            let answer = self.client.request("GET", "/readyz").attempt().await?;
+            (answer.status() == 200).then_some(())
+        })
+        .await;
+    }
+
+    /// Stops as an operator does and checks that it went well.
+    #[track_caller]
+    pub(crate) fn stop(&mut self) -> String {
+        let mut process = self.process.take().expect("the service runs");
+        process.signal("TERM");
+        let status = process.wait();
+        let log = process.log();
+        assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
+        log
+    }
+
+    /// Waits for the service to end by itself, with this exit code.
+    #[track_caller]
+    pub(crate) fn ends(&mut self, code: i32) {
+        let mut process = self.process.take().expect("the service runs");
+        let status = process.wait();
+        assert_eq!(status.code(), Some(code), "the log:\n{}", process.log());
+    }
+
+    /// Ends the process as a power cut would.
+    pub(crate) fn kill(&mut self) {
+        let mut process = self.process.take().expect("the service runs");
+        process.child.kill().expect("a child can be killed");
+        process.wait();
+    }
+
+    /// Sends a signal.
+    pub(crate) fn signal(&self, name: &str) {
+        self.running().signal(name);
+    }
+
+    /// Starts again after `stop` or `kill`, with the same settings and another port.
+    pub(crate) async fn start_again(&mut self) {
+        assert!(self.process.is_none(), "the service runs already");
+        let process = Process::spawn(self.setup.command(self.folder.path(), &self.repo));
+        self.client = Client::new(process.address, &self.setup.base);
+        self.process = Some(process);
+        self.answers().await;
+    }
+
+    /// Stops and starts.
+    pub(crate) async fn restart(&mut self) {
+        self.stop();
+        self.start_again().await;
+    }
+
+    /// Waits until something is a problem, and returns its resource.
+    pub(crate) async fn problem(&self, path: &str) -> serde_json::Value {
+        eventually(&format!("{path} is a problem"), async || {
+            let problems = self.get("/problems").await.is(200).data();
+            problems.as_array().expect("a list").iter().find(|problem| problem["id"] == path).cloned()
+        })
+        .await
+    }
+
+    /// Waits until there is no problem.
+    pub(crate) async fn no_problem(&self) {
+        eventually("there is no problem", async || {
+            self.get("/problems").await.is(200).ids().is_empty().then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until an attribute has a value (`null` for none) and returns the whole answer.
+    pub(crate) async fn shows(
+        &self,
+        key: &str,
+        attribute: &str,
+        value: impl Into<serde_json::Value>,
+    ) -> super::Good {
+        let value = value.into();
+        eventually(&format!("{key} has {attribute} {value}"), async || {
+            let answer = self.read(key).await;
+            if answer.status() == 404 {
+                answer.is(404);
+                return None;
+            }
+            let good = answer.is(200);
+            (good.attributes()[attribute] == value).then_some(good)
+        })
+        .await
+    }
+
+    /// Waits until a key is not served any more.
+    pub(crate) async fn loses(&self, key: &str) {
+        eventually(&format!("{key} is gone"), async || {
+            let answer = self.read(key).await;
+            (answer.status() == 404).then(|| answer.is(404))
+        })
+        .await;
+    }
+
+    /// Waits until the service serves a revision.
+    pub(crate) async fn serves(&self, revision: &str) {
+        eventually(&format!("{revision} is served"), async || {
+            let found = self.list().await.is(200).header_if_any("collectory-revision");
+            (found.as_deref() == Some(revision)).then_some(())
+        })
+        .await;
+    }
+
+    fn running(&self) -> &Process {
+        self.process.as_ref().expect("the service runs")
+    }
+
+    fn check_repository(&self) {
+        self.repo.fsck();
+        let strays = self.repo.strays();
+        assert!(strays.is_empty(), "left behind: {strays:#?}");
+        if !self.repo.is_bare() {
+            assert_eq!(self.repo.status(), self.status.clone().unwrap_or_default(), "git status at the end");
+        }
+    }
+}
+
+impl Deref for TestServer {
+    type Target = Client;
+
+    fn deref(&self) -> &Client {
+        &self.client
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            if let Some(process) = &self.process {
+                say(&format!("the service's log:\n{}", process.log()));
+            }
+            return;
+        }
+        if self.process.is_some() {
+            self.stop();
+        }
+        self.check_repository();
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "the test runner shows it beside the failure")]
+fn say(text: &str) {
+    eprintln!("{text}");
+}
