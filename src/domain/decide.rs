@@ -24,16 +24,7 @@ pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option
         Ok(Arc::clone(item.collection()))
     };
     match command {
-        Command::Create(collection) => {
-            let key = collection.key();
-            if catalog.get(key.as_str()).is_some() {
-                return Err(Refusal::KeyTaken(key.clone()));
-            }
-            if let Some(existing) = catalog.in_other_case(key) {
-                return Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() });
-            }
-            Ok(Some(Event::Created(Arc::new(collection.clone()))))
-        }
+        Command::Create(collection) => create(catalog, &Arc::new(collection.clone())).map(Some),
         Command::Update { key, kind, patch } => {
             let before = find(key)?;
             let after = before.patched(patch).map_err(Refusal::Invalid)?;
@@ -43,7 +34,26 @@ pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option
             Ok((after != *before).then(|| Event::Updated { before, after: Arc::new(after) }))
         }
         Command::Delete { key } => Ok(Some(Event::Deleted(find(key)?))),
+        Command::Restore(restore) => match (find(&restore.key), &restore.to) {
+            (Ok(before), None) => Ok(Some(Event::Deleted(before))),
+            // Whether the same values stand in the same bytes is for the writer to see.
+            (Ok(before), Some(after)) => Ok((before != *after || restore.exact.is_some())
+                .then(|| Event::Updated { before, after: Arc::clone(after) })),
+            (Err(_), Some(after)) => create(catalog, after).map(Some),
+            (Err(unknown), None) => Err(unknown),
+        },
     }
+}
+
+fn create<T: Held>(catalog: &Catalog<T>, collection: &Arc<Collection>) -> Result<Event, Refusal> {
+    let key = collection.key();
+    if catalog.get(key.as_str()).is_some() {
+        return Err(Refusal::KeyTaken(key.clone()));
+    }
+    if let Some(existing) = catalog.in_other_case(key) {
+        return Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() });
+    }
+    Ok(Event::Created(Arc::clone(collection)))
 }
 
 #[cfg(test)]
@@ -127,6 +137,27 @@ mod tests {
     fn what_is_not_there_can_not_be_changed() {
         check(&[], &rename("posts", "x"), Err(Refusal::UnknownKey(key("posts"))));
         check(&[], &Command::Delete { key: key("posts") }, Err(Refusal::UnknownKey(key("posts"))));
+    }
+
+    #[test]
+    fn what_was_is_brought_back_whatever_is_there_now() {
+        let restore = |to: Option<&Collection>| {
+            let reverses = crate::domain::Reverses::Event("x".into());
+            let to = to.cloned().map(Arc::new);
+            let key = key("posts");
+            Command::Restore(Box::new(crate::domain::Restore { key, seen: None, to, exact: None, reverses }))
+        };
+        let old = docs("posts").patched(&Patch::new([("name".into(), "Old".into())])).unwrap();
+        let (before, after) = (Arc::new(docs("posts")), Arc::new(old.clone()));
+        let given = [Event::Created(Arc::clone(&before))];
+        check(&[], &restore(Some(&old)), Ok(Some(created(old.clone()))));
+        check(&given, &restore(Some(&old)), Ok(Some(Event::Updated { before: before.clone(), after })));
+        check(&given, &restore(Some(&docs("posts"))), Ok(None));
+        check(&given, &restore(None), Ok(Some(Event::Deleted(before))));
+        check(&[], &restore(None), Err(Refusal::UnknownKey(key("posts"))));
+        let other = [created(docs("Posts"))];
+        let taken = Refusal::KeyTakenInOtherCase { key: key("posts"), existing: key("Posts") };
+        check(&other, &restore(Some(&old)), Err(taken));
     }
 
     #[test]

@@ -44,7 +44,7 @@ pub use actor::Actor;
 pub use attribute::{Attribute, Shorthand, TEXT_CHARS_MAX};
 pub use catalog::{Catalog, Held};
 pub use collection::{Collection, Kind, Patch};
-pub use command::Command;
+pub use command::{Command, Exact, Restore, Reverses};
 pub use decide::decide;
 pub use diff::{Change, changes};
 pub use directory::Directory;

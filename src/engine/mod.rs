@@ -21,6 +21,7 @@
 //! about those.
 
 mod handle;
+pub mod history;
 mod layers;
 mod mirror;
 mod plan;
@@ -43,7 +44,7 @@ use crate::store::{Journal, StoreError};
 pub use handle::{Condition, Handle, Outcome, Submission, SubmitError, Tags, Wish, Written};
 pub use mirror::Clock;
 pub use problem::{Problem, Serving};
-pub use projection::{Entry, Projection, Snapshot};
+pub use projection::{Entry, Head, Projection, Snapshot};
 pub use signal::{Hint, Signal};
 
 /// How the engine works; every limit with its unit.

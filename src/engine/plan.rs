@@ -9,7 +9,9 @@ use uuid::Uuid;
 
 use super::handle::{Outcome, Submission, SubmitError, Wish};
 use super::projection::{Entry, Snapshot};
-use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Refusal, decide};
+use crate::domain::{
+    Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
+};
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, Draft};
 
@@ -132,6 +134,7 @@ impl Desk {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
                 unread: &commit.unread,
+                reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
                 ..message::About::default()
             };
             self.drafts.push(Draft {
@@ -167,17 +170,26 @@ impl Desk {
             commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
         }
+        let restore = restore(&wish.command);
+        if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref())) {
+            return Err(SubmitError::Condition { index, current });
+        }
         let refused = |refusal| SubmitError::Refused { index, refusal };
-        let event = match decide(&self.catalog, &wish.command).map_err(refused)? {
-            Some(event) => event,
-            None => {
+        let event = decide(&self.catalog, &wish.command).map_err(refused)?;
+        let exact = restore.and_then(|restore| restore.exact.as_ref());
+        let event = match (event, current) {
+            (Some(_), Some(current)) if exact.is_some_and(|exact| is_so(exact, &current)) => {
+                return Ok(Outcome::Unchanged(current));
+            }
+            (Some(event), _) => event,
+            (None, current) => {
                 return Ok(Outcome::Unchanged(
                     current.expect("an update that changes nothing found its key"),
                 ));
             }
         };
         self.commit_by_hand(ground, index, key, new_id)?;
-        let outcome = self.write(ground, &event, commit).map_err(refused)?;
+        let outcome = self.write(ground, &event, exact, commit).map_err(refused)?;
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
@@ -191,7 +203,12 @@ impl Desk {
     /// A broken file gives an update nothing to build on, and a creation nothing to replace.
     fn refuse_broken(&self, ground: &Ground<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
-        if self.settled.contains(key) || matches!(command, Command::Delete { .. }) {
+        let replaces = match command {
+            Command::Delete { .. } => true,
+            Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
+            Command::Create(_) | Command::Update { .. } => false,
+        };
+        if self.settled.contains(key) || replaces {
             return Ok(());
         }
         let problem = match self.catalog.get(key.as_str()) {
@@ -238,14 +255,26 @@ impl Desk {
     }
 
     /// Puts what an event does to the files into the commit, and its collection on the desk.
-    fn write(&mut self, ground: &Ground<'_>, event: &Event, commit: &mut Commit) -> Result<Outcome, Refusal> {
-        let (file, bytes, collection) = match event {
-            Event::Created(after) => (layout::new_file_name(after.key()), format::write(after), after),
-            Event::Updated { before, after } => {
+    fn write(
+        &mut self,
+        ground: &Ground<'_>,
+        event: &Event,
+        exact: Option<&Exact>,
+        commit: &mut Commit,
+    ) -> Result<Outcome, Refusal> {
+        let (file, bytes, collection) = match (event, exact) {
+            (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
+                self.clear_for(ground, after.key(), exact, commit);
+                (exact.file.clone(), exact.bytes.to_vec(), after)
+            }
+            (Event::Created(after), None) => {
+                (layout::new_file_name(after.key()), format::write(after), after)
+            }
+            (Event::Updated { before, after }, None) => {
                 let (file, bytes) = self.edited(ground, before, after);
                 (file, bytes, after)
             }
-            Event::Deleted(before) => {
+            (Event::Deleted(before), _) => {
                 self.delete(ground, before.key(), commit);
                 return Ok(Outcome::Deleted);
             }
@@ -287,6 +316,17 @@ impl Desk {
         (file, edited.bytes)
     }
 
+    /// Removes what would stand in the way of a file that comes back: the file that it replaces
+    /// under the other name, and a `.yaml` one that would win over it.
+    fn clear_for(&mut self, ground: &Ground<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
+        let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
+        if served.is_some_and(|entry| *entry.file == *exact.file) {
+            return;
+        }
+        self.delete(ground, key, commit);
+        commit.files.remove(&exact.file);
+    }
+
     fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file.to_string());
         let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
@@ -294,4 +334,29 @@ impl Desk {
             commit.files.insert(name, None);
         }
     }
+}
+
+fn restore(command: &Command) -> Option<&Restore> {
+    match command {
+        Command::Restore(restore) => Some(restore),
+        Command::Create(_) | Command::Update { .. } | Command::Delete { .. } => None,
+    }
+}
+
+fn reverses(command: &Command) -> Option<&Reverses> {
+    restore(command).map(|restore| &restore.reverses)
+}
+
+/// Whether a collection is what a plan of the past saw. Of a file that is broken or only saved,
+/// the values are all there is to compare.
+fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
+    let committed = current.filter(|entry| !entry.uncommitted && !entry.stale);
+    let over = restore.exact.as_ref().and_then(|exact| exact.over);
+    restore.seen.as_deref() == current.map(|entry| &*entry.collection)
+        && over.zip(committed).is_none_or(|(over, entry)| over == *entry.blob.as_bytes())
+}
+
+/// Whether a file that is to come back stands there already.
+fn is_so(exact: &Exact, current: &Entry) -> bool {
+    !current.stale && *current.file == *exact.file && current.blob == BlobId::of(&exact.bytes)
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Revision};
@@ -177,7 +177,20 @@ impl Snapshot {
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
+    heads: Arc<watch::Sender<Head>>,
     told: Arc<Notify>,
+}
+
+/// The head of the served branch, as far as readers have been told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Head {
+    /// The repository has not been read yet.
+    #[default]
+    Unread,
+    /// This commit; `None` before the first one.
+    At(Option<Revision>),
+    /// The engine has ended; there will be no other.
+    Ended,
 }
 
 impl Projection {
@@ -210,9 +223,22 @@ impl Projection {
         self.told.notify_waiters();
     }
 
-    /// Makes `next` the truth.
+    /// Tells each head after its snapshot can be read; who is slow misses those between.
+    #[must_use]
+    pub fn heads(&self) -> watch::Receiver<Head> {
+        self.heads.subscribe()
+    }
+
+    /// Tells that there will be no other head.
+    pub(crate) fn end(&self) {
+        self.heads.send_replace(Head::Ended);
+    }
+
+    /// Makes `next` the truth, and tells of a new head after that. Nobody is waited for.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
+        let head = Head::At(next.revision);
         self.current.store(Some(next));
+        self.heads.send_if_modified(|told| std::mem::replace(told, head) != head);
         self.told.notify_waiters();
     }
 }

@@ -116,6 +116,7 @@ impl<J: Journal> Writer<J> {
                 self.tend();
             }
         }
+        self.projection.end();
         tracing::debug!("the writer has stopped");
     }
 
@@ -381,7 +382,7 @@ fn ground<'a, J: Journal>(
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
         let blob = mirror.snapshot().get(key.as_str()).map(|entry| entry.blob);
-        if let (Command::Update { .. }, Some(blob)) = (&wish.command, blob)
+        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
             && !sources.contains_key(&blob)
         {
             sources.insert(blob, mirror.content(blob)?);

@@ -8,6 +8,7 @@
 //!
 //! A file is named by its name inside the collections folder (`posts.yaml`), never by a path.
 
+mod archive;
 mod error;
 pub mod git;
 pub mod memory;
@@ -18,6 +19,7 @@ use chrono::{DateTime, Utc};
 use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision};
+pub use archive::{Archive, Line, NameError, RawSignature, Step};
 pub use error::StoreError;
 
 /// The id of a file's content, as git computes it.

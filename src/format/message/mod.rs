@@ -36,7 +36,7 @@ use uuid::Uuid;
 
 pub use parse::{Message, Told, parse};
 
-use crate::domain::{Change, Event, Key, Value, changes};
+use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 
 /// The most characters of a subject, if the key leaves room.
 pub const SUBJECT_CHARS_MAX: usize = 72;
@@ -53,6 +53,8 @@ pub const REQUEST_ID_CHARS_MAX: usize = 200;
 const ACTION: &str = "Collectory-Action";
 const KEY: &str = "Collectory-Key";
 const EVENT: &str = "Collectory-Event";
+const UNDOES: &str = "Collectory-Undoes";
+const RESTORES: &str = "Collectory-Restores";
 const ORIGIN: &str = "Collectory-Origin";
 const WORK_TREE: &str = "work-tree";
 const REQUEST_ID: &str = "Request-Id";
@@ -70,6 +72,9 @@ pub struct About<'a> {
     /// Collections that the commit deletes and whose files never were valid: there is no event
     /// that could tell what they were.
     pub unread: &'a [Key],
+    /// What the commit takes back: a line of the body and the trailer `Collectory-Undoes`, or the
+    /// subject `Restore posts to 9fceb02` and the trailer `Collectory-Restores`.
+    pub reverses: Option<&'a Reverses>,
 }
 
 /// The name of what happened, as trailers and subscribers have it: `collection.updated`.
@@ -98,6 +103,7 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     }
     if !events.is_empty() {
         message.push('\n');
+        message.push_str(&undone(about));
         message.push_str(&body(&events));
     }
     message.push('\n');
@@ -108,6 +114,9 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
 fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     if let Some(key) = about.by_hand {
         return format!("Edit {key} by hand");
+    }
+    if let (Some(Reverses::Since(revision)), [(_, event)]) = (about.reverses, events) {
+        return format!("Restore {} to {}", event.key(), &revision.to_string()[..7]);
     }
     match (events, about.unread) {
         ([], []) => "Change nothing".to_owned(),
@@ -140,6 +149,16 @@ fn listed(head: String, names: &[String]) -> String {
     let fits = |text: &String| text.chars().count() <= SUBJECT_CHARS_MAX;
     let longest = (1..=names.len()).rev().map(shown).find(fits);
     longest.unwrap_or(head)
+}
+
+/// The line that says for people what is taken back. It leads the paragraph of the changes, which
+/// is never empty then, so that reading back tells it from the reason.
+fn undone(about: &About<'_>) -> String {
+    match about.reverses {
+        Some(Reverses::Event(id)) => format!("Undoes {}\n", one_line(id)),
+        Some(Reverses::Since(revision)) => format!("As it was at {revision}\n"),
+        None => String::new(),
+    }
 }
 
 /// The changes, one a line.
@@ -194,6 +213,11 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     }
     if let (Some(key), []) = (about.by_hand, events) {
         lines.push(format!("{KEY}: {key}\n"));
+    }
+    match about.reverses {
+        Some(Reverses::Event(id)) => lines.push(format!("{UNDOES}: {}\n", one_line(id))),
+        Some(Reverses::Since(revision)) => lines.push(format!("{RESTORES}: {revision}\n")),
+        None => {}
     }
     if let Some(id) = about.request_id.map(one_line).filter(|id| !id.is_empty()) {
         let id: String = id.chars().take(REQUEST_ID_CHARS_MAX).collect();

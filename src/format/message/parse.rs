@@ -13,6 +13,8 @@ pub struct Message {
     /// Why: of the service's commits the caller's reason, of a person's commit the body without
     /// its trailers.
     pub reason: Option<String>,
+    /// The body without its trailers, whoever wrote it.
+    pub body: Option<String>,
     /// What the trailers tell of each event, in their order; empty for a person's commit.
     pub events: Vec<Told>,
     /// The request that asked.
@@ -49,6 +51,7 @@ pub fn parse(message: &str) -> Message {
     let mut body = paragraphs.into_iter();
     let subject = body.next().unwrap_or_default().join(" ");
     let mut body: Vec<String> = body.map(|lines| lines.join("\n")).collect();
+    let whole = body.join("\n\n").trim().to_owned();
     let events = events(&trailers);
     if events.iter().any(|event| event.action.is_some()) {
         body.pop();
@@ -57,6 +60,7 @@ pub fn parse(message: &str) -> Message {
     Message {
         subject,
         reason: (!reason.is_empty()).then_some(reason),
+        body: (!whole.is_empty()).then_some(whole),
         request_id: value_of(&trailers, REQUEST_ID).map(str::to_owned),
         by_hand: value_of(&trailers, ORIGIN) == Some(WORK_TREE),
         events,

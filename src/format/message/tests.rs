@@ -68,6 +68,7 @@ fn an_update_is_told_as_the_design_shows_it() {
         Message {
             subject: "Update posts: name, recursive".into(),
             reason: Some("Mara asked".into()),
+            body: Some("Mara asked\n\nname: \"Posts\" -> \"All posts\"\nrecursive: (none) -> true".into()),
             events: vec![Told {
                 key: key("posts"),
                 action: Some("collection.updated".into()),
@@ -77,6 +78,28 @@ fn an_update_is_told_as_the_design_shows_it() {
             by_hand: false,
         }
     );
+}
+
+#[test]
+fn what_a_commit_takes_back_is_told_to_people_and_to_machines() {
+    let event = updated(&posts(), &[("name", "All posts".into())]);
+    let undoes = Reverses::Event("0197a6c2".into());
+    let about = About { reason: Some("Oh"), reverses: Some(&undoes), ..About::default() };
+    let message = compose(&[(id(), &event)], &about);
+    assert!(message.starts_with("Update posts: name\n\nOh\n\nUndoes 0197a6c2\nname: "), "{message}");
+    assert!(
+        message.ends_with(&format!("Collectory-Event: {ID}\nCollectory-Undoes: 0197a6c2\n")),
+        "{message}"
+    );
+    assert_eq!(parse(&message).reason.as_deref(), Some("Oh"));
+
+    let same = Event::Updated { before: posts(), after: posts() };
+    let since = Reverses::Since(crate::domain::Revision::new([0x9f; 20]));
+    let about = About { reason: Some("Oh"), reverses: Some(&since), ..About::default() };
+    let message = compose(&[(id(), &same)], &about);
+    assert!(message.starts_with("Restore posts to 9f9f9f9\n\nOh\n\nAs it was at 9f9f9f9f9f"), "{message}");
+    assert!(message.contains("\nCollectory-Restores: 9f9f9f9f9f"), "{message}");
+    assert_eq!(parse(&message).reason.as_deref(), Some("Oh"), "though no attribute changed");
 }
 
 #[test]

@@ -84,6 +84,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
             }
             Command::Update { key, patch, .. } => Action::Update { key, content: Some(patch) },
             Command::Delete { key } => Action::Delete { key },
+            Command::Restore(restore) => Action::Update { key: &restore.key, content: None },
         };
         let allowed = call.authorize(action).await.map_err(|error| error.below(&pointer(index)))?;
         author.get_or_insert(allowed.actor);
@@ -113,7 +114,7 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
 fn require_conditions(call: &Call<'_>, commands: &[Command]) -> Result<(), ApiError> {
     let first = commands.iter().position(|command| match command {
         Command::Create(_) => false,
-        Command::Update { .. } | Command::Delete { .. } => true,
+        Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => true,
     });
     match first.filter(|_| call.context.require_if_match) {
         Some(index) => Err(submit::if_match_required().at(pointer(index)).into()),

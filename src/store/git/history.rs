@@ -70,7 +70,7 @@ fn folder_at(
 }
 
 /// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).
-fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
+pub(super) fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
     let text = read_if_there(&place.common_dir.join("shallow"))?.unwrap_or_default();
     Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).collect())
 }

@@ -18,6 +18,7 @@
 //! What is not here: YAML, collections, JSON:API.
 
 mod append;
+mod archive;
 mod barrier;
 mod delta;
 mod folder;
@@ -47,6 +48,9 @@ mod worktree;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+pub use archive::GitArchive;
+#[cfg(test)]
+pub(crate) use archive::testing;
 use barrier::Barrier;
 use look::StatCache;
 use note::Note;

@@ -1,0 +1,75 @@
+//! Which event gave each attribute its present value.
+
+use std::sync::Arc;
+
+use super::event::EventRecord;
+use super::{HistoryError, Reading, View};
+use crate::domain::{Change, Collection, Key, Value, changes};
+
+/// An attribute and the event that gave it its present value.
+#[derive(Debug, Clone)]
+pub struct Blame {
+    /// The wire name, `type` included.
+    pub attribute: String,
+    /// The present value.
+    pub value: Value,
+    /// The event.
+    pub event: Arc<EventRecord>,
+}
+
+impl View {
+    /// For each attribute of a collection, in canonical order, the event that gave it its present
+    /// value: the last one since the collection was created that changed it. Commits only; an
+    /// uncommitted edit has no event.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownKey`] when there is no such collection at the head.
+    pub fn blame(&self, key: &Key) -> Result<Vec<Blame>, HistoryError> {
+        let unknown = || HistoryError::UnknownKey(key.clone());
+        let number = self.index.find_key(key.as_str()).ok_or_else(unknown)?;
+        let mut open: Vec<Change> = Vec::new();
+        let mut found: Vec<(Change, u32)> = Vec::new();
+        let mut newer: Option<(u32, Arc<Collection>)> = None;
+        for event in self.index.of_key_until(number, u32::MAX) {
+            let Some(version) = self.index.event(event).after else { break };
+            let Reading::Good(good) = self.shared.read(key, version)? else { continue };
+            match &newer {
+                None => open = changes(None, Some(&good.collection)),
+                Some((by, after)) => settle(&mut open, &mut found, *by, Some(&good.collection), after),
+            }
+            newer = Some((event, good.collection));
+            if open.is_empty() {
+                break;
+            }
+        }
+        let (by, after) = newer.ok_or_else(unknown)?;
+        settle(&mut open, &mut found, by, None, &after);
+        let present = self.standing_at(number, u32::MAX)?.ok_or_else(unknown)?;
+        let order = changes(None, Some(&present.good.collection));
+        let mut blames = Vec::with_capacity(order.len());
+        for change in order {
+            let by = found.iter().find(|(it, _)| it.attribute == change.attribute);
+            let (_, event) = by.expect("every attribute was settled by the first event at the latest");
+            let value = change.to.expect("a created attribute has a value");
+            blames.push(Blame { attribute: change.attribute, value, event: self.record(*event)? });
+        }
+        Ok(blames)
+    }
+}
+
+/// Takes from the open attributes those that an event changed.
+fn settle(
+    open: &mut Vec<Change>,
+    found: &mut Vec<(Change, u32)>,
+    by: u32,
+    before: Option<&Collection>,
+    after: &Collection,
+) {
+    let changed = changes(before, Some(after));
+    let (done, still) = std::mem::take(open)
+        .into_iter()
+        .partition::<Vec<_>, _>(|it| changed.iter().any(|change| change.attribute == it.attribute));
+    *open = still;
+    found.extend(done.into_iter().map(|change| (change, by)));
+}

@@ -1,0 +1,145 @@
+//! What differs between two revisions.
+
+use similar::TextDiff;
+
+use super::event::Action;
+use super::{HistoryError, View};
+use crate::domain::{Change, Key, Revision, changes};
+use crate::store::TreeEntry;
+
+/// How many lines around a change are shown, as in git.
+const CONTEXT_LINES: usize = 3;
+
+/// What differs in one collection between two revisions.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CollectionDifference {
+    /// The collection.
+    pub key: Key,
+    /// Whether it is new, changed or gone.
+    pub action: Action,
+    /// The attributes that differ; none when only comments or order do.
+    pub changes: Vec<Change>,
+}
+
+impl View {
+    /// What differs between two revisions, by key: what was served then (see
+    /// [`as_of`](Self::as_of)). Works both ways.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn difference(
+        &self,
+        from: Revision,
+        to: Revision,
+    ) -> Result<Vec<CollectionDifference>, HistoryError> {
+        let (old, new) = (self.as_of(from)?, self.as_of(to)?);
+        let mut keys: Vec<&Key> = old.entries.keys().chain(new.entries.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        let mut found = Vec::new();
+        for key in keys {
+            let (before, after) = (old.entries.get(key), new.entries.get(key));
+            let action = match (before, after) {
+                (None, _) => Action::Created,
+                (Some(_), None) => Action::Deleted,
+                (Some(before), Some(after)) if before.blob == after.blob => continue,
+                (Some(_), Some(_)) => Action::Updated,
+            };
+            let changes = changes(before.map(|it| &*it.collection), after.map(|it| &*it.collection));
+            found.push(CollectionDifference { key: key.clone(), action, changes });
+        }
+        Ok(found)
+    }
+
+    /// The difference between the files of two revisions as unified text, which `git apply` and
+    /// `patch` take: broken files too, of one collection or of the whole folder. Names in it are
+    /// paths inside the repository.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn text_difference(
+        &self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+        only: Option<&Key>,
+    ) -> Result<String, HistoryError> {
+        let mut text = String::new();
+        for change in self.shared.archive.differences(from, to)? {
+            let fits = |key: &Key| [format!("{key}.yaml"), format!("{key}.yml")].contains(&change.name);
+            if only.is_none_or(fits) {
+                let path = self.shared.path(&change.name);
+                let (before, after) = (self.bytes(change.before)?, self.bytes(change.after)?);
+                text.push_str(&unified(&path, before.as_deref(), after.as_deref()));
+            }
+        }
+        Ok(text)
+    }
+
+    /// The content of a file; of anything else a line that says what it is.
+    fn bytes(&self, entry: Option<TreeEntry>) -> Result<Option<Vec<u8>>, HistoryError> {
+        match entry {
+            None => Ok(None),
+            Some(TreeEntry::File(blob)) => Ok(Some(self.shared.content(blob)?)),
+            Some(TreeEntry::Special(what)) => Ok(Some(format!("({what})\n").into_bytes())),
+        }
+    }
+}
+
+fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
+    let name = |side: &str, content: Option<&[u8]>| match content {
+        Some(_) => quoted(&format!("{side}/{path}")),
+        None => "/dev/null".to_owned(),
+    };
+    let (old_name, new_name) = (name("a", before), name("b", after));
+    let text = |content: Option<&[u8]>| match content {
+        Some(bytes) if bytes.contains(&0) => None,
+        Some(bytes) => String::from_utf8(bytes.to_vec()).ok(),
+        None => Some(String::new()),
+    };
+    match (text(before), text(after)) {
+        (Some(old), Some(new)) if old != new => TextDiff::from_lines(&old, &new)
+            .unified_diff()
+            .context_radius(CONTEXT_LINES)
+            .header(&old_name, &new_name)
+            .to_string(),
+        // Created or deleted empty: there is no line to show, so the names tell it.
+        (Some(_), Some(_)) => format!("--- {old_name}\n+++ {new_name}\n"),
+        (None, _) | (_, None) => format!("Binary files {old_name} and {new_name} differ\n"),
+    }
+}
+
+/// A name as git writes it where it holds what would break a line (`quote_c_style`).
+fn quoted(name: &str) -> String {
+    let special = |c: char| c.is_control() || matches!(c, '"' | '\\');
+    if !name.contains(special) {
+        return name.to_owned();
+    }
+    let mut quoted = String::from("\"");
+    for byte in name.bytes() {
+        match byte {
+            b'"' | b'\\' => quoted.extend(['\\', byte as char]),
+            0x20..=0x7e => quoted.push(byte as char),
+            _ => quoted.push_str(&format!("\\{byte:03o}")),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_unified_difference_names_both_sides() {
+        assert_eq!(
+            unified("c/a.yaml", Some(b"one\ntwo\n"), Some(b"one\nthree")),
+            "--- a/c/a.yaml\n+++ b/c/a.yaml\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n\\ No newline at end of file\n"
+        );
+        assert_eq!(unified("a.yaml", None, Some(b"x\n")), "--- /dev/null\n+++ b/a.yaml\n@@ -0,0 +1 @@\n+x\n");
+        assert_eq!(unified("a", Some(b"\0"), None), "Binary files a/a and /dev/null differ\n");
+        assert_eq!(quoted("a/\"x\"\n"), "\"a/\\\"x\\\"\\012\"");
+    }
+}

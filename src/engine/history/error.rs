@@ -1,0 +1,51 @@
+//! Why a question about the past has no answer.
+
+use uuid::Uuid;
+
+use crate::domain::Key;
+use crate::store::StoreError;
+
+/// Why a question about the past has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum HistoryError {
+    /// The index is being made; ask again.
+    #[error("the history is being read: {done} of {total} commits")]
+    Building {
+        /// How many commits are read.
+        done: usize,
+        /// How many there are to read; 0 until it is known.
+        total: usize,
+    },
+    /// The text can't name a revision.
+    #[error("`{text}` names no revision: {why}")]
+    BadRevision {
+        /// The text.
+        text: String,
+        /// What would be right.
+        why: String,
+    },
+    /// The served branch reaches no such commit.
+    #[error("the served branch has no revision `{0}`")]
+    UnknownRevision(String),
+    /// There never was such a collection, or not at that revision.
+    #[error("Collection '{0}' not found.")]
+    UnknownKey(Key),
+    /// There is no such event.
+    #[error("there is no event `{0}`")]
+    UnknownEvent(Uuid),
+    /// The cursor is none of this list.
+    #[error("the cursor is none of this list, begin again without one")]
+    BadCursor,
+    /// The text is no sync token.
+    #[error("this is no sync token")]
+    BadToken,
+    /// The sync token is of a history that was rewritten since.
+    #[error("the history was rewritten since this token was given; read everything and take a new token")]
+    Gone,
+    /// The repository can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The index could not be brought up to date; the text tells why, for the log.
+    #[error("the history can't be read: {0}")]
+    Unreadable(String),
+}

@@ -1,0 +1,216 @@
+//! Events: what each commit did to the collections.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use crate::domain::{Actor, Change, Key, Revision};
+
+/// What happened to a collection: whether it has a file before and after.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Action {
+    /// It had no file before.
+    Created,
+    /// It had a file before and has one now.
+    Updated,
+    /// It has no file any more.
+    Deleted,
+}
+
+impl Action {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::Updated => "updated",
+            Self::Deleted => "deleted",
+        }
+    }
+
+    /// Finds the action that a word on the wire names.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Created, Self::Updated, Self::Deleted].into_iter().find(|action| action.as_str() == text)
+    }
+}
+
+/// Where a change came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// The API.
+    Api,
+    /// A hand edit that the service committed for a person before it wrote.
+    WorkTree,
+    /// A person's own commit.
+    Git,
+}
+
+impl Origin {
+    /// The word on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::WorkTree => "work-tree",
+            Self::Git => "git",
+        }
+    }
+
+    /// Finds the origin that a word on the wire names.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Api, Self::WorkTree, Self::Git].into_iter().find(|origin| origin.as_str() == text)
+    }
+}
+
+/// One event, with everything that an answer tells of it.
+#[derive(Debug)]
+pub struct EventRecord {
+    /// The id: from the commit's trailers if they tell of this collection, else made from commit
+    /// and key. No two events of a history share one.
+    pub id: Uuid,
+    /// What happened.
+    pub action: Action,
+    /// The collection.
+    pub key: Key,
+    /// The commit.
+    pub revision: Revision,
+    /// Where the event stands in the history, for the stream.
+    pub position: Position,
+    /// The committer's time.
+    pub at: DateTime<Utc>,
+    /// The author.
+    pub actor: Arc<Actor>,
+    /// Where the change came from.
+    pub origin: Origin,
+    /// Why, in the caller's words; of a person's own commit the message's body.
+    pub reason: Option<String>,
+    /// The request that asked for it.
+    pub request_id: Option<String>,
+    /// What it changed.
+    pub effect: Effect,
+    /// The ready-made resource, filled by whoever answers first.
+    pub answer: OnceLock<Bytes>,
+}
+
+/// What an event did to the attributes.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Effect {
+    /// The attributes that differ from the last good version before; none when only comments,
+    /// order or the file's name changed.
+    Changes(Vec<Change>),
+    /// The file can't be read since; the last good version stays served.
+    Problem(Fault),
+}
+
+/// What is wrong with a file of the past.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The path inside the repository.
+    pub path: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The column in characters, from 1.
+    pub column: usize,
+    /// What is wrong and what would be right.
+    pub message: String,
+}
+
+/// `path:line:column: message`, as editors and compilers write it.
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.message)
+    }
+}
+
+/// How far somebody has followed the history: up to and with a commit, or up to one of its events.
+///
+/// It is the `id` of a streamed event: `REVISION`, or `REVISION/n` within a commit of several.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Position {
+    /// The commit.
+    pub revision: Revision,
+    /// How many of its events have been seen, if not all.
+    pub seen: Option<u32>,
+}
+
+impl From<Revision> for Position {
+    fn from(revision: Revision) -> Self {
+        Self { revision, seen: None }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.seen {
+            None => write!(f, "{}", self.revision),
+            Some(seen) => write!(f, "{}/{seen}", self.revision),
+        }
+    }
+}
+
+/// A text that is no position.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("a position is a revision, or a revision, `/` and the number of an event of it, from 1")]
+pub struct NotAPosition;
+
+impl FromStr for Position {
+    type Err = NotAPosition;
+
+    fn from_str(text: &str) -> Result<Self, NotAPosition> {
+        let (revision, seen) = match text.split_once('/') {
+            Some((revision, seen)) => (revision, Some(seen)),
+            None => (text, None),
+        };
+        let number = |seen: &str| match seen.as_bytes() {
+            [b'1'..=b'9', rest @ ..] if rest.iter().all(u8::is_ascii_digit) => seen.parse().ok(),
+            _ => None,
+        };
+        let seen = seen.map(|seen| number(seen).ok_or(NotAPosition)).transpose()?;
+        Ok(Self { revision: revision.parse().map_err(|_| NotAPosition)?, seen })
+    }
+}
+
+/// The id of an event that no trailer names: the same whenever and wherever it is asked for
+/// (RFC 9562, version 8).
+pub(super) fn stable_id(revision: Revision, key: &Key) -> Uuid {
+    let digest = Sha256::new()
+        .chain_update("collectory-event\0")
+        .chain_update(revision.as_bytes())
+        .chain_update(key.as_str())
+        .finalize();
+    let mut bytes = [0; 16];
+    bytes.copy_from_slice(&digest[..16]);
+    uuid::Builder::from_custom_bytes(bytes).into_uuid()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_reads_as_it_is_shown() {
+        let revision = "0123456789abcdef0123456789abcdef01234567";
+        for text in [revision.to_owned(), format!("{revision}/1"), format!("{revision}/20")] {
+            assert_eq!(text.parse::<Position>().unwrap().to_string(), text);
+        }
+        for text in ["", "/1", &format!("{revision}/"), &format!("{revision}/0"), &format!("{revision}/+1")] {
+            assert_eq!(text.parse::<Position>(), Err(NotAPosition), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn an_event_without_a_trailer_has_the_same_id_every_time() {
+        let revision = Revision::new([7; 20]);
+        let id = |key: &str| stable_id(revision, &Key::parse(key).unwrap());
+        assert_eq!(id("posts"), id("posts"));
+        assert_ne!(id("posts"), id("pages"));
+        assert_eq!(id("posts").get_version_num(), 8);
+    }
+}

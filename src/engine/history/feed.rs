@@ -1,0 +1,192 @@
+//! Following along: each event once, in order, from any commit ever made.
+//!
+//! There is no queue between the writer and a subscriber that could fill up or have a gap: a
+//! subscriber knows how far it is and reads on from there in the newest index, whether that is
+//! an old commit or one of this moment. All it is woken by is that there is a newer index.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::event::{EventRecord, Position};
+use super::follow::{History, State};
+use super::page::{Filter, Sieve};
+use super::{HistoryError, Shared, View};
+use crate::domain::Revision;
+
+/// How many events are read from the disk at a time.
+const BATCH_LEN: usize = 64;
+
+/// What a subscriber hears.
+#[derive(Debug, Clone)]
+pub enum Followed {
+    /// The next event.
+    Event(Arc<EventRecord>),
+    /// What was heard so far is not the past of the branch any more, or the subscriber was too
+    /// slow: read everything again. It goes on from this revision.
+    Reset(Option<Revision>),
+}
+
+/// Somebody who follows the history.
+///
+/// Dropping a future of [`next`](Self::next) loses nothing.
+#[derive(Debug)]
+pub struct Subscription {
+    shared: Arc<Shared>,
+    state: watch::Receiver<State>,
+    filter: Filter,
+    at: Place,
+    /// Whether it had seen everything at some time; only then it can be too slow.
+    live: bool,
+    /// What was read ahead, with the place after each.
+    ready: std::collections::VecDeque<(Arc<EventRecord>, Position)>,
+}
+
+/// How far a subscriber is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Place {
+    /// At the head of the first index that it sees.
+    Now,
+    /// Before the first commit.
+    Start,
+    /// After this.
+    After(Position),
+}
+
+impl Place {
+    fn at_head(view: &View) -> Self {
+        view.head().map_or(Self::Start, |head| Self::After(head.into()))
+    }
+}
+
+/// What there is to tell at the moment.
+enum Found {
+    Nothing,
+    Reset(Place, Option<Revision>),
+    /// The next events.
+    Events(Vec<(Arc<EventRecord>, Position)>),
+    /// None that are asked for until this place.
+    Skip(Place),
+}
+
+impl History {
+    /// Follows the events that come after a position, or from now on; `filter` says which (its
+    /// bounds too).
+    ///
+    /// An unknown position, or one that the branch does not descend from, is answered by
+    /// [`Followed::Reset`].
+    #[must_use]
+    pub fn subscribe(&self, after: Option<Position>, filter: Filter) -> Subscription {
+        Subscription {
+            shared: Arc::clone(self.shared()),
+            state: self.states(),
+            filter,
+            at: after.map_or(Place::Now, Place::After),
+            live: after.is_none(),
+            ready: std::collections::VecDeque::new(),
+        }
+    }
+}
+
+impl Subscription {
+    /// The next thing to tell; `None` when the engine has ended.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read; asking again goes on from the same place.
+    pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
+        loop {
+            if let Some((event, position)) = self.ready.pop_front() {
+                self.at = Place::After(position);
+                return Ok(Some(Followed::Event(event)));
+            }
+            if let Some((view, events_before)) = self.newest() {
+                match self.look(view, events_before).await? {
+                    Found::Reset(place, revision) => {
+                        self.at = place;
+                        return Ok(Some(Followed::Reset(revision)));
+                    }
+                    Found::Events(events) => {
+                        // What comes all at once may take long to read without anybody being slow.
+                        self.live = events.len() < BATCH_LEN;
+                        self.ready.extend(events);
+                        continue;
+                    }
+                    Found::Skip(place) => {
+                        self.at = place;
+                        continue;
+                    }
+                    Found::Nothing => self.live = true,
+                }
+            }
+            if self.state.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// How far the subscriber is: the `id` of a heartbeat. `None` while not every event up to the
+    /// newest commit has been told, and before the first commit.
+    #[must_use]
+    pub fn caught_up(&self) -> Option<Revision> {
+        match self.at {
+            Place::After(Position { revision, seen: None }) if self.ready.is_empty() => {
+                let head = self.state.borrow().index.as_ref().and_then(|index| index.head());
+                head.filter(|head| *head == revision)
+            }
+            Place::After(_) | Place::Now | Place::Start => None,
+        }
+    }
+
+    /// The head of the branch as the history knows it.
+    #[must_use]
+    pub fn head(&self) -> Option<Revision> {
+        self.state.borrow().index.as_ref().and_then(|index| index.head())
+    }
+
+    fn newest(&mut self) -> Option<(View, u32)> {
+        let state = self.state.borrow_and_update();
+        let index = Arc::clone(state.index.as_ref()?);
+        Some((View { shared: Arc::clone(&self.shared), index }, state.events_before))
+    }
+
+    /// Looks for what comes next, off the threads that answer requests where that reads the disk.
+    async fn look(&self, view: View, events_before: u32) -> Result<Found, HistoryError> {
+        let (at, filter) = (self.at, self.filter.clone());
+        let had_its_chance = self.live.then_some(events_before);
+        if at == Place::at_head(&view) {
+            return Ok(Found::Nothing);
+        }
+        let looked = tokio::task::spawn_blocking(move || look(&view, at, had_its_chance, &filter)).await;
+        looked.unwrap_or_else(|_| Err(HistoryError::Unreadable("the service is shutting down".into())))
+    }
+}
+
+/// Reads the next events after a place.
+fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Result<Found, HistoryError> {
+    let head = Place::at_head(view);
+    let from = match at {
+        Place::Now => return Ok(Found::Skip(head)),
+        Place::Start => 0,
+        Place::After(position) => match view.seen_until(position)? {
+            Some(event) => event,
+            None => return Ok(Found::Reset(head, view.head())),
+        },
+    };
+    let end = view.index.events_len();
+    let lag = had_its_chance.map_or(0, |events| events.min(end).saturating_sub(from));
+    if lag as usize > view.shared.options.lag_events_max {
+        return Ok(Found::Reset(head, view.head()));
+    }
+    let sieve = match Sieve::new(view, filter) {
+        Ok(sieve) => sieve,
+        // A collection that there is not yet may still come.
+        Err(HistoryError::UnknownKey(_)) => return Ok(Found::Skip(head)),
+        Err(error) => return Err(error),
+    };
+    let mut events = Vec::new();
+    for event in (from..end).filter(|event| sieve.fits(*event)).take(BATCH_LEN) {
+        events.push((view.record(event)?, view.position_of(event)));
+    }
+    Ok(if events.is_empty() { Found::Skip(head) } else { Found::Events(events) })
+}

@@ -1,0 +1,301 @@
+//! Follows the head of the served branch.
+
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+
+use super::build::Builder;
+use super::index::Index;
+use super::{HistoryError, Shared, View, persist};
+use crate::engine::{Head, chain};
+use crate::store::{Archive, StoreError};
+
+/// The note beside the repository that the index is kept in.
+const NOTE: &str = "history-index";
+
+/// How many new commits make it worth keeping the index again.
+const KEEP_AFTER_COMMITS: u32 = 1000;
+
+/// How often the log is told how far the reading is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(2);
+
+/// Tells how many of how many commits are read.
+pub type Progress = Arc<dyn Fn(usize, usize) + Send + Sync>;
+
+/// How the history works.
+#[derive(Clone)]
+pub struct Options {
+    /// The collections folder, as a path inside the repository.
+    pub folder: String,
+    /// The e-mail addresses that the service commits with, now and formerly: a commit by anybody
+    /// else is a person's, whatever its trailers say.
+    pub committers: Vec<String>,
+    /// How many events a subscriber that had seen everything may fall behind before it is told
+    /// to read everything again.
+    pub lag_events_max: usize,
+    /// Is told of long readings; by default the log is.
+    pub progress: Progress,
+}
+
+impl std::fmt::Debug for Options {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Options")
+            .field("folder", &self.folder)
+            .field("committers", &self.committers)
+            .field("lag_events_max", &self.lag_events_max)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// The defaults for a folder.
+    #[must_use]
+    pub fn new(folder: &str) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            committers: vec![crate::domain::Actor::service().email().to_owned()],
+            lag_events_max: 10_000,
+            progress: Arc::new(|done, total| tracing::info!(done, total, "the history is being read")),
+        }
+    }
+}
+
+/// What is known of the history at the moment.
+#[derive(Debug, Clone, Default)]
+pub(super) struct State {
+    /// The index; `None` until it was made for the first time.
+    pub(super) index: Option<Arc<Index>>,
+    /// How many events the index before had: who is further behind than that had its chance.
+    pub(super) events_before: u32,
+    /// The head that the index was brought to last, or failed to be brought to.
+    pub(super) followed: Head,
+    /// Why the index could not be brought there.
+    pub(super) trouble: Option<Arc<str>>,
+    done: usize,
+    total: usize,
+}
+
+/// The history of a served branch, kept up to date; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct History {
+    shared: Arc<Shared>,
+    heads: watch::Receiver<Head>,
+    state: watch::Receiver<State>,
+}
+
+impl History {
+    /// Follows the heads that a running engine publishes
+    /// ([`Projection::heads`](crate::engine::Projection::heads)), on a thread of its own, which
+    /// ends with the engine. Nothing is read before the first head is told, so that a start of the
+    /// service does not wait for its history.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the system gives no thread.
+    pub fn start(
+        archive: Arc<dyn Archive>,
+        heads: watch::Receiver<Head>,
+        options: Options,
+    ) -> io::Result<(Self, thread::JoinHandle<()>)> {
+        let (tell, state) = watch::channel(State::default());
+        let shared = Arc::new(Shared::new(archive, options));
+        let history = Self { shared: Arc::clone(&shared), heads: heads.clone(), state };
+        let follower = Follower { shared, heads, tell, kept: 0 };
+        let thread = thread::Builder::new().name("history".into()).spawn(move || follower.run())?;
+        Ok((history, thread))
+    }
+
+    /// Reads the history once, as the branch stands now: for programs without a service.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn read(archive: Arc<dyn Archive>, options: &Options) -> Result<View, StoreError> {
+        let shared = Arc::new(Shared::new(archive, options.clone()));
+        let mut kept = 0;
+        let mut builder = open(&shared, &mut kept)?;
+        let head = shared.archive.head()?;
+        builder.advance(&*shared.archive, head, &mut |done, total| (options.progress)(done, total))?;
+        keep(&shared, &builder.index, &mut kept);
+        Ok(View { shared, index: Arc::new(builder.index) })
+    }
+
+    /// The history up to the head that is published now, once it is read: whoever was answered
+    /// that something was written finds it here.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::Building`] at once while the history is read for the first time, and
+    /// [`HistoryError::Unreadable`] when it can't be read.
+    pub async fn view(&self) -> Result<View, HistoryError> {
+        let mut state = self.state.clone();
+        loop {
+            {
+                let now = state.borrow_and_update();
+                let Some(index) = &now.index else {
+                    return Err(now
+                        .trouble
+                        .as_ref()
+                        .map_or(HistoryError::Building { done: now.done, total: now.total }, |trouble| {
+                            HistoryError::Unreadable(trouble.to_string())
+                        }));
+                };
+                let head = *self.heads.borrow();
+                if now.followed == head || head == Head::Ended {
+                    return match &now.trouble {
+                        Some(trouble) => Err(HistoryError::Unreadable(trouble.to_string())),
+                        None => Ok(View { shared: Arc::clone(&self.shared), index: Arc::clone(index) }),
+                    };
+                }
+            }
+            let stopped = || HistoryError::Unreadable("the service is shutting down".into());
+            state.changed().await.map_err(|_| stopped())?;
+        }
+    }
+
+    /// Waits until the history was read for the first time.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the engine ends before.
+    pub async fn ready(&self) -> Result<View, HistoryError> {
+        let mut state = self.state.clone();
+        let ready = state.wait_for(|state| state.index.is_some()).await;
+        drop(ready.map_err(|_| HistoryError::Unreadable("the service is shutting down".into()))?);
+        self.view().await
+    }
+
+    pub(super) fn states(&self) -> watch::Receiver<State> {
+        self.state.clone()
+    }
+
+    pub(super) const fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+}
+
+/// The thread that keeps the index up to date.
+struct Follower {
+    shared: Arc<Shared>,
+    heads: watch::Receiver<Head>,
+    tell: watch::Sender<State>,
+    /// How many commits the kept index has.
+    kept: u32,
+}
+
+impl Follower {
+    fn run(mut self) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build();
+        let runtime = runtime.expect("a runtime without drivers needs no resources");
+        let mut builder = None;
+        loop {
+            let head = *self.heads.borrow_and_update();
+            match head {
+                Head::Unread => {}
+                Head::At(_) => self.follow(&mut builder, head),
+                Head::Ended => break,
+            }
+            if runtime.block_on(self.heads.changed()).is_err() {
+                break;
+            }
+        }
+        if let Some(builder) = builder.filter(|builder: &Builder| builder.index.len() != self.kept) {
+            self.kept = 0;
+            keep(&self.shared, &builder.index, &mut self.kept);
+        }
+        tracing::debug!("the history is followed no more");
+    }
+
+    fn follow(&mut self, builder: &mut Option<Builder>, head: Head) {
+        let outcome = self.advance(builder, head);
+        let index = builder.as_ref().map(|builder| Arc::new(builder.index.clone()));
+        let trouble = outcome.err().map(|error| -> Arc<str> {
+            let error = chain(&error);
+            tracing::error!(error, "the history can't be read; what was read last is shown");
+            error.into()
+        });
+        if let (None, Some(builder)) = (&trouble, builder) {
+            keep(&self.shared, &builder.index, &mut self.kept);
+        }
+        self.tell.send_modify(|state| {
+            // A half-read index is shown to nobody.
+            if trouble.is_none() {
+                state.events_before = state.index.as_ref().map_or(0, |index| index.events_len());
+                state.index = index;
+            }
+            state.trouble = trouble;
+            state.followed = head;
+        });
+    }
+
+    fn advance(&mut self, builder: &mut Option<Builder>, head: Head) -> Result<(), StoreError> {
+        let builder = match builder {
+            Some(builder) => builder,
+            None => builder.insert(open(&self.shared, &mut self.kept)?),
+        };
+        let Head::At(head) = head else { return Ok(()) };
+        let started = Instant::now();
+        let mut told = started;
+        builder.advance(&*self.shared.archive, head, &mut |done, total| {
+            self.tell.send_if_modified(|state| {
+                (state.done, state.total) = (done, total);
+                false
+            });
+            if told.elapsed() >= PROGRESS_EVERY {
+                told = Instant::now();
+                (self.shared.options.progress)(done, total);
+            }
+        })?;
+        let (commits, events) = (builder.index.len(), builder.index.events_len());
+        tracing::debug!(commits, events, duration_ms = started.elapsed().as_millis(), "the history is read");
+        Ok(())
+    }
+}
+
+/// The index that was kept, or an empty one.
+fn open(shared: &Shared, kept: &mut u32) -> Result<Builder, StoreError> {
+    let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
+    let index = match shared.archive.recall(NOTE) {
+        Ok(Some(bytes)) => {
+            let index = persist::read(&bytes, &fingerprint);
+            if index.is_none() {
+                tracing::info!("the kept index of the history does not fit, it is made anew");
+            }
+            index.unwrap_or_default()
+        }
+        Ok(None) => Index::default(),
+        Err(error) => {
+            tracing::warn!(
+                error = chain(&error),
+                "the kept index of the history can't be read, it is made anew"
+            );
+            Index::default()
+        }
+    };
+    // A repository that was replaced or pruned may not have the commits that the index ends with.
+    let stands = match index.head() {
+        Some(head) => shared.archive.commit(head)?.is_some(),
+        None => true,
+    };
+    let index = if stands { index } else { Index::default() };
+    *kept = index.len();
+    Builder::new(index, &shared.options.committers, &*shared.archive)
+}
+
+/// Keeps the index if much is new; that it can't be kept harms nobody but the next start.
+fn keep(shared: &Shared, index: &Index, kept: &mut u32) {
+    if index.len().abs_diff(*kept) < KEEP_AFTER_COMMITS {
+        return;
+    }
+    let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
+    *kept = index.len();
+    if let Err(error) = shared.archive.keep(NOTE, &persist::write(index, &fingerprint)) {
+        tracing::warn!(
+            error = chain(&error),
+            "the index of the history can't be kept; the next start reads it again"
+        );
+    }
+}

@@ -1,0 +1,48 @@
+//! Finds rows by a name that they hold, at four bytes a row.
+
+use std::sync::Arc;
+
+use imbl::OrdMap;
+
+/// How many new rows are kept with their names at least before they are sorted in.
+const RECENT_LEN_MIN: usize = 4096;
+
+/// The numbers of rows in the order of their names, and the newest ones with their names.
+#[derive(Debug, Clone)]
+pub(super) struct Lookup<N: Ord> {
+    sorted: Arc<Vec<u32>>,
+    recent: OrdMap<N, u32>,
+}
+
+impl<N: Ord> Default for Lookup<N> {
+    fn default() -> Self {
+        Self { sorted: Arc::default(), recent: OrdMap::new() }
+    }
+}
+
+impl<N: Ord + Copy> Lookup<N> {
+    /// Adds a row; `name_of` tells the names of those that were added before.
+    pub(super) fn push(&mut self, name: N, row: u32, name_of: impl Fn(u32) -> N) {
+        self.recent.insert(name, row);
+        // The more there are, the more come together, so that sorting stays cheap for each.
+        if self.recent.len() > RECENT_LEN_MIN.max(self.sorted.len() / 8) {
+            let sorted = Arc::make_mut(&mut self.sorted);
+            sorted.extend(std::mem::take(&mut self.recent).values());
+            // The stable sort merges the two runs that are sorted already.
+            sorted.sort_by_key(|row| name_of(*row));
+        }
+    }
+
+    /// The row of this name.
+    pub(super) fn find(&self, name: N, name_of: impl Fn(u32) -> N) -> Option<u32> {
+        let sorted = self.sorted.binary_search_by_key(&name, |row| name_of(*row)).ok();
+        sorted.map(|at| self.sorted[at]).or_else(|| self.recent.get(&name).copied())
+    }
+
+    /// Forgets every row but the first `len`.
+    pub(super) fn truncate(&mut self, len: u32) {
+        Arc::make_mut(&mut self.sorted).retain(|row| *row < len);
+        self.recent =
+            self.recent.iter().filter(|(_, row)| **row < len).map(|(name, row)| (*name, *row)).collect();
+    }
+}

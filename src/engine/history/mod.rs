@@ -1,0 +1,299 @@
+//! The history: who changed what, when and why, and how it was.
+//!
+//! Git holds everything; this makes it answer. A thread of its own follows the head of the served
+//! branch and keeps an [`index`] of what every commit did to every collection. A reader takes a
+//! [`View`], which stays as it is, and asks; contents are read from the [`Archive`] when they are
+//! shown.
+//!
+//! ```text
+//! writer ──publish──▶ Projection ──head──▶ history thread ──▶ Index ──▶ View: events, as of,
+//!                                            (Archive)          │       diff, blame, undo …
+//!                                                               └─────▶ Subscription
+//! ```
+//!
+//! What is promised here:
+//!
+//! * Events are the difference of each commit to its first parent; trailers only add to it.
+//! * A view taken after a write was answered tells of that write ([`History::view`]).
+//! * Nobody waits for a reader: a subscriber reads from the index at its own pace.
+//! * The index is derived: it may be deleted, and is checked against the repository when opened.
+//!
+//! With a service, [`History::start`] follows a running engine; without one, [`History::read`]
+//! reads the repository once:
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//! use collectory::engine::history::{Filter, History, Options, Page};
+//! use collectory::store::git::GitArchive;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let archive = GitArchive::open("settings".as_ref(), "main", "collections")?;
+//! let view = History::read(Arc::new(archive), &Options::new("collections"))?;
+//! for event in view.events(&Filter::default(), &Page::first(20))?.events {
+//!     println!("{} {} {} by {}", event.at, event.action.as_str(), event.key, event.actor.name());
+//! }
+//! # Ok(()) }
+//! ```
+//!
+//! # Keys that differ in letter case only
+//!
+//! Of such keys the catalog serves the first in byte order, and so does [`View::as_of`]. Events are
+//! of files: both keys have theirs.
+
+mod blame;
+mod build;
+mod difference;
+mod error;
+mod event;
+mod feed;
+mod follow;
+mod index;
+mod lookup;
+mod page;
+mod past;
+mod persist;
+mod recent;
+mod record;
+mod row;
+mod sync;
+#[cfg(test)]
+mod tests;
+mod undo;
+mod verify;
+
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Key, Revision};
+use crate::engine::layers::Good;
+use crate::format;
+use crate::store::{Archive, NameError, StoreError, TreeEntry};
+pub use blame::Blame;
+pub use difference::CollectionDifference;
+pub use error::HistoryError;
+pub use event::{Action, Effect, EventRecord, Fault, NotAPosition, Origin, Position};
+pub use feed::{Followed, Subscription};
+pub use follow::{History, Options, Progress};
+pub use page::{At, Bound, Cursor, EventPage, Filter, Page};
+pub use past::{AsOf, PastEntry};
+pub use sync::{ChangeSummary, Changes, SyncToken};
+pub use undo::{Plan, UndoRefusal, Undoer};
+pub use verify::{Disagreement, Maker, Signature, Verdict};
+
+use index::Index;
+use recent::Recent;
+use row::Version;
+
+/// How many parsed versions of collections are kept at hand.
+const VERSIONS_KEPT: usize = 4096;
+
+/// How many events are kept at hand as they are shown.
+const RECORDS_KEPT: usize = 2048;
+
+/// How many past catalogs are kept at hand.
+const CATALOGS_KEPT: usize = 4;
+
+/// What all views share.
+#[derive(Debug)]
+struct Shared {
+    archive: Arc<dyn Archive>,
+    options: Options,
+    versions: Recent<(Key, Version), Reading>,
+    records: Recent<(Revision, Key), Arc<EventRecord>>,
+    catalogs: Recent<Revision, Arc<AsOf>>,
+}
+
+/// What a file of the past holds.
+#[derive(Debug, Clone)]
+enum Reading {
+    Good(Good),
+    Broken(Fault),
+}
+
+/// A good version of a collection and the file that it stands in.
+#[derive(Debug, Clone)]
+struct Standing {
+    version: Version,
+    good: Good,
+}
+
+impl Shared {
+    fn new(archive: Arc<dyn Archive>, options: Options) -> Self {
+        Self {
+            archive,
+            options,
+            versions: Recent::new(VERSIONS_KEPT),
+            records: Recent::new(RECORDS_KEPT),
+            catalogs: Recent::new(CATALOGS_KEPT),
+        }
+    }
+
+    /// What a file holds.
+    fn read(&self, key: &Key, version: Version) -> Result<Reading, StoreError> {
+        if let Some(reading) = self.versions.get(&(key.clone(), version)) {
+            return Ok(reading);
+        }
+        let reading = match version.entry() {
+            TreeEntry::File(blob) => self.parse(key, version, &self.content(blob)?),
+            TreeEntry::Special(what) => {
+                Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
+            }
+        };
+        self.versions.put((key.clone(), version), reading.clone());
+        Ok(reading)
+    }
+
+    fn parse(&self, key: &Key, version: Version, bytes: &[u8]) -> Reading {
+        match (format::read(key, bytes), version.entry()) {
+            (Ok(collection), TreeEntry::File(blob)) => {
+                Reading::Good(Good { blob, collection: Arc::new(collection) })
+            }
+            (Ok(_), TreeEntry::Special(what)) => {
+                Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
+            }
+            (Err(fault), _) => Reading::Broken(self.fault(key, version, fault)),
+        }
+    }
+
+    fn fault(&self, key: &Key, version: Version, fault: format::Fault) -> Fault {
+        let format::Fault { line, column, message } = fault;
+        Fault { path: self.path(&version.name(key)), line, column, message }
+    }
+
+    fn content(&self, blob: crate::store::BlobId) -> Result<Vec<u8>, StoreError> {
+        let found = std::sync::Mutex::new(Ok(Vec::new()));
+        self.archive.contents(&[blob], &|_, content| {
+            *found.lock().expect("nobody panics with it") = content.map(<[u8]>::to_vec);
+        })?;
+        found.into_inner().expect("nobody panics with it")
+    }
+
+    /// A file of the folder as a path inside the repository.
+    fn path(&self, name: &str) -> String {
+        match self.options.folder.as_str() {
+            "" | "." => name.to_owned(),
+            folder => format!("{}/{name}", folder.trim_end_matches('/')),
+        }
+    }
+}
+
+/// The history as it was when the view was taken; cheap to clone.
+///
+/// Questions read from the disk: ask them where waiting is no harm (`spawn_blocking`).
+#[derive(Debug, Clone)]
+pub struct View {
+    shared: Arc<Shared>,
+    index: Arc<Index>,
+}
+
+impl View {
+    /// The head of the served branch; `None` before its first commit.
+    #[must_use]
+    pub fn head(&self) -> Option<Revision> {
+        self.index.head()
+    }
+
+    /// How many commits there are along first parents.
+    #[must_use]
+    pub fn commits_len(&self) -> usize {
+        self.index.len() as usize
+    }
+
+    /// How many events there are.
+    #[must_use]
+    pub fn events_len(&self) -> usize {
+        self.index.events_len() as usize
+    }
+
+    /// The revision that a user's text names: a revision whole or abbreviated to at least 7
+    /// digits, a tag, a branch, or an RFC 3339 time (see [`at_time`](Self::at_time)).
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::BadRevision`] for a text that is none of these, and
+    /// [`HistoryError::UnknownRevision`] for a commit that the served branch does not reach.
+    pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
+        let unknown = || HistoryError::UnknownRevision(text.to_owned());
+        if let Some(time) = parse_time(text) {
+            return self.at_time(time).ok_or_else(unknown);
+        }
+        match self.shared.archive.resolve(text) {
+            Ok(revision) if self.reaches(revision)? => Ok(revision),
+            Ok(_) | Err(NameError::Unknown) => Err(unknown()),
+            Err(NameError::Bad(why)) => Err(HistoryError::BadRevision { text: text.to_owned(), why }),
+            Err(NameError::Store(error)) => Err(error.into()),
+        }
+    }
+
+    /// Whether the served branch reaches a commit, by whatever parents.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn reaches(&self, revision: Revision) -> Result<bool, HistoryError> {
+        match (self.index.find(revision), self.head()) {
+            (Some(_), _) => Ok(true),
+            (None, Some(head)) => Ok(self.shared.archive.reaches(head, revision)?),
+            (None, None) => Ok(false),
+        }
+    }
+
+    /// The commit nearest the head, along first parents, whose committer time is at or before
+    /// `time`; `None` when all are later. Times need not grow along a branch.
+    #[must_use]
+    pub fn at_time(&self, time: DateTime<Utc>) -> Option<Revision> {
+        self.index.commits().rev().find(|row| row.time() <= time).map(|row| row.revision)
+    }
+
+    /// The number of the newest commit along first parents that a revision reaches.
+    fn newest_reached(&self, revision: Revision) -> Result<Option<u32>, HistoryError> {
+        if let Some(commit) = self.index.find(revision) {
+            return Ok(Some(commit));
+        }
+        let mut open = vec![revision];
+        let mut seen = std::collections::HashSet::new();
+        let mut newest = None;
+        while let Some(revision) = open.pop() {
+            match self.index.find(revision) {
+                Some(commit) => newest = newest.max(Some(commit)),
+                None if seen.insert(revision) => {
+                    let commit = self.shared.archive.commit(revision)?;
+                    open.extend(commit.into_iter().flat_map(|commit| commit.parents));
+                }
+                None => {}
+            }
+        }
+        Ok(newest)
+    }
+
+    /// The good version that stands after an event, if any: its own, else the last one before.
+    fn standing_after(&self, event: u32) -> Result<Option<Standing>, StoreError> {
+        let row = self.index.event(event);
+        self.standing_at(row.key, row.commit)
+    }
+
+    /// The good version that stands before an event.
+    fn standing_before(&self, event: u32) -> Result<Option<Standing>, StoreError> {
+        self.index.before(event).map_or(Ok(None), |before| self.standing_after(before))
+    }
+
+    /// The good version of a key that stands at a commit: nothing where it has no file, and where
+    /// its file is broken the last good version since it has one.
+    fn standing_at(&self, key: u32, commit: u32) -> Result<Option<Standing>, StoreError> {
+        for event in self.index.of_key_until(key, commit) {
+            let Some(version) = self.index.event(event).after else { return Ok(None) };
+            match self.shared.read(self.index.key(key), version)? {
+                Reading::Good(good) => return Ok(Some(Standing { version, good })),
+                Reading::Broken(_) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// An RFC 3339 time; `t`, `z` and a blank between date and time are taken as well.
+fn parse_time(text: &str) -> Option<DateTime<Utc>> {
+    let time = DateTime::parse_from_rfc3339(text).ok()?;
+    Some(time.with_timezone(&Utc))
+}

@@ -1,0 +1,297 @@
+//! Lists of events, newest first, page by page.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::event::{Action, EventRecord, Origin};
+use super::index::partition;
+use super::{HistoryError, View};
+use crate::domain::{Key, Revision};
+
+/// Which events are asked for; all of it must be true of an event.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Filter {
+    /// Of this collection.
+    pub collection: Option<Key>,
+    /// Of this kind.
+    pub action: Option<Action>,
+    /// By an author of this name or e-mail address.
+    pub actor: Option<String>,
+    /// Of this origin.
+    pub origin: Option<Origin>,
+    /// From then on.
+    pub since: Option<Bound>,
+    /// Until then.
+    pub until: Option<Bound>,
+}
+
+/// A limit in time, or along the branch.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Bound {
+    /// A committer time, included on both sides. Times need not grow along a branch, so each
+    /// event is judged by its own.
+    Time(DateTime<Utc>),
+    /// A revision: as `since` the events that it does not reach, as `until` those that it does.
+    Revision {
+        /// What it was asked for as; a cursor stays one of its list when a branch's name has
+        /// moved on.
+        asked: String,
+        /// The revision.
+        revision: Revision,
+    },
+}
+
+/// Which events of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Page {
+    /// How many at most.
+    pub size: usize,
+    /// From where.
+    pub at: At,
+}
+
+impl Page {
+    /// The newest events.
+    #[must_use]
+    pub const fn first(size: usize) -> Self {
+        Self { size, at: At::Newest }
+    }
+}
+
+/// Where a page begins.
+#[derive(Debug, Clone, PartialEq)]
+pub enum At {
+    /// At the newest event.
+    Newest,
+    /// Behind this event, with older ones (`page[after]`).
+    After(Cursor),
+    /// Ahead of this event, with newer ones, up to it (`page[before]`).
+    Before(Cursor),
+}
+
+/// A page of events, newest first.
+#[derive(Debug, Clone)]
+pub struct EventPage {
+    /// The events.
+    pub events: Vec<Arc<EventRecord>>,
+    /// The cursor of each.
+    pub cursors: Vec<Cursor>,
+    /// Whether the list has newer events.
+    pub has_newer: bool,
+    /// Whether the list has older events.
+    pub has_older: bool,
+}
+
+/// An event's place in a list. It holds when new commits come, and is good for the list that it
+/// was made for only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Cursor {
+    revision: Revision,
+    /// Which event of the commit, from 0.
+    nth: u32,
+    list: u32,
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{:x}-{:08x}", self.revision, self.nth, self.list)
+    }
+}
+
+impl FromStr for Cursor {
+    type Err = HistoryError;
+
+    fn from_str(text: &str) -> Result<Self, HistoryError> {
+        let mut parts = text.split('-');
+        let (revision, nth, list) = (parts.next(), parts.next(), parts.next());
+        let hex = |part: Option<&str>| {
+            let digits = part.filter(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()));
+            digits.and_then(|part| u32::from_str_radix(part, 16).ok()).ok_or(HistoryError::BadCursor)
+        };
+        let revision = revision.and_then(|revision| revision.parse().ok()).ok_or(HistoryError::BadCursor)?;
+        let cursor = Self { revision, nth: hex(nth)?, list: hex(list)? };
+        if parts.next().is_some() { Err(HistoryError::BadCursor) } else { Ok(cursor) }
+    }
+}
+
+impl Filter {
+    /// Tells lists apart.
+    fn list(&self) -> u32 {
+        let bound = |bound: &Option<Bound>| match bound {
+            None => String::new(),
+            Some(Bound::Time(time)) => time.to_rfc3339(),
+            Some(Bound::Revision { asked, .. }) => format!("r{asked}"),
+        };
+        let parts = [
+            self.collection.as_ref().map(ToString::to_string).unwrap_or_default(),
+            self.action.map_or("", Action::as_str).to_owned(),
+            self.actor.as_ref().map(|actor| format!("a{actor}")).unwrap_or_default(),
+            self.origin.map_or("", Origin::as_str).to_owned(),
+            bound(&self.since),
+            bound(&self.until),
+        ];
+        crc32fast::hash(parts.join("\0").as_bytes())
+    }
+}
+
+/// A filter made ready for an index: the events that may fit, oldest first, and what else each
+/// must keep to.
+pub(super) struct Sieve<'a> {
+    view: &'a View,
+    filter: Filter,
+    key: Option<u32>,
+    actors: Option<Vec<bool>>,
+    /// The numbers of the first event and behind the last one that the revisions allow.
+    range: std::ops::Range<u32>,
+}
+
+impl<'a> Sieve<'a> {
+    pub(super) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
+        let key = match &filter.collection {
+            None => None,
+            Some(key) => {
+                let number = view.index.find_key(key.as_str());
+                Some(number.ok_or_else(|| HistoryError::UnknownKey(key.clone()))?)
+            }
+        };
+        let wanted = |text: &String| -> Vec<bool> {
+            let is = |actor: &Arc<crate::domain::Actor>| actor.name() == text || actor.email() == text;
+            view.index.actors().map(is).collect()
+        };
+        let after = |bound: &Option<Bound>| match bound {
+            Some(Bound::Revision { revision, .. }) => {
+                let commit = view.newest_reached(*revision)?;
+                Ok(Some(commit.map_or(0, |commit| view.index.events_of(commit).end)))
+            }
+            Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
+        };
+        let from = after(&filter.since)?.unwrap_or(0);
+        let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
+        let actors = filter.actor.as_ref().map(wanted);
+        Ok(Self { view, filter: filter.clone(), key, actors, range: from..end.max(from) })
+    }
+
+    fn len(&self) -> usize {
+        self.key.map_or(self.view.index.events_len() as usize, |key| self.view.index.of_key(key).len())
+    }
+
+    fn at(&self, place: usize) -> u32 {
+        self.key.map_or_else(|| super::index::number(place), |key| self.view.index.of_key(key)[place])
+    }
+
+    /// The place of the first event at or behind a number.
+    fn place(&self, event: u32) -> usize {
+        partition(self.len(), |place| self.at(place) < event)
+    }
+
+    pub(super) fn fits(&self, event: u32) -> bool {
+        let row = self.view.index.event(event);
+        let commit = self.view.index.commit(row.commit);
+        let time = |bound: &Option<Bound>, holds: &dyn Fn(&DateTime<Utc>) -> bool| match bound {
+            Some(Bound::Time(time)) => holds(time),
+            Some(Bound::Revision { .. }) | None => true,
+        };
+        self.range.contains(&event)
+            && self.key.is_none_or(|key| key == row.key)
+            && self.filter.action.is_none_or(|action| action == row.action)
+            && self.filter.origin.is_none_or(|origin| origin == commit.origin)
+            && self.actors.as_ref().is_none_or(|actors| actors[commit.actor as usize])
+            && time(&self.filter.since, &|since| commit.time() >= *since)
+            && time(&self.filter.until, &|until| commit.time() <= *until)
+    }
+
+    /// The events before a number that fit, newest first.
+    fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+        let (low, high) = (self.place(self.range.start), self.place(event.min(self.range.end)));
+        (low..high.max(low)).rev().map(|place| self.at(place)).filter(|event| self.fits(*event))
+    }
+
+    /// The events behind a number that fit, oldest first.
+    fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+        let low = self.place(self.range.start.max(event.saturating_add(1)));
+        let high = self.place(self.range.end);
+        (low..high.max(low)).map(|place| self.at(place)).filter(|event| self.fits(*event))
+    }
+}
+
+impl View {
+    /// A page of events, newest first.
+    ///
+    /// ```no_run
+    /// # use collectory::engine::history::{At, Filter, HistoryError, Page, View};
+    /// # fn f(view: &View) -> Result<(), HistoryError> {
+    /// let filter = Filter { actor: Some("Mara".into()), ..Filter::default() };
+    /// let first = view.events(&filter, &Page::first(20))?;
+    /// if let Some(last) = first.cursors.last().filter(|_| first.has_older) {
+    ///     let second = view.events(&filter, &Page { size: 20, at: At::After(*last) })?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownKey`] for a collection that never was, and
+    /// [`HistoryError::BadCursor`] for a cursor of another list or of a history that was rewritten.
+    pub fn events(&self, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
+        let sieve = Sieve::new(self, filter)?;
+        let (events, has_newer, has_older) = match &page.at {
+            At::Newest => {
+                let (events, more) = take(sieve.older(u32::MAX), page.size);
+                (events, false, more)
+            }
+            At::After(cursor) => {
+                let (events, more) = take(sieve.older(self.place_of(cursor, filter)?), page.size);
+                (events, true, more)
+            }
+            At::Before(cursor) => {
+                let (mut events, more) = take(sieve.newer(self.place_of(cursor, filter)?), page.size);
+                events.reverse();
+                (events, more, true)
+            }
+        };
+        let list = filter.list();
+        Ok(EventPage {
+            cursors: events.iter().map(|event| self.cursor(*event, list)).collect(),
+            events: events.into_iter().map(|event| self.record(event)).collect::<Result<_, _>>()?,
+            has_newer,
+            has_older,
+        })
+    }
+
+    /// A page of one collection's events, a deleted one's too.
+    ///
+    /// # Errors
+    ///
+    /// As [`events`](Self::events).
+    pub fn of(&self, key: &Key, page: &Page) -> Result<EventPage, HistoryError> {
+        self.events(&Filter { collection: Some(key.clone()), ..Filter::default() }, page)
+    }
+
+    /// Whether there ever was a collection of this key.
+    #[must_use]
+    pub fn knows(&self, key: &Key) -> bool {
+        self.index.find_key(key.as_str()).is_some()
+    }
+
+    fn cursor(&self, event: u32, list: u32) -> Cursor {
+        let commit = self.index.event(event).commit;
+        let nth = event - self.index.events_of(commit).start;
+        Cursor { revision: self.index.commit(commit).revision, nth, list }
+    }
+
+    fn place_of(&self, cursor: &Cursor, filter: &Filter) -> Result<u32, HistoryError> {
+        let commit = self.index.find(cursor.revision).ok_or(HistoryError::BadCursor)?;
+        let events = self.index.events_of(commit);
+        let event = events.start.checked_add(cursor.nth).filter(|event| events.contains(event));
+        event.filter(|_| cursor.list == filter.list()).ok_or(HistoryError::BadCursor)
+    }
+}
+
+/// The first events, and whether there are more.
+fn take(mut events: impl Iterator<Item = u32>, len: usize) -> (Vec<u32>, bool) {
+    let taken = events.by_ref().take(len).collect();
+    (taken, events.next().is_some())
+}

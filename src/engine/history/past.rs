@@ -1,0 +1,197 @@
+//! The catalog as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use super::build::{by_key, counting};
+use super::event::Fault;
+use super::row::Version;
+use super::{HistoryError, Reading, Shared, Standing, View};
+use crate::domain::{Collection, Key, Revision};
+use crate::store::{BlobId, StoreError, TreeEntry};
+
+/// How many commits off the first parents are read at a time in search of a good version.
+const SEARCH_LEN: usize = 64;
+
+/// All collections as they were at one revision.
+#[derive(Debug)]
+pub struct AsOf {
+    /// The revision that is shown.
+    pub revision: Revision,
+    /// The collections by key. Uncommitted edits of that time are nowhere.
+    pub entries: BTreeMap<Key, PastEntry>,
+    /// What was wrong, by path.
+    pub problems: BTreeMap<String, Fault>,
+}
+
+/// One collection as it was.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastEntry {
+    /// The collection.
+    pub collection: Arc<Collection>,
+    /// The file's name inside the collections folder.
+    pub file: String,
+    /// The id of the bytes that it was read from.
+    pub blob: BlobId,
+    /// What was wrong with the file or beside it.
+    pub problem: Option<Fault>,
+    /// Whether the file itself was broken, so that this is its last good version then.
+    pub stale: bool,
+}
+
+impl View {
+    /// All collections as they were at a revision that the branch reaches, by whatever parents.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn as_of(&self, revision: Revision) -> Result<Arc<AsOf>, HistoryError> {
+        if let Some(known) = self.shared.catalogs.get(&revision) {
+            return Ok(known);
+        }
+        let files = by_key(self.shared.archive.files(revision)?);
+        let counted: Vec<(Key, Version)> = files
+            .iter()
+            .filter_map(|(key, [yaml, yml])| Some((key.clone(), counting(*yaml, *yml)?)))
+            .collect();
+        let readings = self.shared.read_all(&counted)?;
+        let mut past = AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new() };
+        for ((key, version), reading) in counted.into_iter().zip(readings) {
+            let twin = matches!(files.get(&key), Some([Some(_), Some(_)]));
+            self.add(&mut past, &key, version, reading, twin)?;
+        }
+        self.leave_out_other_cases(&mut past);
+        let past = Arc::new(past);
+        self.shared.catalogs.put(revision, Arc::clone(&past));
+        Ok(past)
+    }
+
+    /// One collection as it was.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownKey`] when there was none.
+    pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
+        let past = self.as_of(revision)?;
+        past.entries.get(key).cloned().ok_or_else(|| HistoryError::UnknownKey(key.clone()))
+    }
+
+    fn add(
+        &self,
+        past: &mut AsOf,
+        key: &Key,
+        version: Version,
+        reading: Reading,
+        twin: bool,
+    ) -> Result<(), HistoryError> {
+        let beside = twin.then(|| self.shared.beside(key));
+        let (standing, broken) = match reading {
+            Reading::Good(good) => (Some(Standing { version, good }), None),
+            Reading::Broken(fault) => (self.last_good(past.revision, key)?, Some(fault)),
+        };
+        let problem = broken.iter().chain(&beside).next().cloned();
+        for fault in broken.iter().chain(&beside) {
+            past.problems.insert(fault.path.clone(), fault.clone());
+        }
+        if let Some(Standing { version, good }) = standing {
+            let stale = broken.is_some();
+            let file = version.name(key);
+            let entry = PastEntry { collection: good.collection, file, blob: good.blob, problem, stale };
+            past.entries.insert(key.clone(), entry);
+        }
+        Ok(())
+    }
+
+    /// Of keys that differ in letter case only, the first in byte order is served.
+    fn leave_out_other_cases(&self, past: &mut AsOf) {
+        let mut seen = BTreeMap::new();
+        let mut losers: BTreeSet<(Key, Key)> = BTreeSet::new();
+        for key in past.entries.keys() {
+            if let Some(winner) = seen.get(&key.folded()) {
+                losers.insert((key.clone(), Key::clone(winner)));
+            } else {
+                seen.insert(key.folded(), key.clone());
+            }
+        }
+        for (loser, winner) in losers {
+            if let Some(entry) = past.entries.remove(&loser) {
+                let message = format!(
+                    "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
+                );
+                let path = self.shared.path(&entry.file);
+                past.problems.insert(path.clone(), Fault { path, line: 1, column: 1, message });
+            }
+        }
+    }
+
+    /// The newest good version of a key's file along the first parents of a revision where the
+    /// file is broken.
+    fn last_good(&self, revision: Revision, key: &Key) -> Result<Option<Standing>, HistoryError> {
+        let archive = &self.shared.archive;
+        let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
+        // Off the first parents of the branch nothing is indexed: look at each commit.
+        for batch in line.revisions.chunks(SEARCH_LEN) {
+            let slots: Vec<OnceLock<(bool, Option<Revision>)>> =
+                batch.iter().map(|_| OnceLock::new()).collect();
+            archive.steps(batch, &|index, step| {
+                let touched = by_key(step.changes.iter().map(|it| (it.name.clone(), TreeEntry::Special(""))));
+                slots[index]
+                    .get_or_init(|| (touched.contains_key(key), step.commit.parents.first().copied()));
+            })?;
+            for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
+                let Some(parent) = parent.filter(|_| touched) else { continue };
+                let [yaml, yml] = by_key(archive.files(parent)?).remove(key).unwrap_or_default();
+                let Some(version) = counting(yaml, yml) else { return Ok(None) };
+                if let Reading::Good(good) = self.shared.read(key, version)? {
+                    return Ok(Some(Standing { version, good }));
+                }
+            }
+        }
+        let onto = line.onto.and_then(|onto| self.index.find(onto));
+        match (onto, self.index.find_key(key.as_str())) {
+            (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
+            (None, _) | (_, None) => Ok(None),
+        }
+    }
+}
+
+impl Shared {
+    /// Reads many files, on all cores.
+    fn read_all(&self, files: &[(Key, Version)]) -> Result<Vec<Reading>, StoreError> {
+        let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
+            files.iter().map(|_| OnceLock::new()).collect();
+        let mut missing = Vec::new();
+        for (index, (key, version)) in files.iter().enumerate() {
+            match (self.versions.get(&(key.clone(), *version)), version.entry()) {
+                (None, TreeEntry::File(blob)) => missing.push((index, blob)),
+                (Some(reading), _) => drop(slots[index].set(Ok(reading))),
+                (None, TreeEntry::Special(_)) => drop(slots[index].set(self.read(key, *version))),
+            }
+        }
+        let blobs: Vec<BlobId> = missing.iter().map(|(_, blob)| *blob).collect();
+        self.archive.contents(&blobs, &|at, content| {
+            let (index, _) = missing[at];
+            let (key, version) = &files[index];
+            drop(slots[index].set(content.map(|bytes| self.parse(key, *version, bytes))));
+        })?;
+        let mut readings = Vec::with_capacity(files.len());
+        for (slot, file) in slots.into_iter().zip(files) {
+            let reading = slot.into_inner().expect("BUG: the archive left out a content")?;
+            self.versions.put(file.clone(), reading.clone());
+            readings.push(reading);
+        }
+        Ok(readings)
+    }
+
+    /// The fault of a `.yml` file that stands beside a `.yaml` one.
+    fn beside(&self, key: &Key) -> Fault {
+        Fault {
+            path: self.path(&format!("{key}.yml")),
+            line: 1,
+            column: 1,
+            message: format!(
+                "`{key}.yaml` exists too and is the one that is served; remove one of the two files of `{key}`"
+            ),
+        }
+    }
+}

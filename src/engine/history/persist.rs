@@ -1,0 +1,186 @@
+//! The index as bytes, to be kept beside the repository.
+//!
+//! A derived note: whoever finds it unfit (another version of the format, another folder, a wrong
+//! sum) makes a new one. That its head is a commit along the first parents of the branch is
+//! checked by [`Builder::advance`](super::build::Builder::advance), and since a commit's name
+//! covers all that came before it, nothing else needs to be.
+//!
+//! ```text
+//! "collectory history 1\n"  what it was made from: 32 bytes
+//! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
+//! commits: count, then id, time, actor, events, origin
+//! events: count, then id, key, action, file and its blob           numbers: little endian
+//! CRC-32 of everything before
+//! ```
+
+use std::collections::HashMap;
+
+use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
+
+use super::event::{Action, Origin};
+use super::index::{Did, Index, NewEvent, number};
+use super::row::{CommitRow, Ending, Holds, Version};
+use crate::domain::{Actor, Key, Revision};
+use crate::store::BlobId;
+
+const MAGIC: &[u8] = b"collectory history 1\n";
+const SUM_BYTES: usize = 4;
+
+/// What an index is made from besides the commits.
+pub(super) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
+    let mut hasher = Sha256::new();
+    for text in std::iter::once(folder).chain(committers.iter().map(String::as_str)) {
+        hasher.update((text.len() as u64).to_le_bytes());
+        hasher.update(text);
+    }
+    hasher.finalize().into()
+}
+
+/// Writes an index.
+pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(index.len() as usize * 37 + index.events_len() as usize * 46);
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(fingerprint);
+    write_number(&mut out, number(index.actors().count()));
+    for actor in index.actors() {
+        write_text(&mut out, actor.name());
+        write_text(&mut out, actor.email());
+    }
+    write_number(&mut out, index.keys_len());
+    for key in 0..index.keys_len() {
+        write_text(&mut out, index.key(key).as_str());
+    }
+    write_number(&mut out, index.len());
+    for (at, row) in index.commits().enumerate() {
+        out.extend_from_slice(row.revision.as_bytes());
+        out.extend_from_slice(&row.at.to_le_bytes());
+        write_number(&mut out, row.actor);
+        out.push(row.origin as u8);
+        let events = index.events_of(number(at));
+        write_number(&mut out, events.end - events.start);
+        for event in events {
+            let event = index.event(event);
+            out.extend_from_slice(event.id.as_bytes());
+            write_number(&mut out, event.key);
+            out.push(event.action as u8);
+            write_version(&mut out, event.after);
+        }
+    }
+    let sum = crc32fast::hash(&out);
+    write_number(&mut out, sum);
+    out
+}
+
+/// Reads an index; `None` when the bytes are not of this one.
+pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32]) -> Option<Index> {
+    let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
+    if crc32fast::hash(content).to_le_bytes() != *sum {
+        return None;
+    }
+    let rest = content.strip_prefix(MAGIC)?.strip_prefix(fingerprint)?;
+    let mut from = Reader(rest);
+    let mut index = Index::default();
+    let mut numbers = HashMap::new();
+    for _ in 0..from.number()? {
+        let (name, email) = (from.text()?, from.text()?);
+        index.actor_number(&Actor::new(name, email), &mut numbers);
+    }
+    let keys: Vec<Key> = (0..from.number()?).map(|_| Key::parse(from.text()?).ok()).collect::<Option<_>>()?;
+    for _ in 0..from.number()? {
+        let revision = Revision::new(from.array()?);
+        let at = i64::from_le_bytes(from.array()?);
+        let actor = from.number().filter(|actor| (*actor as usize) < numbers.len())?;
+        let origin = origin(from.byte()?)?;
+        let events = (0..from.number()?).map(|_| event(&mut from, &keys)).collect::<Option<Vec<_>>>()?;
+        index.push(CommitRow { revision, at, actor, events: 0, origin }, &events);
+    }
+    from.0.is_empty().then_some(index)
+}
+
+fn event(from: &mut Reader<'_>, keys: &[Key]) -> Option<NewEvent> {
+    let id = Uuid::from_bytes(from.array()?);
+    let key = keys.get(from.number()? as usize)?.clone();
+    let action = [Action::Created, Action::Updated, Action::Deleted].into_iter();
+    let tag = from.byte()?;
+    let action = action.clone().find(|action| *action as u8 == tag)?;
+    Some(NewEvent { key, told_id: Some(id), row: Did { action, after: version(from)? } })
+}
+
+fn origin(tag: u8) -> Option<Origin> {
+    [Origin::Api, Origin::WorkTree, Origin::Git].into_iter().find(|origin| *origin as u8 == tag)
+}
+
+/// A file as one byte, and its blob if it is a regular one: 0 is none, then two for each kind.
+fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
+    let Some(Version { ending, holds }) = version else { return out.push(0) };
+    let ending = match ending {
+        Ending::Yaml => 1,
+        Ending::Yml => 2,
+    };
+    match holds {
+        Holds::File(blob) => {
+            out.push(ending);
+            out.extend_from_slice(blob.as_bytes());
+        }
+        Holds::Link => out.push(ending + 2),
+        Holds::Folder => out.push(ending + 4),
+        Holds::Submodule => out.push(ending + 6),
+        Holds::Unknown => out.push(ending + 8),
+    }
+}
+
+#[expect(
+    clippy::option_option,
+    reason = "the outer one tells bytes that are no file from the absence of one"
+)]
+fn version(from: &mut Reader<'_>) -> Option<Option<Version>> {
+    let tag = from.byte()?;
+    let ending = if tag % 2 == 1 { Ending::Yaml } else { Ending::Yml };
+    let holds = match tag {
+        0 => return Some(None),
+        1 | 2 => Holds::File(BlobId::new(from.array()?)),
+        3 | 4 => Holds::Link,
+        5 | 6 => Holds::Folder,
+        7 | 8 => Holds::Submodule,
+        9 | 10 => Holds::Unknown,
+        _ => return None,
+    };
+    Some(Some(Version { ending, holds }))
+}
+
+fn write_number(out: &mut Vec<u8>, number: u32) {
+    out.extend_from_slice(&number.to_le_bytes());
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    write_number(out, number(text.len()));
+    out.extend_from_slice(text.as_bytes());
+}
+
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(len)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.take(N)?.try_into().ok()
+    }
+
+    fn byte(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn number(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    fn text(&mut self) -> Option<&'a str> {
+        let len = self.number()?;
+        std::str::from_utf8(self.take(len as usize)?).ok()
+    }
+}

@@ -1,0 +1,106 @@
+//! From a row of the index to an event as it is shown.
+
+use std::sync::{Arc, OnceLock};
+
+use uuid::Uuid;
+
+use super::event::{Effect, EventRecord, Origin, Position};
+use super::index::number;
+use super::{HistoryError, Reading, View};
+use crate::domain::changes;
+use crate::format::message;
+use crate::store::StoreError;
+
+impl View {
+    /// One event.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownEvent`] when there is none of this id.
+    pub fn event(&self, id: Uuid) -> Result<Arc<EventRecord>, HistoryError> {
+        let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
+        Ok(self.record(event)?)
+    }
+
+    /// The events of one commit, in the order of their keys.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownRevision`] for a commit that is not along the first parents.
+    pub fn events_of(
+        &self,
+        revision: crate::domain::Revision,
+    ) -> Result<Vec<Arc<EventRecord>>, HistoryError> {
+        let commit = self.index.find(revision);
+        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
+        Ok(self.index.events_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
+    }
+
+    /// An event as it is shown.
+    pub(super) fn record(&self, event: u32) -> Result<Arc<EventRecord>, StoreError> {
+        let row = self.index.event(event);
+        let key = self.index.key(row.key);
+        let commit = self.index.commit(row.commit);
+        let name = (commit.revision, key.clone());
+        if let Some(record) = self.shared.records.get(&name) {
+            return Ok(record);
+        }
+        let message = self.shared.archive.commit(commit.revision)?.map(|commit| commit.message);
+        let message = message::parse(&message.unwrap_or_default());
+        let record = Arc::new(EventRecord {
+            id: row.id,
+            action: row.action,
+            key: key.clone(),
+            revision: commit.revision,
+            position: self.position_of(event),
+            at: commit.time(),
+            actor: Arc::clone(self.index.actor(commit.actor)),
+            origin: commit.origin,
+            reason: if commit.origin == Origin::Git { message.body } else { message.reason },
+            request_id: message.request_id,
+            effect: self.effect(event)?,
+            answer: OnceLock::new(),
+        });
+        self.shared.records.put(name, Arc::clone(&record));
+        Ok(record)
+    }
+
+    /// Where an event stands: its commit, and its number if the commit has several.
+    pub(super) fn position_of(&self, event: u32) -> Position {
+        let commit = self.index.event(event).commit;
+        let events = self.index.events_of(commit);
+        let seen = (events.len() > 1).then(|| event - events.start + 1);
+        Position { revision: self.index.commit(commit).revision, seen }
+    }
+
+    /// What an event did to the attributes.
+    pub(super) fn effect(&self, event: u32) -> Result<Effect, StoreError> {
+        let row = self.index.event(event);
+        let before = self.standing_before(event)?;
+        let before = before.as_ref().map(|standing| &*standing.good.collection);
+        let after = match row.after {
+            None => None,
+            Some(version) => match self.shared.read(self.index.key(row.key), version)? {
+                Reading::Good(good) => Some(good.collection),
+                Reading::Broken(fault) => return Ok(Effect::Problem(fault)),
+            },
+        };
+        Ok(Effect::Changes(changes(before, after.as_deref())))
+    }
+
+    /// The event that a position stands after, as a number of events that have been seen; `None`
+    /// when the branch does not reach it.
+    pub(super) fn seen_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
+        if let Some(commit) = self.index.find(position.revision) {
+            let events = self.index.events_of(commit);
+            let end =
+                position.seen.map_or(events.end, |seen| events.start.saturating_add(seen).min(events.end));
+            return Ok(Some(end));
+        }
+        if !self.reaches(position.revision)? {
+            return Ok(None);
+        }
+        let newest = self.newest_reached(position.revision)?;
+        Ok(Some(newest.map_or(number(0), |commit| self.index.events_of(commit).end)))
+    }
+}

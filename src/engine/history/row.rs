@@ -1,0 +1,108 @@
+//! What the index keeps of a commit, 40 bytes, and of an event, 48, whatever they say.
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::event::{Action, Origin};
+use crate::domain::{Key, Revision};
+use crate::format::layout;
+use crate::store::{BlobId, TreeEntry};
+
+/// One commit along the first parents.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct CommitRow {
+    pub(super) revision: Revision,
+    /// The committer's time, seconds since 1970.
+    pub(super) at: i64,
+    /// The author, by number.
+    pub(super) actor: u32,
+    /// Where its events begin; they end where those of the next commit begin.
+    pub(super) events: u32,
+    pub(super) origin: Origin,
+}
+
+impl CommitRow {
+    /// The committer's time.
+    pub(super) fn time(&self) -> DateTime<Utc> {
+        DateTime::from_timestamp(self.at, 0).unwrap_or_default()
+    }
+}
+
+/// What one commit did to one collection.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct EventRow {
+    pub(super) id: Uuid,
+    /// The commit, by number.
+    pub(super) commit: u32,
+    /// The key, by number.
+    pub(super) key: u32,
+    pub(super) action: Action,
+    /// The file that counts for the key from here on.
+    pub(super) after: Option<Version>,
+}
+
+/// The file that counts for a key in some commit: `.yaml`, or `.yml` where there is no `.yaml`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Version {
+    pub(super) ending: Ending,
+    pub(super) holds: Holds,
+}
+
+/// How the name of a collection's file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Ending {
+    Yaml,
+    Yml,
+}
+
+/// What stands under the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Holds {
+    File(BlobId),
+    Link,
+    Folder,
+    Submodule,
+    Unknown,
+}
+
+impl Version {
+    pub(super) fn new(ending: Ending, entry: TreeEntry) -> Self {
+        let holds = match entry {
+            TreeEntry::File(blob) => Holds::File(blob),
+            TreeEntry::Special("a symbolic link") => Holds::Link,
+            TreeEntry::Special("a folder") => Holds::Folder,
+            TreeEntry::Special("a submodule") => Holds::Submodule,
+            TreeEntry::Special(_) => Holds::Unknown,
+        };
+        Self { ending, holds }
+    }
+
+    pub(super) const fn entry(self) -> TreeEntry {
+        match self.holds {
+            Holds::File(blob) => TreeEntry::File(blob),
+            Holds::Link => TreeEntry::Special("a symbolic link"),
+            Holds::Folder => TreeEntry::Special("a folder"),
+            Holds::Submodule => TreeEntry::Special("a submodule"),
+            Holds::Unknown => TreeEntry::Special("an entry of an unknown kind"),
+        }
+    }
+
+    /// The name inside the collections folder.
+    pub(super) fn name(self, key: &Key) -> String {
+        match self.ending {
+            Ending::Yaml => layout::new_file_name(key),
+            Ending::Yml => format!("{key}.yml"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_index_costs_what_it_says() {
+        assert_eq!(size_of::<CommitRow>(), 40);
+        assert_eq!(size_of::<EventRow>(), 48);
+    }
+}

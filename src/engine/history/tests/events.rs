@@ -1,0 +1,190 @@
+//! What the events of a history are.
+
+use super::*;
+use crate::store::git::testing::{Making, Put};
+
+const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");
+const MARA: (&str, &str) = ("Mara", "mara@example.org");
+const ID: &str = "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e";
+
+fn trailers(action: &str, key: &str) -> String {
+    format!(
+        "Update it\n\nSpring clean-up\n\nname: 1 -> 2\n\nCollectory-Action: collection.{action}\nCollectory-Key: {key}\n\
+         Collectory-Event: {ID}\nRequest-Id: r1\n"
+    )
+}
+
+fn on(repo: &Repo, files: &[(&str, Put)], message: &str, committer: (&str, &str)) -> Revision {
+    let parents: Vec<_> = repo.archive().head().unwrap().into_iter().collect();
+    let parents = parents.as_slice();
+    let made = repo.make(&Making { parents, files, message, author: MARA, committer, at: 1_800_000_000 });
+    repo.point("refs/heads/main", made);
+    made
+}
+
+fn put(text: &str) -> Put {
+    Put::File(text.to_owned())
+}
+
+#[test]
+fn a_collections_life_is_told_newest_first() {
+    let repo = Repo::new("collections");
+    repo.commit(&[("posts.yaml", &named("A")), ("README.md", "x")], "one");
+    repo.commit(&[("README.md", "y")], "nothing of ours");
+    repo.commit(&[("posts.yaml", &named("B"))], "two");
+    repo.commit(&[("posts.yaml", "type: document\nname: B\n")], "no comment");
+    repo.commit(&[("posts.yaml", ""), ("posts.yml", "type: document\nname: B\n")], "renamed");
+    repo.commit(&[("posts.yml", "type: document\nname: C\nname: D\n")], "broken");
+    repo.commit(&[("posts.yml", &named("E"))], "mended");
+    repo.commit(&[("posts.yml", "")], "gone");
+    assert_eq!(
+        told(&read(&repo)),
+        [
+            "deleted posts (type document -, name E -)",
+            "updated posts (name B E)",
+            "updated posts (! collections/posts.yml:3:1)",
+            "updated posts ()",
+            "updated posts ()",
+            "updated posts (name A B)",
+            "created posts (type - document, name - A)",
+        ]
+    );
+}
+
+#[test]
+fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
+    let repo = Repo::new("collections");
+    repo.commit(&[("posts.yaml", &named("A"))], "one");
+    repo.commit(&[("posts.yml", &named("B"))], "beside it");
+    repo.commit(&[("posts.yml", &named("C"))], "beside it");
+    let doubled = repo.archive().head().unwrap().unwrap();
+    repo.commit(&[("posts.yaml", "")], "the other counts");
+    repo.commit(&[("posts.yml", "")], "gone");
+    let view = read(&repo);
+    let expected = [
+        "deleted posts (type document -, name C -)",
+        "updated posts (name A C)",
+        "created posts (type - document, name - A)",
+    ];
+    assert_eq!(told(&view), expected);
+    let past = view.as_of(doubled).unwrap();
+    assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().path, "collections/posts.yml");
+}
+
+#[test]
+fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
+    let repo = Repo::new("collections");
+    on(&repo, &[("posts.yaml", put("name: x\n")), ("pages.yaml", Put::Link)], "one", MARA);
+    on(&repo, &[("posts.yaml", put(&named("A"))), ("pages.yaml", Put::Nothing)], "two", MARA);
+    assert_eq!(
+        told(&read(&repo)),
+        [
+            "updated posts (type - document, name - A)",
+            "deleted pages ()",
+            "created posts (! collections/posts.yaml:1:1)",
+            "created pages (! collections/pages.yaml:1:1)",
+        ]
+    );
+}
+
+#[test]
+fn trailers_of_the_service_add_the_id_the_reason_and_the_origin() {
+    let repo = Repo::new("collections");
+    on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
+    let view = read(&repo);
+    let event = view.event(ID.parse().unwrap()).unwrap();
+    assert_eq!((event.origin, event.actor.name()), (Origin::Api, "Mara"));
+    assert_eq!((event.reason.as_deref(), event.request_id.as_deref()), (Some("Spring clean-up"), Some("r1")));
+    assert_eq!(event.at.timestamp(), 1_800_000_000);
+}
+
+#[test]
+fn forged_trailers_change_neither_action_nor_key_nor_origin() {
+    let repo = Repo::new("collections");
+    on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("deleted", "pages"), MARA);
+    let view = read(&repo);
+    let event = &all(&view)[0];
+    assert_eq!(line(event), "created posts (type - document, name - A)");
+    assert_eq!(event.origin, Origin::Git);
+    assert_ne!(event.id.to_string(), ID);
+    assert_eq!(event.reason.as_deref(), Some("Spring clean-up\n\nname: 1 -> 2"), "the body as it is");
+}
+
+#[test]
+fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
+    let repo = Repo::new("collections");
+    on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
+    on(&repo, &[("posts.yaml", Put::Nothing)], "oh", MARA);
+    let again = on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), MARA);
+    let view = read(&repo);
+    let events = all(&view);
+    assert_eq!(events[0].id.to_string(), ID);
+    assert_eq!((events[2].revision, events[2].origin), (again, Origin::Git));
+    assert_eq!(view.event(events[2].id).unwrap().revision, again);
+    assert_eq!(
+        ids(&read(&repo).of(&key("posts"), &Page::first(9)).unwrap())[0],
+        events[2].id,
+        "it is stable"
+    );
+}
+
+#[test]
+fn a_hand_edit_that_the_service_committed_says_so() {
+    let repo = Repo::new("collections");
+    let message = "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n";
+    on(&repo, &[("posts.yaml", put("broken"))], message, SERVICE);
+    assert_eq!(all(&read(&repo))[0].origin, Origin::WorkTree);
+}
+
+#[test]
+fn a_merge_is_compared_with_its_first_parent_and_events_of_a_commit_come_by_key() {
+    let repo = Repo::new("collections");
+    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
+    let side = |name: &str| {
+        let (parents, files) = ([root], [(name, put(&named("S")))]);
+        let (message, at) = ("side", 1);
+        repo.make(&Making { parents: &parents, files: &files, message, author: MARA, committer: MARA, at })
+    };
+    let sides = [side("b.yaml"), side("B.yaml"), side("a.yaml")];
+    let main = repo.commit(&[("posts.yaml", &named("B"))], "main");
+    let parents = [main, sides[0], sides[1], sides[2]];
+    let files = [("b.yaml", put(&named("S"))), ("B.yaml", put(&named("S"))), ("a.yaml", put(&named("S")))];
+    let (message, at) = ("octopus", 5);
+    let octopus =
+        repo.make(&Making { parents: &parents, files: &files, message, author: MARA, committer: MARA, at });
+    repo.point("refs/heads/main", octopus);
+    let view = read(&repo);
+    let keys: Vec<_> = view.events_of(octopus).unwrap().iter().map(|it| it.key.to_string()).collect();
+    assert_eq!(keys, ["B", "a", "b"]);
+    let positions: Vec<_> = view.events_of(octopus).unwrap().iter().map(|it| it.position.seen).collect();
+    assert_eq!(positions, [Some(1), Some(2), Some(3)]);
+    assert_eq!(view.commits_len(), 3);
+    let past = view.as_of(sides[0]).unwrap();
+    assert_eq!(
+        past.entries.keys().map(Key::as_str).collect::<Vec<_>>(),
+        ["b", "posts"],
+        "a side is shown too"
+    );
+    let merged = view.as_of(octopus).unwrap();
+    assert!(!merged.entries.contains_key(&key("b")), "keys that differ in case only: the first is served");
+    assert!(merged.problems.contains_key("collections/b.yaml"));
+}
+
+#[test]
+fn a_version_that_is_broken_on_a_side_branch_shows_the_last_good_one_there() {
+    let repo = Repo::new("collections");
+    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
+    let make = |parents: &[Revision], text: &str| {
+        let files = [("posts.yaml", put(text))];
+        repo.make(&Making { parents, files: &files, message: "x", author: MARA, committer: MARA, at: 9 })
+    };
+    let good = make(&[root], &named("side"));
+    let broken = make(&[good], "name: [");
+    let still = make(&[broken], "name: [[");
+    let main = repo.commit(&[("posts.yaml", &named("main"))], "main");
+    let merge = make(&[main, still], &named("main"));
+    repo.point("refs/heads/main", merge);
+    let entry = read(&repo).collection_as_of(still, &key("posts")).unwrap();
+    assert!(entry.stale);
+    assert_eq!(entry.collection.get(&crate::domain::Attribute::Name), Some(&"side".into()));
+}

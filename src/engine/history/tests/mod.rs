@@ -1,0 +1,54 @@
+//! The history against repositories made for it.
+
+mod events;
+mod questions;
+mod random;
+mod service;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::domain::Change;
+use crate::store::git::testing::Repo;
+
+fn key(text: &str) -> Key {
+    Key::parse(text).unwrap()
+}
+
+fn read(repo: &Repo) -> View {
+    History::read(repo.archive(), &Options::new("collections")).unwrap()
+}
+
+/// A collection's file with a name.
+fn named(name: &str) -> String {
+    format!("# kept\ntype: document\nname: {name}\n")
+}
+
+/// `created posts 9fceb02 [type, name]`, newest first.
+fn told(view: &View) -> Vec<String> {
+    let page = view.events(&Filter::default(), &Page::first(1000)).unwrap();
+    page.events.iter().map(|event| line(event)).collect()
+}
+
+fn line(event: &EventRecord) -> String {
+    let effect = match &event.effect {
+        Effect::Changes(changes) => changes.iter().map(shown).collect::<Vec<_>>().join(", "),
+        Effect::Problem(fault) => format!("! {}:{}:{}", fault.path, fault.line, fault.column),
+    };
+    format!("{} {} ({effect})", event.action.as_str(), event.key)
+}
+
+fn shown(change: &Change) -> String {
+    let value = |value: &Option<crate::domain::Value>| value.as_ref().map_or("-".into(), ToString::to_string);
+    format!("{} {} {}", change.attribute, value(&change.from), value(&change.to)).replace('"', "")
+}
+
+fn ids(page: &EventPage) -> Vec<uuid::Uuid> {
+    page.events.iter().map(|event| event.id).collect()
+}
+
+fn all(view: &View) -> Vec<Arc<EventRecord>> {
+    let mut events = view.events(&Filter::default(), &Page::first(usize::MAX)).unwrap().events;
+    events.reverse();
+    events
+}

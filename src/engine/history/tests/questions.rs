@@ -1,0 +1,274 @@
+//! What can be asked of a history.
+
+use super::*;
+use crate::store::git::testing::{Making, Put};
+
+fn small() -> (Repo, Vec<Revision>) {
+    let repo = Repo::new("collections");
+    let mut revisions = Vec::new();
+    for (files, message) in [
+        (vec![("posts.yaml", named("A"))], "one"),
+        (vec![("pages.yaml", named("P")), ("media.yaml", "type: media\n".into())], "two"),
+        (vec![("posts.yaml", named("B"))], "three"),
+        (vec![("pages.yaml", String::new())], "four"),
+        (vec![("posts.yaml", named("B") + "recursive: true\n")], "five"),
+    ] {
+        let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
+        revisions.push(repo.commit(&files, message));
+    }
+    (repo, revisions)
+}
+
+fn filtered(view: &View, filter: &Filter) -> Vec<String> {
+    let events = view.events(filter, &Page::first(100)).unwrap().events;
+    events.iter().map(|event| format!("{} {}", event.action.as_str(), event.key)).collect()
+}
+
+#[test]
+fn pages_follow_each_other_both_ways_while_new_commits_come() {
+    let (repo, _) = small();
+    let view = read(&repo);
+    let everything = ids(&view.events(&Filter::default(), &Page::first(100)).unwrap());
+    let first = view.events(&Filter::default(), &Page::first(2)).unwrap();
+    assert!(first.has_older && !first.has_newer);
+    repo.commit(&[("new.yaml", &named("N"))], "six");
+    let view = read(&repo);
+    let at = At::After(first.cursors[1].to_string().parse().unwrap());
+    let second = view.events(&Filter::default(), &Page { size: 2, at }).unwrap();
+    assert_eq!(ids(&second), everything[2..4]);
+    let at = At::After(second.cursors[1]);
+    let last = view.events(&Filter::default(), &Page { size: 9, at }).unwrap();
+    assert_eq!(ids(&last), everything[4..]);
+    assert!(!last.has_older && last.has_newer);
+    let back = view.events(&Filter::default(), &Page { size: 2, at: At::Before(last.cursors[0]) }).unwrap();
+    assert_eq!(ids(&back), everything[2..4]);
+    assert!(back.has_newer && back.has_older);
+    let newest =
+        view.events(&Filter::default(), &Page { size: 9, at: At::Before(first.cursors[0]) }).unwrap();
+    assert_eq!(newest.events.iter().map(|it| it.key.as_str()).collect::<Vec<_>>(), ["new"]);
+    assert!(!newest.has_newer);
+}
+
+#[test]
+fn a_cursor_of_another_list_or_of_a_rewritten_history_is_refused() {
+    let (repo, revisions) = small();
+    let view = read(&repo);
+    let cursor = view.of(&key("posts"), &Page::first(1)).unwrap().cursors[0];
+    let page = Page { size: 5, at: At::After(cursor) };
+    assert!(view.of(&key("posts"), &page).is_ok());
+    assert!(matches!(view.events(&Filter::default(), &page), Err(HistoryError::BadCursor)));
+    for text in ["", "x", "-", &format!("{}-0-0-0", revisions[0]), &format!("{}-+0-00000000", revisions[0])] {
+        assert!(text.parse::<Cursor>().is_err(), "{text:?}");
+    }
+    repo.point("refs/heads/main", revisions[1]);
+    assert!(matches!(read(&repo).of(&key("posts"), &page), Err(HistoryError::BadCursor)));
+}
+
+#[test]
+fn filters_hold_all_at_once() {
+    let (repo, revisions) = small();
+    let view = read(&repo);
+    let none = Filter::default();
+    let posts = Filter { collection: Some(key("posts")), ..none.clone() };
+    assert_eq!(filtered(&view, &posts), ["updated posts", "updated posts", "created posts"]);
+    let created = Filter { action: Some(Action::Created), ..posts };
+    assert_eq!(filtered(&view, &created), ["created posts"]);
+    let by = |actor: &str| Filter { actor: Some(actor.into()), ..none.clone() };
+    assert_eq!(filtered(&view, &by("mara@example.org")).len(), 6);
+    assert_eq!(filtered(&view, &by("Mara")).len(), 6);
+    assert_eq!(filtered(&view, &by("mara")).len(), 0);
+    let origin = |origin| Filter { origin: Some(origin), ..none.clone() };
+    assert_eq!(filtered(&view, &origin(Origin::Git)).len(), 6);
+    assert_eq!(filtered(&view, &origin(Origin::Api)).len(), 0);
+    let bound = |at: usize| Some(Bound::Revision { asked: at.to_string(), revision: revisions[at] });
+    let between = Filter { since: bound(0), until: bound(2), ..none.clone() };
+    assert_eq!(filtered(&view, &between), ["updated posts", "created pages", "created media"]);
+    let at = all(&view)[3].at;
+    let then = Filter { since: Some(Bound::Time(at)), until: Some(Bound::Time(at)), ..none };
+    assert_eq!(filtered(&view, &then), ["updated posts"], "times are included");
+    let never = view.of(&key("never"), &Page::first(1));
+    assert!(matches!(never, Err(HistoryError::UnknownKey(_))));
+    assert_eq!(view.of(&key("pages"), &Page::first(9)).unwrap().events.len(), 2, "a deleted one's too");
+}
+
+#[test]
+fn a_time_means_the_commit_nearest_the_head_at_or_before_it() {
+    let repo = Repo::new("collections");
+    let mut made: Vec<Revision> = Vec::new();
+    for (n, at) in [100, 300, 200, 400].into_iter().enumerate() {
+        let text = Put::File(named(&n.to_string()));
+        let parents: Vec<_> = made.last().copied().into_iter().collect();
+        let (parents, files) = (parents.as_slice(), &[("a.yaml", text)]);
+        let who = ("x", "x@x");
+        made.push(repo.make(&Making { parents, files, message: "x", author: who, committer: who, at }));
+    }
+    repo.point("refs/heads/main", made[3]);
+    let view = read(&repo);
+    let at = |text: &str| view.resolve(text).unwrap();
+    assert_eq!(at("1970-01-01T00:06:40Z"), made[3]);
+    assert_eq!(at("1970-01-01T00:06:39.9Z"), made[2], "though the one before is later");
+    assert_eq!(at("1970-01-01T01:03:20+01:00"), made[2]);
+    assert_eq!(at("1970-01-01T00:01:40Z"), made[0]);
+    assert!(matches!(view.resolve("1970-01-01T00:01:39Z"), Err(HistoryError::UnknownRevision(_))));
+    assert!(matches!(view.resolve("1970-13-01T00:01:39Z"), Err(HistoryError::BadRevision { .. })));
+}
+
+#[test]
+fn a_commit_that_the_branch_does_not_reach_is_unknown_by_whatever_name() {
+    let (repo, revisions) = small();
+    repo.point("refs/heads/main", revisions[2]);
+    repo.point("refs/tags/ahead", revisions[4]);
+    let view = read(&repo);
+    for text in [revisions[4].to_string(), revisions[4].to_string()[..9].to_owned(), "ahead".into()] {
+        assert!(matches!(view.resolve(&text), Err(HistoryError::UnknownRevision(_))), "{text}");
+    }
+    assert_eq!(view.resolve("main").unwrap(), revisions[2]);
+}
+
+#[test]
+fn differences_are_by_collection_and_as_text_and_go_both_ways() {
+    let (repo, revisions) = small();
+    let view = read(&repo);
+    let told = |from: usize, to: usize| -> Vec<String> {
+        let found = view.difference(revisions[from], revisions[to]).unwrap();
+        let line = |it: &CollectionDifference| {
+            let changes: Vec<_> = it.changes.iter().map(shown).collect();
+            format!("{} {} {}", it.action.as_str(), it.key, changes.join(", "))
+        };
+        found.iter().map(line).collect()
+    };
+    assert_eq!(
+        told(0, 2),
+        ["created media type - media", "created pages type - document, name - P", "updated posts name A B"]
+    );
+    assert_eq!(told(4, 3), ["updated posts recursive true -"]);
+    assert_eq!(told(2, 2), [""; 0]);
+    let (from, to) = (Some(revisions[3]), Some(revisions[4]));
+    assert_eq!(
+        view.text_difference(from, to, None).unwrap(),
+        "--- a/collections/posts.yaml\n+++ b/collections/posts.yaml\n@@ -1,3 +1,4 @@\n # kept\n type: document\n name: B\n+recursive: true\n"
+    );
+    assert_eq!(view.text_difference(from, to, Some(&key("pages"))).unwrap(), "");
+}
+
+#[test]
+fn git_applies_the_text_of_a_difference() {
+    let repo = Repo::init("collections", false);
+    let one = repo.commit(&[("a.yaml", "one\ntwo"), ("b.yaml", "x\n"), ("empty.yaml", "z\n")], "one");
+    let two = repo.commit(&[("a.yaml", "two\nthree\n"), ("b.yaml", ""), ("c.yml", "new")], "two");
+    let text = read(&repo).text_difference(Some(one), Some(two), None).unwrap();
+    std::fs::write(repo.outside().join("patch"), text).unwrap();
+    repo.git(&["read-tree", &one.to_string()]);
+    repo.git(&["apply", "--cached", "../patch"]);
+    assert_eq!(repo.git(&["write-tree"]), repo.git(&["rev-parse", &format!("{two}^{{tree}}")]));
+}
+
+#[test]
+fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
+    let (repo, revisions) = small();
+    let blamed = |key_text: &str| -> Vec<(String, Revision)> {
+        let blames = read(&repo).blame(&key(key_text)).unwrap();
+        blames.into_iter().map(|it| (it.attribute, it.event.revision)).collect()
+    };
+    let expected = [("type", 0), ("name", 2), ("recursive", 4)];
+    assert_eq!(blamed("posts"), expected.map(|(name, at)| (name.to_owned(), revisions[at])));
+    assert!(matches!(read(&repo).blame(&key("pages")), Err(HistoryError::UnknownKey(_))), "it is gone");
+    repo.commit(&[("posts.yaml", "broken")], "six");
+    assert_eq!(blamed("posts").len(), 3, "the last good version is blamed");
+    repo.commit(&[("posts.yaml", "")], "seven");
+    let again = repo.commit(&[("posts.yaml", &named("B"))], "eight");
+    assert_eq!(blamed("posts"), [("type".to_owned(), again), ("name".to_owned(), again)], "a new life");
+}
+
+#[test]
+fn a_sync_token_leads_to_what_changed_since() {
+    let (repo, revisions) = small();
+    let view = read(&repo);
+    assert_eq!(read(&Repo::new("collections")).sync_token().to_string(), "");
+    let since = |token: &str| -> Vec<(String, bool)> {
+        let changes = view.changes_since(token.parse().unwrap()).unwrap();
+        assert_eq!(changes.token.to_string(), revisions[4].to_string());
+        changes.changes.into_iter().map(|it| (it.key.to_string(), it.is_deleted())).collect()
+    };
+    assert_eq!(since(""), [("media".into(), false), ("pages".into(), true), ("posts".into(), false)]);
+    assert_eq!(since(&revisions[3].to_string()), [("posts".into(), false)]);
+    assert_eq!(since(&revisions[4].to_string()), []);
+    assert!(matches!("x".parse::<SyncToken>(), Err(HistoryError::BadToken)));
+    repo.point("refs/heads/main", revisions[1]);
+    let gone = read(&repo).changes_since(revisions[4].to_string().parse().unwrap());
+    assert!(matches!(gone, Err(HistoryError::Gone)));
+}
+
+#[test]
+fn verification_finds_what_messages_say_wrongly() {
+    let repo = Repo::new("collections");
+    let (service, mara) = (("Collectory", "collectory@localhost"), ("Mara", "mara@example.org"));
+    let trailer = |action: &str, key: &str| {
+        format!(
+            "x\n\nb\n\nCollectory-Action: collection.{action}\nCollectory-Key: {key}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e\n"
+        )
+    };
+    let mut head = None;
+    let mut commit = |text: &str, message: &str, committer: (&str, &str)| {
+        let parents: Vec<_> = head.into_iter().collect();
+        let (parents, files) = (parents.as_slice(), &[("posts.yaml", Put::File(text.to_owned()))]);
+        head = Some(repo.make(&Making { parents, files, message, author: mara, committer, at: 1 }));
+        repo.point("refs/heads/main", head.unwrap());
+    };
+    commit(&named("A"), &trailer("created", "posts"), service);
+    commit(&named("B"), "by hand", mara);
+    commit(&named("C"), &trailer("updated", "posts"), mara);
+    commit(&named("D"), &trailer("created", "posts"), service);
+    commit(&named("E"), &trailer("updated", "pages"), service);
+    commit(&named("F"), "nothing said", service);
+    let view = read(&repo);
+    let mut found = Vec::new();
+    view.verify(None, None, &mut |verdict| {
+        let faults: Vec<_> = verdict.disagreements.iter().map(ToString::to_string).collect();
+        found.push((verdict.maker, faults.join("; ")));
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    let service = Maker::Service;
+    assert_eq!(
+        found,
+        [
+            (service, String::new()),
+            (Maker::Person, String::new()),
+            (Maker::Person, "it has the service's trailers, but mara@example.org committed it".into()),
+            (service, "its trailers say `collection.created` of `posts`, which was updated".into()),
+            (
+                service,
+                "its trailers tell of `pages`, which it did not touch; it touched `posts`, which its trailers do not tell of".into()
+            ),
+            (service, "the service committed it without trailers".into()),
+        ]
+    );
+}
+
+#[test]
+fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() {
+    let (repo, revisions) = small();
+    let view = read(&repo);
+    let print = persist::fingerprint("collections", &view.shared.options.committers);
+    let bytes = persist::write(&view.index, &print);
+    let again = persist::read(&bytes, &print).unwrap();
+    let rows = |index: &Index| {
+        let events: Vec<_> = index.events_from(0).copied().collect();
+        (index.commits().copied().collect::<Vec<_>>(), events)
+    };
+    assert_eq!(rows(&again), rows(&view.index));
+    assert!(persist::read(&bytes, &persist::fingerprint("other", &[])).is_none());
+    for end in 0..bytes.len() {
+        assert!(persist::read(&bytes[..end], &print).is_none());
+    }
+    repo.archive().keep("history-index", &bytes).unwrap();
+    repo.commit(&[("posts.yaml", &named("Z"))], "six");
+    assert_eq!(told(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
+    repo.point("refs/heads/main", revisions[2]);
+    assert_eq!(read(&repo).head(), Some(revisions[2]), "a rewritten branch is followed");
+    let mut wrong = bytes;
+    wrong[100] ^= 1;
+    repo.archive().keep("history-index", &wrong).unwrap();
+    assert_eq!(read(&repo).commits_len(), 3);
+}

@@ -1,0 +1,325 @@
+//! Taking back: one event, or everything since a revision.
+//!
+//! A plan is made here and carried out by the writer as a
+//! [`Command::Restore`](crate::domain::Command), which is refused if the collection is not what
+//! the plan saw. So [`History::undo`] and [`History::restore`] plan again after a lost race, with
+//! the later change among the events that they look at.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::event::{Effect, Fault};
+use super::row::Version;
+use super::{History, HistoryError, Reading, Standing, View};
+use crate::domain::{
+    Actor, Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value,
+    Violation, changes,
+};
+use crate::engine::{Condition, Entry, Handle, Projection, Snapshot, Submission, SubmitError, Wish, Written};
+use crate::store::TreeEntry;
+
+/// How often a plan is made again after the collection changed under it.
+const RACES_MAX: usize = 8;
+
+/// Why an event is not undone, or a collection not restored.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoRefusal {
+    /// A later change touched the same attribute, even if its value came back.
+    #[error(
+        "`{attribute}` was changed again later: the event made it {}, now it is {}",
+        shown(.event_value), shown(.present)
+    )]
+    ChangedSince {
+        /// The attribute.
+        attribute: String,
+        /// The value that the event gave it; none if it took it away.
+        event_value: Option<Value>,
+        /// The value now; none if there is none.
+        present: Option<Value>,
+        /// The later event; none for a hand edit that is not committed.
+        by: Option<Uuid>,
+    },
+    /// The event changed only comments, order or what could not be read, and the file is another
+    /// by now.
+    #[error("the event changed no attribute, and the file was changed again later")]
+    FileChangedSince,
+    /// The file can't be read, so single attributes can't be changed in it.
+    #[error("{0}")]
+    Broken(Fault),
+    /// The old values do not fit what the collection is now.
+    #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+    Unfit(Vec<Violation>),
+    /// The question itself has no answer.
+    #[error(transparent)]
+    History(#[from] HistoryError),
+    /// The writer says no.
+    #[error(transparent)]
+    Submit(#[from] SubmitError),
+}
+
+fn shown(value: &Option<Value>) -> String {
+    value.as_ref().map_or_else(|| "absent".to_owned(), ToString::to_string)
+}
+
+/// What takes something back: to be submitted as it is.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// The command.
+    pub command: Command,
+}
+
+/// Who takes something back, and under which condition.
+#[derive(Debug, Clone)]
+pub struct Undoer {
+    /// The author of the commit.
+    pub author: Actor,
+    /// Why, in the caller's words.
+    pub reason: Option<String>,
+    /// The request that asks.
+    pub request_id: Option<String>,
+    /// What the caller believes the collection to be.
+    pub condition: Condition,
+}
+
+/// What is to be taken back.
+enum What<'a> {
+    Event(Uuid),
+    Since(&'a Key, Revision),
+}
+
+impl History {
+    /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
+    /// else happened to the file, the old file comes back byte for byte.
+    ///
+    /// # Errors
+    ///
+    /// Says what stands in the way; nothing was changed then.
+    pub async fn undo(
+        &self,
+        engine: (&Handle, &Projection),
+        event: Uuid,
+        by: &Undoer,
+    ) -> Result<Written, UndoRefusal> {
+        self.take_back(engine, &What::Event(event), by).await
+    }
+
+    /// Restores one collection, a deleted one too, to what it was at a revision, byte for byte, by
+    /// a commit of its own. Restoring what is so already makes no commit.
+    ///
+    /// # Errors
+    ///
+    /// Says what stands in the way, [`HistoryError::UnknownKey`] if there was no such collection;
+    /// nothing was changed then.
+    pub async fn restore(
+        &self,
+        engine: (&Handle, &Projection),
+        key: &Key,
+        revision: Revision,
+        by: &Undoer,
+    ) -> Result<Written, UndoRefusal> {
+        self.take_back(engine, &What::Since(key, revision), by).await
+    }
+
+    async fn take_back(
+        &self,
+        (handle, projection): (&Handle, &Projection),
+        what: &What<'_>,
+        by: &Undoer,
+    ) -> Result<Written, UndoRefusal> {
+        let mut races = 0;
+        loop {
+            let view = self.view().await?;
+            let snapshot = projection.snapshot().ok_or(SubmitError::Loading)?;
+            let current = view.head() == snapshot.revision;
+            if current {
+                let plan = match what {
+                    What::Event(event) => view.plan_undo(*event, &snapshot)?,
+                    What::Since(key, revision) => view.plan_restore(key, *revision, &snapshot)?,
+                };
+                let entry = snapshot.get(plan.command.key().as_str());
+                let wanted = by.condition.holds(entry.map(AsRef::as_ref));
+                match handle.submit(by.submission(plan)).await {
+                    Err(SubmitError::Condition { .. }) if wanted && races < RACES_MAX => {}
+                    answer => return Ok(answer?),
+                }
+            }
+            races += 1;
+            if races > RACES_MAX {
+                let reason = "the collection keeps changing, try again".to_owned();
+                let retry_after = std::time::Duration::from_secs(1);
+                return Err(SubmitError::Unavailable { reason, retry_after }.into());
+            }
+        }
+    }
+}
+
+impl Undoer {
+    fn submission(&self, plan: Plan) -> Submission {
+        Submission {
+            changes: vec![Wish { command: plan.command, condition: self.condition.clone() }],
+            author: self.author.clone(),
+            reason: self.reason.clone(),
+            request_id: self.request_id.clone(),
+        }
+    }
+}
+
+impl View {
+    /// Plans to undo an event; `snapshot` is what is served at the view's head.
+    ///
+    /// # Errors
+    ///
+    /// As [`History::undo`].
+    pub fn plan_undo(&self, id: Uuid, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
+        let event = self.index.find_event(id).ok_or(HistoryError::UnknownEvent(id))?;
+        let row = *self.index.event(event);
+        let key = self.index.key(row.key);
+        let served = snapshot.get(key.as_str());
+        let before = self.standing_before(event).map_err(HistoryError::from)?;
+        let after = self.standing_after(event).map_err(HistoryError::from)?;
+        let touched = changes(of(&before), of(&after));
+        self.refuse_touched(event, &touched, served.map(AsRef::as_ref))?;
+        let reverses = Reverses::Event(id.to_string());
+        let present = self.index.present(key);
+        let untouched = present == row.after && !served.is_some_and(|entry| entry.uncommitted);
+        let restore = |to: Option<Arc<Collection>>, exact| Restore {
+            key: key.clone(),
+            seen: served.map(|entry| Arc::clone(&entry.collection)),
+            to,
+            exact,
+            reverses: reverses.clone(),
+        };
+        let command = match (before, served) {
+            (None, _) => restore(None, None),
+            (Some(before), _) if untouched => {
+                let exact = self.exact(key, &before, before.version, present)?;
+                restore(Some(before.good.collection), Some(exact))
+            }
+            (Some(before), None) => {
+                let exact = self.exact(key, &before, before.version, present)?;
+                restore(Some(before.good.collection), Some(exact))
+            }
+            (Some(_), Some(_)) if touched.is_empty() => return Err(UndoRefusal::FileChangedSince),
+            (Some(_), Some(entry)) => {
+                self.refuse_broken(key, present, entry)?;
+                restore(Some(Arc::new(reverted(&entry.collection, &touched)?)), None)
+            }
+        };
+        Ok(Plan { command: Command::Restore(Box::new(command)) })
+    }
+
+    /// Plans to restore a collection; `snapshot` is what is served at the view's head.
+    ///
+    /// # Errors
+    ///
+    /// As [`History::restore`].
+    pub fn plan_restore(
+        &self,
+        key: &Key,
+        revision: Revision,
+        snapshot: &Snapshot,
+    ) -> Result<Plan, UndoRefusal> {
+        let past = self.collection_as_of(revision, key)?;
+        let served = snapshot.get(key.as_str());
+        let present = self.index.present(key);
+        let file = match (served, present) {
+            (Some(entry), _) => entry.file.to_string(),
+            (None, Some(version)) => version.name(key),
+            (None, None) => past.file,
+        };
+        let bytes = self.shared.content(past.blob).map_err(HistoryError::from)?;
+        let exact = Exact { file, bytes: bytes.into(), over: blob_of(present) };
+        let command = Restore {
+            key: key.clone(),
+            seen: served.map(|entry| Arc::clone(&entry.collection)),
+            to: Some(past.collection),
+            exact: Some(exact),
+            reverses: Reverses::Since(revision),
+        };
+        Ok(Plan { command: Command::Restore(Box::new(command)) })
+    }
+
+    fn exact(
+        &self,
+        key: &Key,
+        standing: &Standing,
+        name: Version,
+        present: Option<Version>,
+    ) -> Result<Exact, HistoryError> {
+        let bytes = self.shared.content(standing.good.blob)?;
+        Ok(Exact { file: name.name(key), bytes: bytes.into(), over: blob_of(present) })
+    }
+
+    /// Refuses if anything after the event touched what it touched. What was created can be taken
+    /// away only if no attribute was touched since.
+    fn refuse_touched(
+        &self,
+        event: u32,
+        touched: &[Change],
+        served: Option<&Entry>,
+    ) -> Result<(), UndoRefusal> {
+        let row = self.index.event(event);
+        let created = touched.iter().any(|it| it.attribute == "type" && it.from.is_none());
+        let value_of = |name: &str| {
+            let all = changes(None, served.map(|entry| &*entry.collection));
+            all.into_iter().find(|it| it.attribute == name).and_then(|it| it.to)
+        };
+        let refuse = |later: Vec<Change>, by: Option<Uuid>| {
+            let hit = later.into_iter().find_map(|change| {
+                let same = touched.iter().find(|it| it.attribute == change.attribute);
+                let event_value = same.and_then(|it| it.to.clone());
+                (same.is_some() || created).then_some((change.attribute, event_value))
+            });
+            hit.map_or(Ok(()), |(attribute, event_value)| {
+                let present = value_of(&attribute);
+                Err(UndoRefusal::ChangedSince { attribute, event_value, present, by })
+            })
+        };
+        let later = self.index.of_key(row.key).iter().copied().filter(|later| *later > event);
+        for later in later {
+            if let Effect::Changes(changes) = self.effect(later).map_err(HistoryError::from)? {
+                refuse(changes, Some(self.index.event(later).id))?;
+            }
+        }
+        let committed = self.standing_at(row.key, u32::MAX).map_err(HistoryError::from)?;
+        refuse(changes(of(&committed), served.map(|entry| &*entry.collection)), None)
+    }
+
+    fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
+        let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
+        match self.shared.read(key, version).map_err(HistoryError::from)? {
+            Reading::Broken(fault) => Err(UndoRefusal::Broken(fault)),
+            // The hand edit above it is broken; the writer knows where.
+            Reading::Good(_) => Ok(()),
+        }
+    }
+}
+
+fn of(standing: &Option<Standing>) -> Option<&Collection> {
+    standing.as_ref().map(|standing| &*standing.good.collection)
+}
+
+fn blob_of(version: Option<Version>) -> Option<[u8; 20]> {
+    match version?.entry() {
+        TreeEntry::File(blob) => Some(*blob.as_bytes()),
+        TreeEntry::Special(_) => None,
+    }
+}
+
+/// A collection with the old values of some attributes.
+fn reverted(present: &Collection, touched: &[Change]) -> Result<Collection, UndoRefusal> {
+    let old = |change: &Change| change.from.clone().unwrap_or(Value::Null);
+    let kind = touched.iter().find(|it| it.attribute == "type").and_then(|it| it.from.as_ref());
+    let kind = kind.and_then(Value::as_text).and_then(Kind::parse);
+    let Some(kind) = kind.filter(|kind| *kind != present.kind()) else {
+        let patch = Patch::new(touched.iter().map(|it| (it.attribute.clone(), old(it))));
+        return present.patched(&patch).map_err(UndoRefusal::Unfit);
+    };
+    let kept = present.attributes().iter().map(|(name, value)| (name.as_str().to_owned(), value.clone()));
+    let kept = kept.filter(|(name, _)| !touched.iter().any(|it| it.attribute == *name));
+    let back = touched.iter().filter(|it| it.attribute != "type");
+    let back = back.filter_map(|it| Some((it.attribute.clone(), it.from.clone()?)));
+    Collection::new(present.key().clone(), kind, kept.chain(back).collect::<Vec<_>>())
+        .map_err(UndoRefusal::Unfit)
+}

@@ -1,0 +1,161 @@
+//! Does every commit say what it did?
+
+use std::ops::ControlFlow;
+
+use super::event::Action;
+use super::index::partition;
+use super::{HistoryError, View};
+use crate::domain::{Actor, Key, Revision};
+use crate::format::message::{self, Message};
+use crate::store::Commit;
+
+/// Who made a commit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maker {
+    /// The service, for itself or for an actor.
+    Service,
+    /// A person, with git.
+    Person,
+}
+
+/// The signature of a commit, as far as it is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signature {
+    /// There is none.
+    None,
+    /// There is one; nobody checked it.
+    Present,
+}
+
+/// In what a commit's message is at odds with the commit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Disagreement {
+    /// The service's trailers stand in a commit that somebody else committed.
+    #[error("it has the service's trailers, but {} committed it", .0.email())]
+    Committer(Actor),
+    /// The trailers tell of a collection that the commit did not touch.
+    #[error("its trailers tell of `{0}`, which it did not touch")]
+    Untouched(Key),
+    /// The commit touched a collection that its trailers do not tell of.
+    #[error("it touched `{0}`, which its trailers do not tell of")]
+    Untold(Key),
+    /// The trailers tell something else of a collection than what happened.
+    #[error("its trailers say `{told}` of `{key}`, which was {}", .did.as_str())]
+    Action {
+        /// The collection.
+        key: Key,
+        /// What the trailers say.
+        told: String,
+        /// What happened.
+        did: Action,
+    },
+    /// The service committed it, but there is no trailer, although it touched collections.
+    #[error("the service committed it without trailers")]
+    Unexplained,
+}
+
+/// What is to be said of a commit.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Verdict {
+    /// The commit.
+    pub commit: Commit,
+    /// Who made it.
+    pub maker: Maker,
+    /// How many collections it touched.
+    pub events_len: usize,
+    /// In what trailers and content do not agree.
+    pub disagreements: Vec<Disagreement>,
+    /// Its signature.
+    pub signature: Signature,
+}
+
+impl View {
+    /// Judges the commits along first parents, oldest first: those behind `after` (all without
+    /// it), up to and with `until` (the head without it). Ends early when `each` breaks.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn verify(
+        &self,
+        after: Option<Revision>,
+        until: Option<Revision>,
+        each: &mut dyn FnMut(Verdict) -> ControlFlow<()>,
+    ) -> Result<(), HistoryError> {
+        let behind = |revision: Option<Revision>| -> Result<Option<u32>, HistoryError> {
+            let Some(revision) = revision else { return Ok(None) };
+            Ok(Some(self.newest_reached(revision)?.map_or(0, |commit| commit + 1)))
+        };
+        let from = behind(after)?.unwrap_or(0);
+        let end = behind(until)?.unwrap_or_else(|| self.index.len());
+        for number in from..end {
+            let revision = self.index.commit(number).revision;
+            let commit = self.shared.archive.commit(revision)?;
+            let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
+            if each(self.judge(number, commit)?).is_break() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn judge(&self, number: u32, commit: Commit) -> Result<Verdict, HistoryError> {
+        let message = message::parse(&commit.message);
+        let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
+        let events = self.index.events_of(number);
+        let claims = !message.events.is_empty() || message.by_hand;
+        let mut disagreements = Vec::new();
+        if claims && !by_service {
+            disagreements.push(Disagreement::Committer(commit.committer.clone()));
+        }
+        if claims {
+            self.compare(number, &message, &mut disagreements)?;
+        } else if by_service && !events.is_empty() {
+            disagreements.push(Disagreement::Unexplained);
+        }
+        let signature = match self.shared.archive.signature(commit.revision)? {
+            Some(_) => Signature::Present,
+            None => Signature::None,
+        };
+        let maker = if by_service { Maker::Service } else { Maker::Person };
+        Ok(Verdict { commit, maker, events_len: events.len(), disagreements, signature })
+    }
+
+    /// Compares what the trailers tell with what happened.
+    fn compare(
+        &self,
+        number: u32,
+        message: &Message,
+        disagreements: &mut Vec<Disagreement>,
+    ) -> Result<(), HistoryError> {
+        let events: Vec<u32> = self.index.events_of(number).collect();
+        let key_of = |event: u32| self.index.key(self.index.event(event).key);
+        for told in &message.events {
+            let at = partition(events.len(), |at| key_of(events[at]) < &told.key);
+            let Some(event) = events.get(at).filter(|event| *key_of(**event) == told.key) else {
+                disagreements.push(Disagreement::Untouched(told.key.clone()));
+                continue;
+            };
+            let did = self.index.event(*event).action;
+            let Some(action) = &told.action else { continue };
+            if !self.is_fair(*event, action.trim_start_matches("collection."), did)? {
+                let (key, told) = (told.key.clone(), action.clone());
+                disagreements.push(Disagreement::Action { key, told, did });
+            }
+        }
+        let untold = events.iter().map(|event| key_of(*event));
+        let untold = untold.filter(|key| !message.events.iter().any(|told| told.key == **key));
+        disagreements.extend(untold.cloned().map(Disagreement::Untold));
+        Ok(())
+    }
+
+    /// Whether a word says what happened. A collection whose file never could be read counts as
+    /// created by the first one that can.
+    fn is_fair(&self, event: u32, told: &str, did: Action) -> Result<bool, HistoryError> {
+        match (Action::parse(told), did) {
+            (Some(told), did) if told == did => Ok(true),
+            (Some(Action::Created), Action::Updated) => Ok(self.standing_before(event)?.is_none()),
+            (Some(_) | None, _) => Ok(false),
+        }
+    }
+}

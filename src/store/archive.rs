@@ -1,0 +1,117 @@
+//! The read side of the past: commits, trees and contents as they were.
+//!
+//! An [`Archive`] has any number of readers at once and changes nothing in the repository. It
+//! knows bytes, names and the order of commits; what they mean is the business of
+//! [`engine::history`](crate::engine::history). A program reads it without a running service.
+//!
+//! ```text
+//! head ──first_parents──▶ Line of revisions ──steps──▶ Step: commit and what it changed
+//!                                                        │
+//!                                     files, content ◀───┘ names and blob ids
+//! ```
+
+use std::fmt;
+
+use super::{BlobId, Commit, FileChange, StoreError, TreeEntry};
+use crate::domain::Revision;
+
+/// Revisions along first parents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// The revisions, newest first.
+    pub revisions: Vec<Revision>,
+    /// The known revision that the oldest of them stands on; `None` when it is a root commit.
+    pub onto: Option<Revision>,
+}
+
+/// One commit and what it did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    /// The commit.
+    pub commit: Commit,
+    /// What differs in the collections folder from the first parent, or from nothing, by name.
+    /// Only names that end in `.yaml` or `.yml` and do not begin with `.` are told.
+    pub changes: Vec<FileChange>,
+}
+
+/// The signature of a commit, as it stands there; nothing is checked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RawSignature {
+    /// The armoured signature (header `gpgsig`), whoever made it and in whatever format.
+    pub signature: Vec<u8>,
+    /// What was signed: the commit object without the signature.
+    pub signed: Vec<u8>,
+}
+
+/// Why a name stands for no commit.
+#[derive(Debug, thiserror::Error)]
+pub enum NameError {
+    /// The name is none that is understood.
+    #[error("{0}")]
+    Bad(String),
+    /// The name is written like a revision, and there is none.
+    #[error("there is no such commit")]
+    Unknown,
+    /// The repository could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The read side of a repository; shared by all readers.
+///
+/// # Errors
+///
+/// Every method returns a [`StoreError`] when the repository can't be read.
+#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
+pub trait Archive: fmt::Debug + Send + Sync + 'static {
+    /// The head of the served branch now; `None` before its first commit.
+    fn head(&self) -> Result<Option<Revision>, StoreError>;
+
+    /// The commit that a text names: 7 to 40 hexadecimal digits of its id, a tag or a branch. As
+    /// in git, a whole id wins over names and names over abbreviated ids. Git's expressions
+    /// (`HEAD~3`, `main@{1}`, `:/text`, `a..b`) are not understood.
+    fn resolve(&self, name: &str) -> Result<Revision, NameError>;
+
+    /// A commit; `None` if there is none.
+    fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError>;
+
+    /// The signature of a commit; `None` if it has none.
+    fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError>;
+
+    /// The revisions from `from` (the newest, included) along first parents until one that is
+    /// known (excluded) or the root.
+    fn first_parents(&self, from: Revision, is_known: &dyn Fn(&Revision) -> bool)
+    -> Result<Line, StoreError>;
+
+    /// Reads these commits and what each changed, on all cores when they are many, and hands each
+    /// with its index to `each`, in no order. Neighbours along first parents are cheapest.
+    fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError>;
+
+    /// The files of the folder at a revision by name, restricted as [`Step::changes`] is.
+    fn files(&self, revision: Revision) -> Result<Vec<(String, TreeEntry)>, StoreError>;
+
+    /// What differs in the folder between two revisions, by name; `None` is the empty folder.
+    fn differences(
+        &self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError>;
+
+    /// Reads contents, on all cores when they are many, and hands each with its index to `each`,
+    /// in no order.
+    fn contents(
+        &self,
+        blobs: &[BlobId],
+        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+    ) -> Result<(), StoreError>;
+
+    /// Whether `descendant` reaches `ancestor` by whatever parents (a commit reaches itself).
+    fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
+
+    /// What was kept under a name beside the repository, if anything.
+    fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+
+    /// Keeps something derived under a name beside the repository: whole or not at all, without
+    /// waiting for the disk. It may be deleted at any time.
+    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
+}

@@ -1,0 +1,147 @@
+//! Commits as raw bytes.
+//!
+//! A commit is a run of header lines (`tree`, `parent`, `author`, `committer`, `gpgsig` and
+//! others, continued lines begin with a blank), an empty line and the message (`commit.c`).
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Actor, Revision};
+use crate::store::{Commit, RawSignature};
+
+/// What a commit object tells.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RawCommit<'a> {
+    pub(super) tree: Revision,
+    pub(super) parents: Vec<Revision>,
+    author: &'a [u8],
+    committer: &'a [u8],
+    message: &'a [u8],
+}
+
+impl<'a> RawCommit<'a> {
+    /// Reads a commit object; `None` when it is none.
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let (header, message) = split(bytes);
+        let mut commit =
+            Self { tree: Revision::new([0; 20]), parents: Vec::new(), author: b"", committer: b"", message };
+        let mut has_tree = false;
+        for line in header.split(|byte| *byte == b'\n') {
+            if let Some(id) = line.strip_prefix(b"tree ") {
+                commit.tree = revision(id)?;
+                has_tree = true;
+            } else if let Some(id) = line.strip_prefix(b"parent ") {
+                commit.parents.push(revision(id)?);
+            } else if let Some(who) = line.strip_prefix(b"author ") {
+                commit.author = who;
+            } else if let Some(who) = line.strip_prefix(b"committer ") {
+                commit.committer = who;
+                break;
+            }
+        }
+        has_tree.then_some(commit)
+    }
+
+    /// The commit as the rest of the service knows it.
+    pub(super) fn told(&self, revision: Revision) -> Commit {
+        let (author, _) = person(self.author);
+        let (committer, at) = person(self.committer);
+        Commit {
+            revision,
+            parents: self.parents.clone(),
+            author,
+            committer,
+            at,
+            message: String::from_utf8_lossy(self.message).into_owned(),
+        }
+    }
+}
+
+/// The header and the message of a commit.
+fn split(bytes: &[u8]) -> (&[u8], &[u8]) {
+    match bytes.windows(2).position(|pair| pair == b"\n\n") {
+        Some(at) => (&bytes[..=at], &bytes[at + 2..]),
+        None => (bytes, b""),
+    }
+}
+
+fn revision(hex: &[u8]) -> Option<Revision> {
+    std::str::from_utf8(hex).ok()?.parse().ok()
+}
+
+/// `NAME <EMAIL> SECONDS ZONE`, as leniently as git reads it (`split_ident_line` in `ident.c`):
+/// the time stands after the last `>`.
+fn person(line: &[u8]) -> (Actor, DateTime<Utc>) {
+    let line = String::from_utf8_lossy(line);
+    let (who, when) = line.rsplit_once('>').unwrap_or((&line, ""));
+    let (name, email) = who.split_once('<').unwrap_or((who, ""));
+    let seconds = when.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
+    (Actor::new(name, email), DateTime::from_timestamp(seconds, 0).unwrap_or_default())
+}
+
+/// The signature of a commit object and what it signs: everything but the signature's header.
+pub(super) fn signature(bytes: &[u8]) -> Option<RawSignature> {
+    let (header, _) = split(bytes);
+    let mut found = RawSignature { signature: Vec::new(), signed: Vec::new() };
+    let mut inside = false;
+    for line in header.split_inclusive(|byte| *byte == b'\n') {
+        inside = match (line.strip_prefix(b"gpgsig "), line.strip_prefix(b" ")) {
+            (Some(first), _) => {
+                found.signature.extend_from_slice(first);
+                true
+            }
+            (None, Some(more)) if inside => {
+                found.signature.extend_from_slice(more);
+                true
+            }
+            (None, _) => {
+                found.signed.extend_from_slice(line);
+                false
+            }
+        };
+    }
+    found.signed.extend_from_slice(&bytes[header.len()..]);
+    (!found.signature.is_empty()).then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0123456789abcdef0123456789abcdef01234567";
+
+    #[test]
+    fn a_commit_is_read_as_git_writes_it() {
+        let text = format!(
+            "tree {ID}\nparent {ID}\nparent {ID}\nauthor Mara <mara@example.org> 5 +0100\n\
+             committer C <c@d> 1700000000 +0000\nencoding x\n\nSubject\n\nBody\n\ntree x\n"
+        );
+        let commit = RawCommit::parse(text.as_bytes()).unwrap().told(ID.parse().unwrap());
+        assert_eq!(commit.parents.len(), 2);
+        assert_eq!((commit.author.name(), commit.author.email()), ("Mara", "mara@example.org"));
+        assert_eq!(commit.at.timestamp(), 1_700_000_000);
+        assert_eq!(commit.message, "Subject\n\nBody\n\ntree x\n");
+    }
+
+    #[test]
+    fn strange_identities_are_read_all_the_same() {
+        for (line, name, seconds) in [
+            ("<> 7 +0000", "anonymous", 7),
+            ("A > B <x> -9 +0000", "A  B", -9),
+            ("only", "only", 0),
+            ("", "anonymous", 0),
+        ] {
+            let (actor, at) = person(line.as_bytes());
+            assert_eq!((actor.name(), at.timestamp()), (name, seconds), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_signature_is_cut_out_and_the_rest_is_what_it_signs() {
+        let rest = format!("tree {ID}\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n");
+        let signed = format!("{rest}gpgsig -----BEGIN\n abc\n -----END\nencoding x\n\nSubject\n");
+        let found = signature(signed.as_bytes()).unwrap();
+        assert_eq!(found.signature, b"-----BEGIN\nabc\n-----END\n");
+        assert_eq!(String::from_utf8(found.signed).unwrap(), format!("{rest}encoding x\n\nSubject\n"));
+        assert_eq!(signature(format!("{rest}\nSubject\ngpgsig x\n").as_bytes()), None);
+    }
+}

@@ -1,0 +1,151 @@
+//! The archive against git itself.
+
+use super::testing::{Making, Put, Repo};
+use super::*;
+
+fn names(changes: &[FileChange]) -> Vec<&str> {
+    changes.iter().map(|change| change.name.as_str()).collect()
+}
+
+fn step(archive: &GitArchive, revision: Revision) -> Step {
+    let found = Mutex::new(None);
+    archive.steps(&[revision], &|_, step| *found.lock().unwrap() = Some(step)).unwrap();
+    found.into_inner().unwrap().unwrap()
+}
+
+#[test]
+fn each_commit_tells_what_it_changed_in_the_folder() {
+    for folder in ["collections", ".cms/collections", ""] {
+        let repo = Repo::new(folder);
+        let one = repo.commit(&[("a.yaml", "1"), ("b.yml", "1"), ("README.md", "1")], "one");
+        let two = repo.commit(&[("a.yaml", "2"), ("README.md", "2")], "two");
+        let three = repo.commit(&[("b.yml", "")], "three");
+        let archive = repo.archive();
+        assert_eq!(archive.head().unwrap(), Some(three));
+        assert_eq!(names(&step(&archive, one).changes), ["a.yaml", "b.yml"], "{folder}");
+        assert_eq!(names(&step(&archive, two).changes), ["a.yaml"]);
+        let last = step(&archive, three);
+        assert_eq!((names(&last.changes), last.changes[0].after), (vec!["b.yml"], None));
+        assert_eq!(last.commit.message, "three");
+        let line = archive.first_parents(three, &|_| false).unwrap();
+        assert_eq!(line, Line { revisions: vec![three, two, one], onto: None });
+        let line = archive.first_parents(three, &|it| *it == one).unwrap();
+        assert_eq!(line, Line { revisions: vec![three, two], onto: Some(one) });
+        assert_eq!(names(&archive.differences(Some(three), Some(one)).unwrap()), ["a.yaml", "b.yml"]);
+        assert_eq!(archive.files(two).unwrap().len(), 2);
+    }
+}
+
+#[test]
+fn many_steps_are_read_on_all_cores_packed_or_not() {
+    let repo = Repo::new("collections");
+    for n in 0..700 {
+        let name = format!("k{}.yaml", n % 50);
+        repo.commit(&[(&name, &format!("{n}"))], &format!("commit {n}"));
+    }
+    for packed in [false, true] {
+        if packed {
+            repo.git(&["gc", "--quiet"]);
+        }
+        let archive = repo.archive();
+        let head = archive.head().unwrap().unwrap();
+        let line = archive.first_parents(head, &|_| false).unwrap();
+        let seen: Mutex<Vec<Option<String>>> = Mutex::new(vec![None; 700]);
+        archive
+            .steps(&line.revisions, &|index, step| {
+                assert_eq!(step.commit.revision, line.revisions[index]);
+                seen.lock().unwrap()[index] = Some(step.changes[0].name.clone());
+            })
+            .unwrap();
+        for (index, name) in seen.into_inner().unwrap().into_iter().enumerate() {
+            assert_eq!(name, Some(format!("k{}.yaml", (699 - index) % 50)));
+        }
+    }
+}
+
+#[test]
+fn a_name_is_a_revision_a_tag_or_a_branch_and_nothing_else() {
+    let repo = Repo::new("collections");
+    let one = repo.commit(&[("a.yaml", "1")], "one");
+    let two = repo.commit(&[("a.yaml", "2")], "two");
+    repo.tag("v1", &one.to_string());
+    repo.point("refs/heads/side", one);
+    repo.point("refs/heads/both", one);
+    repo.point("refs/tags/both", two);
+    repo.tag("tree", "main^{tree}");
+    let archive = repo.archive();
+    let (long, short) = (one.to_string(), one.to_string()[..7].to_owned());
+    for name in [long.as_str(), &long.to_uppercase(), &short, "v1", "side"] {
+        assert_eq!(archive.resolve(name).unwrap(), one, "{name}");
+    }
+    assert_eq!(archive.resolve("main").unwrap(), two);
+    let head_range = format!("{long}..main");
+    for bad in [
+        "",
+        "HEAD",
+        "HEAD~1",
+        "main~1",
+        "main^",
+        "main@{1}",
+        "@",
+        ":/one",
+        &head_range,
+        "both",
+        "tree",
+        "nope",
+        "refs/heads/main",
+        "heads/main",
+        "main:collections",
+        &long[..6],
+        "2026-13-45",
+        "yesterday",
+        "-x",
+        "a b",
+        "\u{0}",
+        "../main",
+        "v1^{}",
+        &format!("{long}0"),
+    ] {
+        assert!(matches!(archive.resolve(bad), Err(NameError::Bad(_))), "{bad:?}");
+    }
+    let tree = repo.git(&["rev-parse", "main^{tree}"]);
+    for unknown in ["0000000", &"1".repeat(40), tree.trim()] {
+        assert!(matches!(archive.resolve(unknown), Err(NameError::Unknown)), "{unknown}");
+    }
+}
+
+#[test]
+fn linked_work_trees_share_the_history_and_the_notes() {
+    let repo = Repo::init("collections", false);
+    let one = repo.commit(&[("a.yaml", "1")], "one");
+    repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
+    let archive = GitArchive::open(&repo.outside().join("linked"), "main", "collections").unwrap();
+    assert_eq!(archive.head().unwrap(), Some(one));
+    assert_eq!(archive.recall("note").unwrap(), None);
+    archive.keep("note", b"kept").unwrap();
+    archive.keep("note", b"kept again").unwrap();
+    assert_eq!(repo.archive().recall("note").unwrap().unwrap(), b"kept again");
+    let desk = repo.path().join(".git/collectory");
+    assert_eq!(fs::read_dir(desk).unwrap().count(), 1, "nothing is left beside the note");
+}
+
+#[test]
+fn a_commit_reaches_itself_its_past_and_nothing_else() {
+    let repo = Repo::new("collections");
+    let one = repo.commit(&[("a.yaml", "1")], "one");
+    let two = repo.commit(&[("a.yaml", "2")], "two");
+    let who = ("x", "x@x");
+    let side = repo.make(&Making {
+        parents: &[one],
+        files: &[("b.yaml", Put::Link)],
+        message: "side",
+        author: who,
+        committer: who,
+        at: 5,
+    });
+    let archive = repo.archive();
+    assert!(archive.reaches(two, two).unwrap() && archive.reaches(two, one).unwrap());
+    assert!(!archive.reaches(one, two).unwrap() && !archive.reaches(two, side).unwrap());
+    assert!(!archive.reaches(two, Revision::new([9; 20])).unwrap());
+    assert_eq!(step(&archive, side).changes[0].after, Some(TreeEntry::Special("a symbolic link")));
+}
