@@ -381,7 +381,9 @@ fn ground<'a, J: Journal>(
     let mut files_of = HashMap::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
-        let blob = mirror.snapshot().get(key.as_str()).map(|entry| entry.blob);
+        // A last good version is no ground to build on, and may be nowhere any more.
+        let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
+        let blob = entry.map(|entry| entry.blob);
         if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
             && !sources.contains_key(&blob)
         {
