@@ -34,6 +34,10 @@ pub(super) struct Writer<J> {
 /// How long nothing has to happen before the journal is tended.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
+/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
+/// believed.
+const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// How many groups may be appended before the journal is tended all the same.
 const UNTENDED_GROUPS_MAX: usize = 32;
 
@@ -318,7 +322,8 @@ impl<J: Journal> Writer<J> {
         mirror.refresh(&Hint::Files(names))?;
         if !last {
             let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
-                keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
+                job.asked_at.elapsed() < DEFERRED_WAIT_MAX
+                    && keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
             });
             deferred.extend(wait);
             *jobs = go;
