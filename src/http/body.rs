@@ -8,6 +8,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
 use warp::Stream;
@@ -16,6 +17,10 @@ use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 
 use super::jsonapi::error::{ApiError, Code};
 use crate::config::Limits;
+
+/// How long an unwanted body is waited for: the answer is decided already, and a client that sends
+/// more slowly than this is left to the server, which lingers over what it closes.
+const DISCARD_TIME_MAX: Duration = Duration::from_millis(250);
 
 /// A body that has not been read yet, or of which the rest has not.
 pub(super) struct Body {
@@ -129,7 +134,7 @@ impl Body {
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
     pub(super) async fn discard(&mut self, limits: &Limits) {
-        if !self.is_there() || self.is_held_back {
+        if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
         }
         let all = async {
@@ -140,7 +145,7 @@ impl Body {
             }
         };
         // Too slow is as good as too long: the connection is closed on the rest.
-        let _ = tokio::time::timeout(limits.body_wait_max(), all).await;
+        let _ = tokio::time::timeout(DISCARD_TIME_MAX.min(limits.body_wait_max()), all).await;
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {
@@ -219,5 +224,20 @@ mod tests {
         let mut endless = body(&[100, 100, 100], true);
         endless.discard(&Limits { discard_bytes_max: 150, ..Limits::default() }).await;
         assert!(endless.is_there());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_unwanted_body_that_never_comes() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
+        let mut lie = Body::of(&headers, Given(VecDeque::new(), false));
+        let refused = lie.collect(&Limits::default()).await.unwrap_err();
+        assert_eq!(refused.status().as_u16(), 413);
+        lie.discard(&Limits::default()).await;
+        assert!(lie.is_there());
+        let mut silent = body(&[], false);
+        let asked = std::time::Instant::now();
+        silent.discard(&Limits::default()).await;
+        assert!(asked.elapsed() < Limits::default().body_wait_max());
     }
 }
