@@ -92,7 +92,7 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let collection =
         format::read(&key, EXAMPLE.as_bytes()).map_err(|fault| anyhow!("BUG: {}", fault.message))?;
     let event = Event::Created(Arc::new(collection));
-    let about = message::About { reason: None, request_id: None, by_hand: None };
+    let about = message::About::default();
     let draft = Draft {
         files: vec![(layout::new_file_name(&key), Some(EXAMPLE.into()))],
         message: message::compose(&[(Uuid::now_v7(), &event)], &about),

@@ -576,8 +576,7 @@ impl<J: Journal> Mirror<J> {
                 .unwrap_or_else(|| Arc::new(entry))
         });
         self.note_aside(key, entry.as_deref(), moved);
-        self.place(key, entry, work);
-        Ok(())
+        self.place(key, entry, work)
     }
 
     /// Keeps in mind the committed files that the entry alone does not tell of.
@@ -598,8 +597,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Puts the entry into the snapshot, unless another key that differs in letter case only is
-    /// there: of such keys the first in byte order is served, whichever came first.
-    fn place(&mut self, key: &Key, entry: Option<Arc<Entry>>, work: &mut Rebuild<'_>) {
+    /// there and was there first.
+    fn place(
+        &mut self,
+        key: &Key,
+        entry: Option<Arc<Entry>>,
+        work: &mut Rebuild<'_>,
+    ) -> Result<(), StoreError> {
         let Some(entry) = entry else {
             if work.next.get(key.as_str()).is_some() {
                 work.next.remove(key.as_str());
@@ -609,13 +613,17 @@ impl<J: Journal> Mirror<J> {
             let freed: BTreeSet<Key> =
                 others.filter(|other| *other != key && other.folded() == folded).cloned().collect();
             work.queue.extend(freed);
-            return;
+            return Ok(());
         };
         let Some(other) = work.next.catalog().in_other_case(key).cloned() else {
             work.next.insert(entry);
-            return;
+            return Ok(());
         };
-        let (winner, loser) = if *key < other { (key.clone(), other) } else { (other, key.clone()) };
+        let stays = match work.next.get(other.as_str()).cloned() {
+            Some(there) => self.was_first(&there, &entry, work.next.revision)?,
+            None => false,
+        };
+        let (winner, loser) = if stays { (other, key.clone()) } else { (key.clone(), other) };
         let (kept, lost) = if winner == *key {
             let lost = work.next.get(loser.as_str()).cloned();
             work.next.remove(loser.as_str());
@@ -647,6 +655,21 @@ impl<J: Journal> Mirror<J> {
         if let Some(kept) = kept {
             work.next.insert(kept);
         }
+        Ok(())
+    }
+
+    /// Whether `one` has more right to a name than `two`, which differs in letter case only: the
+    /// committed one, then the one that the history has for longer, then the first in byte order.
+    fn was_first(&mut self, one: &Entry, two: &Entry, head: Option<Revision>) -> Result<bool, StoreError> {
+        if one.uncommitted != two.uncommitted {
+            return Ok(two.uncommitted);
+        }
+        let in_byte_order = one.collection.key() < two.collection.key();
+        let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
+        let names = [&one.file, &two.file].map(|file| file.to_string());
+        let traces = trace(&mut self.journal, head, BTreeSet::from(names.clone()))?;
+        let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
+        Ok(if one == two { in_byte_order } else { one > two })
     }
 
     fn rebuild_bad_key(

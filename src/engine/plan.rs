@@ -100,6 +100,8 @@ struct Desk {
 struct Commit {
     files: BTreeMap<String, Option<Vec<u8>>>,
     events: Vec<Event>,
+    /// Keys that are deleted and whose files never were valid.
+    unread: Vec<Key>,
 }
 
 impl Desk {
@@ -129,7 +131,8 @@ impl Desk {
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
-                by_hand: None,
+                unread: &commit.unread,
+                ..message::About::default()
             };
             self.drafts.push(Draft {
                 message: message::compose(&events, &about),
@@ -156,6 +159,14 @@ impl Desk {
             return Err(SubmitError::Condition { index, current });
         }
         self.refuse_broken(ground, index, &wish.command)?;
+        if current.is_none() && matches!(wish.command, Command::Delete { .. }) && self.is_unread(ground, key)
+        {
+            self.commit_by_hand(ground, index, key, new_id)?;
+            self.delete(ground, key, commit);
+            self.settled.insert(key.clone());
+            commit.unread.push(key.clone());
+            return Ok(Outcome::Deleted);
+        }
         let refused = |refusal| SubmitError::Refused { index, refusal };
         let event = match decide(&self.catalog, &wish.command).map_err(refused)? {
             Some(event) => event,
@@ -170,6 +181,11 @@ impl Desk {
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
+    }
+
+    /// Whether there is a file for this key that is not served and never was.
+    fn is_unread(&self, ground: &Ground<'_>, key: &Key) -> bool {
+        !self.settled.contains(key) && ground.snapshot.problem_of(key.as_str()).is_some()
     }
 
     /// A broken file gives an update nothing to build on, and a creation nothing to replace.

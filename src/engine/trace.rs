@@ -19,6 +19,8 @@ pub(super) struct Trace {
     /// What the file was before, newest first, back to where it was created. What stood under the
     /// name before it was deleted is not its past: nobody serves what somebody took away.
     pub(super) older: Vec<BlobId>,
+    /// How many commits above the file's creation the head is: the larger, the older the file.
+    pub(super) age: usize,
 }
 
 /// Walks the history once for all of these files, until each has been created.
@@ -28,7 +30,9 @@ pub(super) fn trace<J: Journal>(
     mut open: BTreeSet<String>,
 ) -> Result<HashMap<String, Trace>, StoreError> {
     let mut traces: HashMap<String, Trace> = HashMap::new();
+    let mut age = 0;
     journal.walk(head, &mut |commit, changes| {
+        age += 1;
         for change in changes {
             if !open.contains(&change.name) {
                 continue;
@@ -38,7 +42,9 @@ pub(super) fn trace<J: Journal>(
                 author: commit.author.clone(),
                 at: commit.at,
                 older: Vec::new(),
+                age,
             });
+            trace.age = age;
             match change.before {
                 Some(TreeEntry::File(blob)) => trace.older.push(blob),
                 Some(TreeEntry::Special(_)) => {}

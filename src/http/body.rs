@@ -18,9 +18,8 @@ use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
 use super::jsonapi::error::{ApiError, Code};
 use crate::config::Limits;
 
-/// How long an unwanted body is waited for: the answer is decided already, and a client that sends
-/// more slowly than this is left to the server, which lingers over what it closes.
-const DISCARD_TIME_MAX: Duration = Duration::from_millis(250);
+/// How long a client may send nothing of an unwanted body before the rest is given up.
+const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// A body that has not been read yet, or of which the rest has not.
 pub(super) struct Body {
@@ -139,13 +138,13 @@ impl Body {
         }
         let all = async {
             let mut left = limits.discard_bytes_max;
-            while let Some(Ok(chunk)) = self.next().await {
+            while let Ok(Some(Ok(chunk))) = tokio::time::timeout(DISCARD_PAUSE_MAX, self.next()).await {
                 let Some(rest) = left.checked_sub(chunk.len()) else { return };
                 left = rest;
             }
         };
         // Too slow is as good as too long: the connection is closed on the rest.
-        let _ = tokio::time::timeout(DISCARD_TIME_MAX.min(limits.body_wait_max()), all).await;
+        let _ = tokio::time::timeout(limits.body_wait_max(), all).await;
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, Broken>> {

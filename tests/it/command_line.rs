@@ -80,7 +80,7 @@ fn a_port_that_is_taken_is_said() {
 async fn every_flag_has_a_variable() {
     let setup = TestServer::setup("small")
         .environment("COLLECTORY_BASE_PATH", "/from/environment")
-        .environment("COLLECTORY_BODY_BYTES_MAX", "65536")
+        .environment("COLLECTORY_BODY_BYTES_MAX", "100000")
         .environment("COLLECTORY_COMMITTER_NAME", "Environment")
         .environment("COLLECTORY_LOG_FORMAT", "json");
     let server = setup.start_unchecked();
@@ -91,7 +91,7 @@ async fn every_flag_has_a_variable() {
     })
     .await;
     client.get("/from/environment/collections").await.is(200);
-    let large = document("a-key", json!({"name": "x".repeat(65_536)}));
+    let large = document("a-key", json!({"name": "x".repeat(200_000)}));
     client.request("POST", "/from/environment/collections").document(&large).send().await.is(413);
     client.request("DELETE", "/from/environment/collections/posts").send().await.is(204);
     assert_eq!(server.repo().field("HEAD", "%cn"), "Environment");
@@ -102,10 +102,11 @@ async fn every_flag_has_a_variable() {
 
 #[tokio::test]
 async fn a_flag_wins_over_its_variable() {
-    let setup = TestServer::setup("small").environment("COLLECTORY_BODY_BYTES_MAX", "65536");
-    let server = setup.flag(&["--body-bytes-max", "100000"]).start().await;
-    // Read whole, and then refused for what it says.
-    server.create(&document("new", json!({"name": "x".repeat(65_536)}))).await.is(400);
+    let setup = TestServer::setup("small").environment("COLLECTORY_BODY_BYTES_MAX", "100000");
+    let server = setup.flag(&["--body-bytes-max", "1000000"]).start().await;
+    let mut padded = document("new", json!({}));
+    padded["meta"] = json!("x".repeat(200_000));
+    server.create(&padded).await.is(201);
 }
 
 #[tokio::test]

@@ -220,8 +220,8 @@ async fn too_many_connections_are_refused_and_the_others_served() {
 
 #[tokio::test]
 async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
-    let server = TestServer::setup("small").flag(&["--body-bytes-max", "1000"]).start().await;
-    let large = document("large", json!({"name": "x".repeat(990)}));
+    let server = TestServer::setup("small").flag(&["--body-bytes-max", "100000"]).start().await;
+    let large = document("large", json!({"name": "x".repeat(200_000)}));
     server.create(&large).await.is(413);
     let text = large.to_string();
     let chunked = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
@@ -231,6 +231,17 @@ async fn a_limit_on_bodies_holds_for_lengths_told_and_untold() {
         .body(chunked);
     request.send(server.address()).is(413);
     server.create(&document("small-one", json!({}))).await.is(201);
+}
+
+/// A client that waits with its body for a sign must not wait for nothing.
+#[tokio::test]
+async fn a_length_above_the_limit_is_refused_before_the_body_has_come() {
+    let server = TestServer::setup("small").flag(&["--body-wait-ms-max", "3600000"]).start().await;
+    let request = crate::support::RawRequest::new("POST", "/collections")
+        .header("Content-Type", "application/vnd.api+json")
+        .header("Content-Length", "99999999999")
+        .body("{");
+    request.send(server.address()).is(413);
 }
 
 #[tokio::test]

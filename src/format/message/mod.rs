@@ -67,6 +67,9 @@ pub struct About<'a> {
     /// The collection whose file a person saved, if the commit holds such an edit
     /// (`Collectory-Origin: work-tree`). Its events may be unknown: the file may be broken.
     pub by_hand: Option<&'a Key>,
+    /// Collections that the commit deletes and whose files never were valid: there is no event
+    /// that could tell what they were.
+    pub unread: &'a [Key],
 }
 
 /// The name of what happened, as trailers and subscribers have it: `collection.updated`.
@@ -106,9 +109,10 @@ fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     if let Some(key) = about.by_hand {
         return format!("Edit {key} by hand");
     }
-    match events {
-        [] => "Change nothing".to_owned(),
-        [(_, event)] => match event {
+    match (events, about.unread) {
+        ([], []) => "Change nothing".to_owned(),
+        ([], [key]) => format!("Delete {key}"),
+        ([(_, event)], []) => match event {
             Event::Created(collection) => format!("Create {}", collection.key()),
             Event::Deleted(collection) => format!("Delete {}", collection.key()),
             Event::Updated { before, after } => {
@@ -117,8 +121,10 @@ fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
                 listed(format!("Update {}", after.key()), &names.collect::<Vec<_>>())
             }
         },
-        several => {
-            let keys: Vec<_> = several.iter().map(|(_, event)| event.key().to_string()).collect();
+        (several, unread) => {
+            let mut keys: Vec<_> = several.iter().map(|(_, event)| event.key().to_string()).collect();
+            keys.extend(unread.iter().map(Key::to_string));
+            keys.sort();
             listed(format!("Change {} collections", keys.len()), &keys)
         }
     }
@@ -182,6 +188,9 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
         lines.push(format!("{ACTION}: {}\n", action(event)));
         lines.push(format!("{KEY}: {}\n", event.key()));
         lines.push(format!("{EVENT}: {id}\n"));
+    }
+    for key in about.unread {
+        lines.push(format!("{ACTION}: collection.deleted\n{KEY}: {key}\n"));
     }
     if let (Some(key), []) = (about.by_hand, events) {
         lines.push(format!("{KEY}: {key}\n"));

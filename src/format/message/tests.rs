@@ -48,7 +48,7 @@ fn git_trailers(message: &str) -> String {
 #[test]
 fn an_update_is_told_as_the_design_shows_it() {
     let event = updated(&posts(), &[("name", "All posts".into()), ("recursive", true.into())]);
-    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), by_hand: None };
+    let about = About { reason: Some("Mara asked"), request_id: Some("7f1c"), ..About::default() };
     let message = compose(&[(id(), &event)], &about);
     assert_eq!(
         message,
@@ -197,7 +197,8 @@ fn no_reason_is_taken_for_more_than_a_reason_by_git() {
         ">From x",
         "Collectory-Key : other",
     ] {
-        let about = About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), by_hand: None };
+        let about =
+            About { reason: Some(reason), request_id: Some("a\nSigned-off-by: q"), ..About::default() };
         let message = compose(&[(id(), &Event::Created(posts()))], &about);
         let (_, trailers) = message.trim_end().rsplit_once("\n\n").unwrap();
         assert_eq!(git_trailers(&message).trim_end(), trailers, "{message}");
@@ -242,7 +243,7 @@ proptest! {
         let value = Value::Map(vec![(member, name.as_str().into())]);
         let before = posts();
         let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
-        let about = About { reason: Some(&reason), request_id: Some(&request), by_hand: None };
+        let about = About { reason: Some(&reason), request_id: Some(&request), ..About::default() };
         let message = compose(&[(id(), &event)], &about);
         let told = parse(&message);
         prop_assert_eq!(told.reason.unwrap_or_default(), one_line(&reason));

@@ -117,6 +117,12 @@ async fn read_only(call: &Call<'_>, target: &Target) -> Result<Response, ApiErro
 impl Target {
     /// Finds the path; `None` if it leads nowhere.
     fn find(path: &str, context: &Context) -> Option<Self> {
+        // Whoever watches over processes asks at the root, wherever the API stands.
+        match path {
+            "/livez" => return Some(Self::Live),
+            "/readyz" => return Some(Self::Ready),
+            _ => {}
+        }
         let below = path.strip_prefix(context.base_path.as_str())?.strip_prefix('/')?;
         let (first, second) =
             below.split_once('/').map_or((below, None), |(first, rest)| (first, Some(rest)));
