@@ -254,7 +254,8 @@ async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
 async fn heard(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut heard = Vec::new();
     for _ in 0..count {
-        heard.push(match subscription.next().await.unwrap().unwrap() {
+        let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
+        heard.push(match next.await.expect("nothing was told").unwrap().unwrap() {
             Followed::Event(event) => format!("{} {}", event.action.as_str(), event.position),
             Followed::Reset(revision) => format!("reset {}", revision.unwrap()),
         });
