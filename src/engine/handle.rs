@@ -22,6 +22,8 @@ pub struct Submission {
     pub reason: Option<String>,
     /// The request that asks, for the commit's `Request-Id` trailer.
     pub request_id: Option<String>,
+    /// Whether to do everything short of the commit, and tell what it would be.
+    pub dry_run: bool,
 }
 
 /// A command and what must be true for it.
@@ -76,6 +78,19 @@ pub struct Written {
     pub snapshot: Arc<Snapshot>,
     /// What became of each change, in order.
     pub outcomes: Vec<Outcome>,
+    /// The commits that were not made, of a dry run.
+    pub preview: Option<Vec<Preview>>,
+}
+
+/// A commit that would be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// Its message; the ids in it are new each time.
+    pub message: String,
+    /// Its author: the caller, or whoever edited the file by hand before.
+    pub author: Actor,
+    /// Its files: the path inside the repository, and what would change there as unified text.
+    pub files: Vec<(String, String)>,
 }
 
 /// What became of one change.

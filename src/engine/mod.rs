@@ -25,6 +25,7 @@ pub mod history;
 mod layers;
 mod mirror;
 mod plan;
+mod preview;
 mod problem;
 mod projection;
 mod signal;
@@ -41,7 +42,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::store::{Journal, StoreError};
-pub use handle::{Condition, Handle, Outcome, Submission, SubmitError, Tags, Wish, Written};
+pub use handle::{Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written};
 pub use mirror::Clock;
 pub use problem::{Problem, Serving};
 pub use projection::{Entry, Head, Projection, Snapshot};

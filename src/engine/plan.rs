@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
-use super::handle::{Outcome, Submission, SubmitError, Wish};
+use super::handle::{Outcome, Preview, Submission, SubmitError, Wish};
+use super::preview;
 use super::projection::{Entry, Snapshot};
 use crate::domain::{
     Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
@@ -19,6 +20,8 @@ use crate::store::{BlobId, Draft};
 pub(super) struct Ground<'a> {
     /// What is served now.
     pub(super) snapshot: &'a Snapshot,
+    /// What the head has under the names that dry runs are about.
+    pub(super) heads: HashMap<String, Vec<u8>>,
     /// The contents that updates build on.
     pub(super) sources: HashMap<BlobId, Vec<u8>>,
     /// The hand edits that have to be committed before a key can be written.
@@ -49,11 +52,20 @@ pub(super) struct Plan {
     /// The commits to make, in order.
     pub(super) drafts: Vec<Draft>,
     /// The answer to each submission, in order, good once the drafts are durable.
-    pub(super) answers: Vec<Result<Vec<Outcome>, SubmitError>>,
+    pub(super) answers: Vec<Result<Granted, SubmitError>>,
     /// The catalog that the drafts lead to.
     pub(super) catalog: Catalog<Arc<Entry>>,
     /// Edits that had to rewrite more than what changed, with the reason.
     pub(super) fallbacks: Vec<(Key, String)>,
+}
+
+/// What a submission gets.
+#[derive(Clone)]
+pub(super) struct Granted {
+    /// What becomes of each change, in order.
+    pub(super) outcomes: Vec<Outcome>,
+    /// The commits that are not made, of a dry run.
+    pub(super) preview: Option<Vec<Preview>>,
 }
 
 /// Decides each submission against the state that its predecessors would leave.
@@ -71,12 +83,16 @@ pub(super) fn plan<'s>(
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
     for submission in submissions {
         let mut attempt = desk.clone();
-        let answer = attempt.carry_out(ground, submission, new_id);
-        if answer.is_ok() {
+        let answer = attempt.carry_out(ground, submission, new_id).map(|outcomes| {
+            if submission.dry_run {
+                let preview = preview::of(ground, &plan.drafts, &attempt.drafts);
+                return Granted { outcomes, preview: Some(preview) };
+            }
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
             desk = attempt;
-        }
+            Granted { outcomes, preview: None }
+        });
         plan.answers.push(answer);
     }
     plan.catalog = desk.catalog;

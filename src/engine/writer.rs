@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::handle::{Job, SubmitError, Written};
 use super::mirror::{Mirror, MirrorOptions};
-use super::plan::{Ground, HandEdit, Plan, plan};
+use super::plan::{Granted, Ground, HandEdit, Plan, plan};
 use super::projection::Projection;
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
@@ -320,6 +320,10 @@ impl<J: Journal> Writer<J> {
         let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
         let names = keys.iter().flat_map(super::mirror::names_of).collect();
         mirror.refresh(&Hint::Files(names))?;
+        if jobs.iter().any(|job| job.submission.dry_run) {
+            // Nothing is appended for it, so nothing else would notice that the branch has moved.
+            mirror.refresh(&Hint::Branch)?;
+        }
         if !last {
             let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
                 job.asked_at.elapsed() < DEFERRED_WAIT_MAX
@@ -355,7 +359,11 @@ impl<J: Journal> Writer<J> {
         Self::publish(projection, mirror);
         let snapshot = mirror.snapshot();
         for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
-            job.answer(answer.map(|outcomes| Written { snapshot: snapshot.clone(), outcomes }));
+            job.answer(answer.map(|Granted { outcomes, preview }| Written {
+                snapshot: snapshot.clone(),
+                outcomes,
+                preview,
+            }));
         }
         Ok(!drafts.is_empty())
     }
@@ -404,8 +412,17 @@ fn ground<'a, J: Journal>(
         }
         files_of.insert(key.clone(), mirror.files_of(key));
     }
+    let mut heads = HashMap::new();
+    for job in jobs.iter().filter(|job| job.submission.dry_run) {
+        for name in keys_of(std::slice::from_ref(job)).flat_map(super::mirror::names_of) {
+            if let Some(bytes) = mirror.committed_content(&name)? {
+                heads.insert(name, bytes);
+            }
+        }
+    }
     let person = if by_hand.is_empty() { crate::domain::Actor::anonymous() } else { mirror.journal.person() };
     Ok(Ground {
+        heads,
         sources,
         by_hand,
         files_of,

@@ -29,6 +29,7 @@ mod context;
 mod cors;
 mod jsonapi;
 pub mod policy;
+mod prefer;
 mod rejection;
 mod reply;
 mod request_id;

@@ -78,7 +78,7 @@ pub(super) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         next.revision = Some(Revision::new([0xcd; 20]));
         let snapshot = Arc::new(next);
         projection.publish(Arc::clone(&snapshot));
-        Ok(Written { snapshot, outcomes })
+        Ok(Written { snapshot, outcomes, preview: None })
     })
 }
 

@@ -9,6 +9,8 @@ mod collections;
 mod command_line;
 mod commits;
 mod concurrency;
+mod cross_origin;
+mod dry_runs;
 mod durability;
 mod errors;
 mod faults;

@@ -19,7 +19,7 @@ use super::super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::jsonapi::request::{self, Change, Resource};
 use super::super::reply;
-use super::submit;
+use super::submit::{self, Asked};
 use crate::domain::{Command, Key};
 use crate::engine::{Condition, Entry, Outcome, Problem, Snapshot, SubmitError, Wish};
 
@@ -97,7 +97,7 @@ pub(super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiErro
     let condition = etag::condition(&call.headers)?;
     let fields = fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
-    let response = one(call, entry, &ready, &fields, StatusCode::OK);
+    let response = reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
     conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
 }
 
@@ -127,13 +127,12 @@ fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
 }
 
 /// The document of one collection, the ready-made one unless fields are left out.
-fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields, status: StatusCode) -> Response {
-    let body = if fields.is_empty() {
+fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {
+    if fields.is_empty() {
         ready.body()
     } else {
         document::one(entry, &call.context.base_path, fields, &call.query)
-    };
-    reply::document(status, body)
+    }
 }
 
 /// `POST /collections`
@@ -151,12 +150,12 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
     if let Some(key) = &new.key {
         check(&condition, snapshot.get(key.as_str()))?;
     }
-    let (fields, reason) = asked(call, &mut new.faults);
+    let (fields, asked) = asked(call, &mut new.faults);
     let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
         return Err(new.faults.into());
     };
     let wish = Wish { command: Command::Create(collection), condition };
-    write(call, wish, allowed, reason, &fields).await
+    write(call, wish, allowed, asked, &fields).await
 }
 
 /// `PATCH /collections/:key`
@@ -166,14 +165,14 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let (found, condition) = existing(call, &key)?;
     let mut change = change?;
-    let (fields, reason) = asked(call, &mut change.faults);
+    let (fields, asked) = asked(call, &mut change.faults);
     match found {
         Ok(entry) => change.check(&entry.collection)?,
         Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
         Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
     }
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
-    write(call, Wish { command, condition }, allowed, reason, &fields).await
+    write(call, Wish { command, condition }, allowed, asked, &fields).await
 }
 
 /// `DELETE /collections/:key`; a body is of no interest.
@@ -182,9 +181,13 @@ pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiErr
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let (_, condition) = existing(call, &key)?;
     query::none(&call.query()?)?;
-    let reason = submit::reason(&call.headers)?;
+    let mut faults = Vec::new();
+    let asked = Asked::of(&call.headers, &mut faults);
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
     let wish = Wish { command: Command::Delete { key }, condition };
-    write(call, wish, allowed, reason, &Fields::default()).await
+    write(call, wish, allowed, asked, &Fields::default()).await
 }
 
 /// Checks the media types and reads the body; what is wrong inside is told after authorization.
@@ -227,16 +230,12 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-fn asked(call: &Call<'_>, faults: &mut Vec<ErrorObject>) -> (Fields, Option<String>) {
+fn asked(call: &Call<'_>, faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
     });
-    let reason = submit::reason(&call.headers).unwrap_or_else(|error| {
-        faults.push(error);
-        None
-    });
-    (fields, reason)
+    (fields, Asked::of(&call.headers, faults))
 }
 
 /// Carries out one wish and shows what became of it.
@@ -244,11 +243,12 @@ async fn write(
     call: &Call<'_>,
     wish: Wish,
     allowed: Allowed,
-    reason: Option<String>,
+    asked: Asked,
     fields: &Fields,
 ) -> Result<Response, ApiError> {
     let condition = wish.condition.clone();
-    let written = submit::submit(call, vec![wish], allowed.actor, reason)
+    let preferences = asked.preferences;
+    let written = submit::submit(call, vec![wish], allowed.actor, asked)
         .await
         .map_err(|error| submit::told(error, &condition))?;
     let base = &call.context.base_path;
@@ -257,14 +257,17 @@ async fn write(
         Outcome::Created(entry) => (StatusCode::CREATED, entry),
         Outcome::Updated(entry) | Outcome::Unchanged(entry) => (StatusCode::OK, entry),
         Outcome::Deleted => {
-            return Ok(reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None));
+            let response = reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None);
+            return Ok(submit::told_as_asked(response, Bytes::new(), &written, preferences));
         }
     };
     let ready = Ready::one(entry, base);
-    let mut response = one(call, entry, &ready, fields, status);
+    let body = one(call, entry, &ready, fields);
+    let mut response = reply::document(status, body.clone());
     if status == StatusCode::CREATED {
         let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
         response.headers_mut().insert(LOCATION, path);
     }
-    Ok(reply::of_snapshot(response, &written.snapshot, Some(ready.etag())))
+    let response = reply::of_snapshot(response, &written.snapshot, Some(ready.etag()));
+    Ok(submit::told_as_asked(response, body, &written, preferences))
 }

@@ -1,10 +1,16 @@
 //! What all writes share on their way to the writer and back.
 
-use warp::http::{HeaderMap, HeaderName};
+use bytes::Bytes;
+use warp::http::header::CONTENT_TYPE;
+use warp::http::{HeaderMap, HeaderName, StatusCode};
+use warp::reply::Response;
 
 use super::super::call::Call;
+use super::super::jsonapi::document;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
+use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
+use super::super::reply;
 use crate::domain::Actor;
 use crate::engine::{Condition, Submission, SubmitError, Wish, Written};
 
@@ -49,10 +55,63 @@ pub(super) async fn submit(
     call: &Call<'_>,
     changes: Vec<Wish>,
     author: Actor,
-    reason: Option<String>,
+    asked: Asked,
 ) -> Result<Written, SubmitError> {
     let request_id = Some(call.id.as_str().to_owned());
-    call.context.handle.submit(Submission { changes, author, reason, request_id }).await
+    let Asked { reason, preferences } = asked;
+    let submission = Submission { changes, author, reason, request_id, dry_run: preferences.dry_run };
+    call.context.handle.submit(submission).await
+}
+
+/// What else a write is asked with, in headers.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Why, in the caller's words.
+    pub(super) reason: Option<String>,
+    /// How the caller would like it.
+    pub(super) preferences: Preferences,
+}
+
+impl Asked {
+    /// Reads the headers; what is wrong with them is added to `faults`.
+    pub(super) fn of(headers: &HeaderMap, faults: &mut Vec<ErrorObject>) -> Self {
+        let mut keep = |fault| faults.push(fault);
+        let reason = reason(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            None
+        });
+        let preferences = Preferences::of(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            Preferences::default()
+        });
+        Self { reason, preferences }
+    }
+}
+
+/// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
+/// and no header says that anything is there.
+pub(super) fn told_as_asked(
+    response: Response,
+    body: Bytes,
+    written: &Written,
+    preferences: Preferences,
+) -> Response {
+    let mut response = match &written.preview {
+        None => response,
+        Some(preview) => {
+            let body = document::with_preview(&body, preview);
+            let media_type = response.headers().get(CONTENT_TYPE).cloned();
+            let mut previewed = reply::document(StatusCode::OK, body);
+            if let Some(media_type) = media_type {
+                previewed.headers_mut().insert(CONTENT_TYPE, media_type);
+            }
+            reply::of_snapshot(previewed, &written.snapshot, None)
+        }
+    };
+    if let Some(applied) = preferences.applied() {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    response
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.
