@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use tokio::sync::watch;
 
 use super::*;
-use crate::domain::{Catalog, Collection};
+use crate::domain::Collection;
 use crate::engine::Head;
 use crate::store::git::testing::{Making, Put};
 

@@ -31,7 +31,7 @@ impl Running {
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
         let wish = Wish { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission = Submission { changes: vec![wish], author, reason, request_id: None };
+        let submission = Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false };
         self.engine.handle.submit(submission).await.map(drop)
     }
 
