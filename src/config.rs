@@ -90,6 +90,18 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.operations_max, value_parser = at_least::<1>)]
     pub operations_max: usize,
 
+    /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
+    /// the first time; after that it is a new one. 0 remembers nothing.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_retention_s)]
+    pub idempotency_retention_s: u64,
+
+    /// How many of them are remembered, the newest, and how many commits are looked through for
+    /// them at start.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_len_max)]
+    pub idempotency_len_max: usize,
+
     /// How often the repository is compared with what is served, for what the watcher missed.
     #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
@@ -133,6 +145,8 @@ impl Limits {
         discard_bytes_max: 16 * 1_024 * 1_024,
         json_depth_max: 64,
         operations_max: 1_000,
+        idempotency_retention_s: 86_400,
+        idempotency_len_max: 10_000,
         tick_ms: 5_000,
         settle_quiet_ms: 20,
         settle_patience_ms: 100,

@@ -267,6 +267,8 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
         settle_patience: Duration::from_millis(limits.settle_patience_ms),
         busy_max: BUSY_MAX,
         retry_wait: RETRY_WAIT,
+        idempotency_retention: Duration::from_secs(limits.idempotency_retention_s),
+        idempotency_len_max: limits.idempotency_len_max,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
     }

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::ledger::{Ledger, Once};
 use super::problem::Problem;
 use super::projection::{Entry, Snapshot};
 use super::signal::Signal;
-use crate::domain::{Actor, Command, Refusal};
+use crate::domain::{Actor, Command, Refusal, Revision};
 
 /// A wish to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]
@@ -24,6 +25,9 @@ pub struct Submission {
     pub request_id: Option<String>,
     /// Whether to do everything short of the commit, and tell what it would be.
     pub dry_run: bool,
+    /// The name under which the caller asks, to have it done once however often it asks. Dry runs
+    /// do nothing and are not recorded.
+    pub once: Option<Once>,
 }
 
 /// A command and what must be true for it.
@@ -76,6 +80,9 @@ impl Condition {
 pub struct Written {
     /// A snapshot that holds the change, published before this answer.
     pub snapshot: Arc<Snapshot>,
+    /// The revision that the answer comes from: that of the snapshot, or of the commit that an
+    /// earlier request under the same name led to.
+    pub revision: Option<Revision>,
     /// What became of each change, in order.
     pub outcomes: Vec<Outcome>,
     /// The commits that were not made, of a dry run.
@@ -141,6 +148,9 @@ pub enum SubmitError {
         /// The file, as a path inside the repository.
         path: String,
     },
+    /// Another request was granted under the same name.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
     /// The queue is full.
     #[error("the write queue is full")]
     Busy,
@@ -165,11 +175,19 @@ pub enum SubmitError {
 #[derive(Debug, Clone)]
 pub struct Handle {
     inbox: mpsc::Sender<Signal>,
+    ledger: Ledger,
 }
 
 impl Handle {
-    pub(super) const fn new(inbox: mpsc::Sender<Signal>) -> Self {
-        Self { inbox }
+    pub(super) const fn new(inbox: mpsc::Sender<Signal>, ledger: Ledger) -> Self {
+        Self { inbox, ledger }
+    }
+
+    /// Whether something was granted under this name of this author: then the submission is for
+    /// the writer to answer, whatever the collections look like by now.
+    #[must_use]
+    pub fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
+        self.ledger.is_recorded(author, once)
     }
 
     /// Carries out a submission and answers when it is durable and can be read.
@@ -223,6 +241,7 @@ impl Handle {
                 }
             }
         });
-        Self::new(inbox)
+        let clock = std::sync::Arc::new(|| chrono::DateTime::UNIX_EPOCH);
+        Self::new(inbox, Ledger::new(Duration::from_secs(1), 1, clock))
     }
 }

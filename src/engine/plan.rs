@@ -8,6 +8,7 @@ use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
 use super::handle::{Outcome, Preview, Submission, SubmitError, Wish};
+use super::ledger::{Fingerprint, Scope};
 use super::preview;
 use super::projection::{Entry, Snapshot};
 use crate::domain::{
@@ -66,6 +67,8 @@ pub(super) struct Granted {
     pub(super) outcomes: Vec<Outcome>,
     /// The commits that are not made, of a dry run.
     pub(super) preview: Option<Vec<Preview>>,
+    /// Which of the drafts is its commit, if it needs one.
+    pub(super) draft: Option<usize>,
 }
 
 /// Decides each submission against the state that its predecessors would leave.
@@ -81,18 +84,33 @@ pub(super) fn plan<'s>(
     let mut desk = Desk::new(ground);
     let mut plan =
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
-    for submission in submissions {
+    let mut asked: HashMap<Scope, (Fingerprint, usize)> = HashMap::new();
+    for (index, submission) in submissions.into_iter().enumerate() {
+        let once = submission.once.as_ref().filter(|_| !submission.dry_run);
+        let once = once.map(|once| (Scope::of(&submission.author, once), once.fingerprint));
+        if let Some((scope, fingerprint)) = once
+            && let Some((earlier, index)) = asked.get(&scope)
+        {
+            let same = *earlier == fingerprint;
+            plan.answers.push(if same { plan.answers[*index].clone() } else { Err(SubmitError::KeyReused) });
+            continue;
+        }
         let mut attempt = desk.clone();
         let answer = attempt.carry_out(ground, submission, new_id).map(|outcomes| {
             if submission.dry_run {
                 let preview = preview::of(ground, &plan.drafts, &attempt.drafts);
-                return Granted { outcomes, preview: Some(preview) };
+                return Granted { outcomes, preview: Some(preview), draft: None };
             }
+            let commits = !attempt.drafts.is_empty();
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
             desk = attempt;
-            Granted { outcomes, preview: None }
+            let draft = commits.then(|| plan.drafts.len() - 1);
+            Granted { outcomes, preview: None, draft }
         });
+        if let (Some((scope, fingerprint)), Ok(_)) = (once, &answer) {
+            asked.insert(scope, (fingerprint, index));
+        }
         plan.answers.push(answer);
     }
     plan.catalog = desk.catalog;
@@ -149,6 +167,7 @@ impl Desk {
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
+                idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
                 unread: &commit.unread,
                 reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
                 ..message::About::default()

@@ -27,6 +27,7 @@ mod body;
 mod call;
 mod context;
 mod cors;
+mod idempotency;
 mod jsonapi;
 pub mod policy;
 mod prefer;

@@ -54,16 +54,21 @@ pub(super) fn failure(error: &ApiError, base: &BasePath) -> Response {
 }
 
 /// Adds the entity tag and the revision that an answer comes from.
-pub(super) fn of_snapshot(
+pub(super) fn of_snapshot(response: Response, snapshot: &Snapshot, etag: Option<HeaderValue>) -> Response {
+    of_revision(response, snapshot.revision, etag)
+}
+
+/// The same for an answer to a write, which may have been carried out earlier.
+pub(super) fn of_revision(
     mut response: Response,
-    snapshot: &Snapshot,
+    revision: Option<Revision>,
     etag: Option<HeaderValue>,
 ) -> Response {
     let headers = response.headers_mut();
     if let Some(etag) = etag {
         headers.insert(ETAG, etag);
     }
-    if let Some(revision) = &snapshot.revision {
+    if let Some(revision) = &revision {
         headers.insert(COLLECTORY_REVISION, revision_header(revision));
     }
     response

@@ -102,7 +102,7 @@ async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
     assert_eq!(server.repo().head(), head);
     assert_eq!(server.repo().read("collections/posts.yaml"), saved);
     assert_eq!(server.read("posts").await.is(200).data()["meta"]["uncommitted"], true);
-    server.leaves("M collections/posts.yaml");
+    server.leaves(" M collections/posts.yaml");
 }
 
 #[tokio::test]

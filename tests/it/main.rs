@@ -16,6 +16,7 @@ mod errors;
 mod faults;
 mod format_on_disk;
 mod hand_edits;
+mod idempotency;
 mod negotiation;
 mod openapi;
 mod operations;

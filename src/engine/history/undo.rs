@@ -162,6 +162,7 @@ impl Undoer {
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),
             dry_run: false,
+            once: None,
         }
     }
 }

@@ -137,7 +137,8 @@ fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes 
 
 /// `POST /collections`
 pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
-    let new = resource(call, body).await?.map(Resource::into_new);
+    let (sent, resource) = resource(call, body).await?;
+    let new = resource.map(Resource::into_new);
     let content = new.as_ref().ok();
     let action = Action::Create {
         key: content.and_then(|new| new.key.as_ref()),
@@ -146,11 +147,16 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let allowed = call.authorize(action).await?;
     let snapshot = call.snapshot()?;
     let condition = etag::condition(&call.headers)?;
+    let mut faults = Vec::new();
+    let (fields, asked) = asked(call, &sent, &mut faults);
     let mut new = new?;
-    if let Some(key) = &new.key {
-        check(&condition, snapshot.get(key.as_str()))?;
+    if let Some(key) = &new.key
+        && let Err(error) = check(&condition, snapshot.get(key.as_str()))
+        && !asked.is_recorded(call, &allowed.actor)
+    {
+        return Err(error);
     }
-    let (fields, asked) = asked(call, &mut new.faults);
+    new.faults.append(&mut faults);
     let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
         return Err(new.faults.into());
     };
@@ -160,29 +166,57 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
 
 /// `PATCH /collections/:key`
 pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Response, ApiError> {
-    let change = resource(call, body).await?.map(Resource::into_change);
+    let (sent, resource) = resource(call, body).await?;
+    let change = resource.map(Resource::into_change);
     let content = change.as_ref().ok().and_then(Change::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
-    let (found, condition) = existing(call, &key)?;
+    let mut faults = Vec::new();
+    let (fields, asked) = asked(call, &sent, &mut faults);
+    let condition = match examined(call, &key, change.clone(), faults.clone()) {
+        Ok(condition) => condition,
+        // The first answer counts, not what has become of the collection since.
+        Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
+            (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
+                etag::condition(&call.headers)?
+            }
+            _ => return Err(error),
+        },
+    };
+    let change = change?;
+    let command = Command::Update { key, kind: change.kind, patch: change.patch };
+    write(call, Wish { command, condition }, allowed, asked, &fields).await
+}
+
+/// What can be said of a change before the writer sees it, in the order of the checks.
+fn examined(
+    call: &Call<'_>,
+    key: &Key,
+    change: Result<Change, ApiError>,
+    faults: Vec<ErrorObject>,
+) -> Result<Condition, ApiError> {
+    let (found, condition) = existing(call, key)?;
     let mut change = change?;
-    let (fields, asked) = asked(call, &mut change.faults);
+    change.faults.extend(faults);
     match found {
         Ok(entry) => change.check(&entry.collection)?,
         Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
         Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
     }
-    let command = Command::Update { key, kind: change.kind, patch: change.patch };
-    write(call, Wish { command, condition }, allowed, asked, &fields).await
+    Ok(condition)
 }
 
 /// `DELETE /collections/:key`; a body is of no interest.
 pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
-    let (_, condition) = existing(call, &key)?;
-    query::none(&call.query()?)?;
     let mut faults = Vec::new();
-    let asked = Asked::of(&call.headers, &mut faults);
+    let asked = Asked::of(call, &[], &mut faults);
+    let condition = match existing(call, &key) {
+        Ok((_, condition)) => condition,
+        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
+        Err(error) => return Err(error),
+    };
+    query::none(&call.query()?)?;
     if !faults.is_empty() {
         return Err(faults.into());
     }
@@ -190,16 +224,18 @@ pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiErr
     write(call, wish, allowed, asked, &Fields::default()).await
 }
 
-/// Checks the media types and reads the body; what is wrong inside is told after authorization.
-async fn resource(call: &Call<'_>, body: &mut Body) -> Result<Result<Resource, ApiError>, ApiError> {
+/// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
+async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
     negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
     negotiate::accept(&call.headers, Dialect::Plain)?;
     let limits = &call.context.limits;
     let bytes = body.collect(limits).await;
-    Ok(bytes.map(|bytes| {
+    let sent = bytes.clone().unwrap_or_default();
+    let resource = bytes.map(|bytes| {
         let data = request::parse(&bytes, limits.json_depth_max).and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
-    }))
+    });
+    Ok((sent, resource))
 }
 
 /// What there is under a key: a collection, or a file that never was valid and is served by
@@ -230,12 +266,12 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-fn asked(call: &Call<'_>, faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
+fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
     });
-    (fields, Asked::of(&call.headers, faults))
+    (fields, Asked::of(call, sent, faults))
 }
 
 /// Carries out one wish and shows what became of it.
@@ -268,6 +304,6 @@ async fn write(
         let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
         response.headers_mut().insert(LOCATION, path);
     }
-    let response = reply::of_snapshot(response, &written.snapshot, Some(ready.etag()));
+    let response = reply::of_revision(response, written.revision, Some(ready.etag()));
     Ok(submit::told_as_asked(response, body, &written, preferences))
 }

@@ -35,13 +35,15 @@ const OPERATIONS: &str = "atomic:operations";
 pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
     negotiate::content_type(&call.headers, Dialect::Atomic, body.is_there())?;
     negotiate::accept(&call.headers, Dialect::Atomic)?;
-    let batch = body.collect(&call.context.limits).await.and_then(|bytes| Batch::read(call, &bytes));
+    let bytes = body.collect(&call.context.limits).await;
+    let sent = bytes.clone().unwrap_or_default();
+    let batch = bytes.and_then(|bytes| Batch::read(call, &bytes));
     let author = authorize(call, batch.as_ref().ok()).await?;
     call.snapshot()?;
     let batch = batch?;
     let mut faults = batch.faults;
     faults.extend(asked_wrongly(call));
-    let asked = Asked::of(&call.headers, &mut faults);
+    let asked = Asked::of(call, &sent, &mut faults);
     if !faults.is_empty() {
         return Err(faults.into());
     }
@@ -55,7 +57,7 @@ pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response
     })?;
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
     let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
-    let response = reply::of_snapshot(response, &written.snapshot, None);
+    let response = reply::of_revision(response, written.revision, None);
     Ok(submit::told_as_asked(response, results, &written, preferences))
 }
 

@@ -6,13 +6,14 @@ use warp::http::{HeaderMap, HeaderName, StatusCode};
 use warp::reply::Response;
 
 use super::super::call::Call;
+use super::super::idempotency;
 use super::super::jsonapi::document;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
 use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
 use super::super::reply;
 use crate::domain::Actor;
-use crate::engine::{Condition, Submission, SubmitError, Wish, Written};
+use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
 
 const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
 
@@ -58,8 +59,9 @@ pub(super) async fn submit(
     asked: Asked,
 ) -> Result<Written, SubmitError> {
     let request_id = Some(call.id.as_str().to_owned());
-    let Asked { reason, preferences } = asked;
-    let submission = Submission { changes, author, reason, request_id, dry_run: preferences.dry_run };
+    let Asked { reason, preferences, once } = asked;
+    let dry_run = preferences.dry_run;
+    let submission = Submission { changes, author, reason, request_id, dry_run, once };
     call.context.handle.submit(submission).await
 }
 
@@ -70,11 +72,15 @@ pub(super) struct Asked {
     pub(super) reason: Option<String>,
     /// How the caller would like it.
     pub(super) preferences: Preferences,
+    /// The name under which the caller asks.
+    pub(super) once: Option<Once>,
 }
 
 impl Asked {
-    /// Reads the headers; what is wrong with them is added to `faults`.
-    pub(super) fn of(headers: &HeaderMap, faults: &mut Vec<ErrorObject>) -> Self {
+    /// Reads the headers; what is wrong with them is added to `faults`. The body is part of what
+    /// makes a request the same request.
+    pub(super) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
+        let headers = &call.headers;
         let mut keep = |fault| faults.push(fault);
         let reason = reason(headers).unwrap_or_else(|fault| {
             keep(fault);
@@ -84,7 +90,22 @@ impl Asked {
             keep(fault);
             Preferences::default()
         });
-        Self { reason, preferences }
+        let key = idempotency::key(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            None
+        });
+        let once = key.map(|key| {
+            let (method, path) = (call.method.as_str().as_bytes(), call.path.as_str().as_bytes());
+            Once { key, fingerprint: Fingerprint::of(&[method, path, body]) }
+        });
+        Self { reason, preferences, once }
+    }
+
+    /// Whether something was granted under the name already; then it is for the writer to answer,
+    /// whatever the collections look like by now.
+    pub(super) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
+        let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
+        once.is_some_and(|once| call.context.handle.is_recorded(author, once))
     }
 }
 
@@ -105,7 +126,7 @@ pub(super) fn told_as_asked(
             if let Some(media_type) = media_type {
                 previewed.headers_mut().insert(CONTENT_TYPE, media_type);
             }
-            reply::of_snapshot(previewed, &written.snapshot, None)
+            reply::of_revision(previewed, written.revision, None)
         }
     };
     if let Some(applied) = preferences.applied() {
@@ -123,6 +144,7 @@ pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
         error @ (SubmitError::Refused { .. }
         | SubmitError::Broken { .. }
         | SubmitError::EditedByHand { .. }
+        | SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown
