@@ -31,7 +31,7 @@ impl Running {
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
         let wish = Wish { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission = Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false };
+        let submission = Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
         self.engine.handle.submit(submission).await.map(drop)
     }
 
@@ -92,6 +92,8 @@ fn engine_options() -> EngineOptions {
         races_max: 4,
         settle_patience: Duration::ZERO,
         busy_max: Duration::from_secs(1),
+        idempotency_retention: Duration::from_secs(60),
+        idempotency_len_max: 16,
         retry_wait: Duration::from_secs(1),
         clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
         fallbacks: Arc::default(),
