@@ -45,7 +45,7 @@ pub struct Subscription {
 /// How far a subscriber is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
-    /// At the head of the first index that it sees.
+    /// At the head of the first index that there will be.
     Now,
     /// Before the first commit.
     Start,
@@ -77,11 +77,18 @@ impl History {
     /// [`Followed::Reset`].
     #[must_use]
     pub fn subscribe(&self, after: Option<Position>, filter: Filter) -> Subscription {
+        let state = self.states();
+        let head = state.borrow().index.as_ref().map(|index| index.head());
+        let now = match head {
+            Some(Some(head)) => Place::After(head.into()),
+            Some(None) => Place::Start,
+            None => Place::Now,
+        };
         Subscription {
             shared: Arc::clone(self.shared()),
-            state: self.states(),
+            state,
             filter,
-            at: after.map_or(Place::Now, Place::After),
+            at: after.map_or(now, Place::After),
             live: after.is_none(),
             ready: std::collections::VecDeque::new(),
         }
