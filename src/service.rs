@@ -229,7 +229,12 @@ impl ServiceBuilder<Guarded> {
         let (limits, stop) = (config.limits.clone(), shutdown.clone());
         let routes = routes(context);
         shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
-        Ok(Service { address, limits: config.limits, shutdown, running: Some(Running { engine, watch, follower }) })
+        Ok(Service {
+            address,
+            limits: config.limits,
+            shutdown,
+            running: Some(Running { engine, watch, follower }),
+        })
     }
 }
 

@@ -59,12 +59,16 @@ pub(super) fn of_snapshot(
     snapshot: &Snapshot,
     etag: Option<HeaderValue>,
 ) -> Response {
-    let headers = response.headers_mut();
     if let Some(etag) = etag {
-        headers.insert(ETAG, etag);
+        response.headers_mut().insert(ETAG, etag);
     }
-    if let Some(revision) = &snapshot.revision {
-        headers.insert(COLLECTORY_REVISION, revision_header(revision));
+    of_revision(response, snapshot.revision)
+}
+
+/// Adds the revision that an answer comes from; there is none before the first commit.
+pub(super) fn of_revision(mut response: Response, revision: Option<Revision>) -> Response {
+    if let Some(revision) = &revision {
+        response.headers_mut().insert(COLLECTORY_REVISION, revision_header(revision));
     }
     response
 }

@@ -60,7 +60,8 @@ impl View {
             .filter_map(|(key, [yaml, yml])| Some((key.clone(), counting(*yaml, *yml)?)))
             .collect();
         let readings = self.shared.read_all(&counted)?;
-        let mut past = AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
+        let mut past =
+            AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
         for ((key, version), reading) in counted.into_iter().zip(readings) {
             let twin = matches!(files.get(&key), Some([Some(_), Some(_)]));
             self.add(&mut past, &key, version, reading, twin)?;
