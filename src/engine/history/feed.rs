@@ -84,12 +84,22 @@ impl History {
             Some(None) => Place::Start,
             None => Place::Now,
         };
+        self.subscription(after.map_or(now, Place::After), after.is_none(), filter)
+    }
+
+    /// Follows the events from the first one on.
+    #[must_use]
+    pub fn subscribe_from_start(&self, filter: Filter) -> Subscription {
+        self.subscription(Place::Start, false, filter)
+    }
+
+    fn subscription(&self, at: Place, live: bool, filter: Filter) -> Subscription {
         Subscription {
             shared: Arc::clone(self.shared()),
-            state,
+            state: self.states(),
             filter,
-            at: after.map_or(now, Place::After),
-            live: after.is_none(),
+            at,
+            live,
             ready: std::collections::VecDeque::new(),
         }
     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use super::*;
 use crate::domain::{Actor, Command, Patch, Value};
-use crate::engine::{Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish};
+use crate::engine::{
+    Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish,
+};
 use crate::store::git::{GitJournal, Options as GitOptions};
 
 struct Running {
@@ -31,7 +33,8 @@ impl Running {
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
         let wish = Wish { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission = Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
+        let submission =
+            Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
         self.engine.handle.submit(submission).await.map(drop)
     }
 
@@ -212,7 +215,8 @@ async fn a_collection_is_restored_to_any_revision_a_deleted_or_broken_one_too() 
     let running = Running::on(repo).await;
     running.restore(first).await.unwrap();
     assert_eq!(running.file("posts.yaml").unwrap(), FILE);
-    let message = running.repo.git(&["log", "-1", "--format=%s%n%(trailers:key=Collectory-Restores)", "main"]);
+    let message =
+        running.repo.git(&["log", "-1", "--format=%s%n%(trailers:key=Collectory-Restores)", "main"]);
     let short = &first.to_string()[..7];
     assert_eq!(message.trim(), format!("Restore posts to {short}\nCollectory-Restores: {first}"));
     let before = running.repo.archive().head().unwrap();
@@ -241,7 +245,8 @@ async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
     std::fs::write(&path, saved).unwrap();
     running.engine.signals.send(Signal::Changed(Hint::Everything)).await.unwrap();
     running.patch("x-other", true.into()).await;
-    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("name: Mine", "name: Again")).unwrap();
+    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("name: Mine", "name: Again"))
+        .unwrap();
     running.engine.signals.send(Signal::Changed(Hint::Everything)).await.unwrap();
     // A write of another key is answered after the notice was followed.
     let other = crate::domain::Collection::new(key("other"), crate::domain::Kind::Media, []).unwrap();
