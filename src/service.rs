@@ -272,6 +272,7 @@ fn places(journal: &GitJournal) -> Places {
         work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
         branch_files: vec![
             journal.git_dir().join("HEAD"),
+            journal.git_dir().join("index"),
             common.join("packed-refs"),
             common.join("refs/heads").join(journal.branch()),
         ],

@@ -132,8 +132,7 @@ impl<J: Journal> Mirror<J> {
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         let head = self.journal.head()?;
-        let follow =
-            head != self.snapshot.revision || matches!(hint, Hint::Everything) || self.busy.is_some();
+        let follow = head != self.snapshot.revision || !matches!(hint, Hint::Files(_)) || self.busy.is_some();
         let mut names: Vec<String> = match hint {
             Hint::Files(names) => names.clone(),
             Hint::Branch | Hint::Everything => Vec::new(),

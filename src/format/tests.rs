@@ -152,7 +152,7 @@ fn a_file_that_holds_no_attributes_is_a_fault_and_no_empty_collection() {
     faulty("posts\n", 1, 1, "expected attributes such as `type: document`, found a single value");
     faulty("{}\n", 1, 1, "`type` is missing; write `type: document` or `type: media`");
     faulty("name: a\n", 1, 1, "`type` is missing; write `type: document` or `type: media`");
-    faulty("name: a\ntype: Document\n", 2, 7, "type: expected `document` or `media`");
+    faulty("name: a\ntype: Document\n", 2, 7, "type: expected `document` or `media`, found \"Document\"");
 }
 
 #[test]

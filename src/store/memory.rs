@@ -538,6 +538,6 @@ mod tests {
         journal.move_branch(Some(second));
         journal.push(&[("a.yaml", Some("3"))], &mara, "x", DateTime::UNIX_EPOCH);
         journal.catch_up().unwrap();
-        assert_eq!(journal.saved("a.yaml").unwrap(), b"2", "the file was not what the record says");
+        assert_eq!(journal.saved("a.yaml").unwrap(), b"3", "the file was what a commit in between had");
     }
 }

@@ -135,6 +135,18 @@ pub(super) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
     Ok(())
 }
 
+/// Whether a killed process of ours has left its lock of `target`.
+pub(super) fn is_left(desk: &Path, target: &Path) -> bool {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    let mut lock = target.as_os_str().to_owned();
+    lock.push(".lock");
+    let private = fs::symlink_metadata(desk.join(format!("{PRIVATE_PREFIX}{name}")));
+    match (fs::symlink_metadata(PathBuf::from(lock)), private) {
+        (Ok(there), Ok(ours)) => same_inode(&there, &ours),
+        _ => false,
+    }
+}
+
 fn remove_links(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     if there.is_dir() {

@@ -17,6 +17,7 @@
 //!
 //! What is not here: YAML, collections, JSON:API.
 
+mod ahead;
 mod append;
 mod archive;
 mod barrier;
@@ -38,6 +39,7 @@ mod place;
 mod read;
 mod refs;
 mod repack;
+mod stale;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -57,6 +59,7 @@ use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
+use stale::Recent;
 use trees::Trees;
 
 pub use open::{Access, Options};
@@ -79,6 +82,7 @@ pub struct GitJournal {
     trees: Option<Trees>,
     stats: StatCache,
     note: Note,
+    recent: Recent,
     // The revision up to which everything is on disk; `None` as long as that is not known.
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
@@ -183,9 +187,15 @@ impl Journal for GitJournal {
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
         let group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        // Dropped on the way out, and the old index comes back.
+        let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;
+        if let Some(ahead) = ahead {
+            ahead.keep();
+        }
         if let Some(index) = index {
             self.bring_up(index, &group);
+            self.recent.note(&group.changes);
         }
         self.trees = Some(group.trees);
         Ok(group.committed)
@@ -204,7 +214,7 @@ impl Journal for GitJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward(),
+            Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
             Access::Read => Ok(()),
         }
     }

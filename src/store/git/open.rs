@@ -11,8 +11,9 @@ use super::objects::Objects;
 use super::packs::Packs;
 use super::place::{self, Place};
 use super::refs::{self, Head};
+use super::stale::Recent;
 use super::trees::Trees;
-use super::{GitJournal, init, lock, swap, worktree};
+use super::{GitJournal, ahead, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -93,6 +94,7 @@ impl GitJournal {
             stats: StatCache::default(),
             note: Note::new(&place.work_tree_desk()),
             durable: None,
+            recent: Recent::default(),
             is_work_tree_dirty: false,
             #[cfg(test)]
             fault: None,
@@ -121,8 +123,22 @@ impl GitJournal {
         Ok(())
     }
 
+    /// Puts back the index of a write that a kill has cut short before the branch moved.
+    fn recover_index(&mut self) -> Result<(), StoreError> {
+        let index = self.place.git_dir.join("index");
+        let desk = self.place.work_tree_desk();
+        let is_locked = lock::is_left(&desk, &index);
+        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let (objects, place) = (&mut self.objects, &self.place);
+        ahead::recover(&index, &desk, is_locked, |target| match head {
+            Some(head) => history::descends(objects, place, head, target),
+            None => Ok(false),
+        })
+    }
+
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
+        self.recover_index()?;
         let Place { git_dir, common_dir, .. } = &self.place;
         let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();

@@ -34,6 +34,7 @@ use std::time::{Duration, SystemTime};
 use git2::ObjectType;
 use rustix::fs::FileType;
 
+use super::ahead::AheadIndex;
 use super::append::{Group, PathChange, PathChanges};
 use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat, kind};
@@ -80,6 +81,28 @@ impl GitJournal {
         let lock = LockFile::take(&desk, &index, b"", self.lock_wait, &self.barrier)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
+    }
+
+    /// Puts the new entries into the index, before the branch moves; see `ahead`.
+    pub(super) fn put_index_ahead(&self, group: &Group) -> Result<AheadIndex, StoreError> {
+        let path = self.place.git_dir.join("index");
+        let bytes = read_if_there(&path)?;
+        let parsed = bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
+        // Without its index a commit of a person's would revert what we write, so we do not write.
+        let mut index = parsed.map_err(|error| {
+            self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
+        })?;
+        for (name, change) in &group.changes {
+            let path = self.place.inside(name);
+            if is_known(&index.get(&path), change) {
+                match change.after {
+                    Some(after) => index.set(&path, after.file_mode(), &after.oid, [0; 10]),
+                    None => index.remove(&path),
+                }
+            }
+        }
+        let target = group.trees.revision.expect("a group has commits");
+        AheadIndex::put(&path, &self.place.work_tree_desk(), &index.encode(), &target)
     }
 
     /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
@@ -221,7 +244,8 @@ impl GitJournal {
                 tracing::warn!(%error, cause, "a file of the work tree could not be brought up to date");
             }
         }
-        let Some(index) = index else { return Ok(()) };
+        let Some(mut index) = index else { return Ok(()) };
+        self.mend(&mut index)?;
         write_index(&mut lock, &path, &index.encode())?;
         lock.commit()
     }
@@ -271,7 +295,9 @@ fn apply_one(
         Some(bench) => change_file(bench, name, change, occasion),
         None => Ok(false),
     };
-    if let Some(index) = index.filter(|_| is_old) {
+    // Our own entries are in the index already, without the stat of their files.
+    let is_ahead = occasion == Occasion::Ours && staged.is_some_and(|staged| is_after(&staged, change));
+    if let Some(index) = index.filter(|_| is_old || is_ahead) {
         // Zeros make git look into the file.
         let stat = match (bench, &is_new) {
             (Some(bench), Ok(true)) => bench.folder().stat(name)?.as_ref().map(index_stat),
@@ -320,7 +346,7 @@ fn blank_at(folder: &Folder, name: &str) -> Result<Option<Oid>, StoreError> {
 }
 
 /// Whether an index entry is what the new head has.
-fn is_after(staged: &Staged, change: &PathChange) -> bool {
+pub(super) fn is_after(staged: &Staged, change: &PathChange) -> bool {
     match (staged, change.after) {
         (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.file_mode() == *mode,
         (Staged::Nothing, after) => after.is_none(),
@@ -329,7 +355,7 @@ fn is_after(staged: &Staged, change: &PathChange) -> bool {
 }
 
 /// Whether an index entry is what a revision before the new head had.
-fn is_known(staged: &Staged, change: &PathChange) -> bool {
+pub(super) fn is_known(staged: &Staged, change: &PathChange) -> bool {
     let (before, passed) = (change.before, &change.passed);
     match staged {
         Staged::Nothing => before.is_none() || passed.contains(&None),
@@ -341,7 +367,7 @@ fn is_known(staged: &Staged, change: &PathChange) -> bool {
     }
 }
 
-fn write_index(lock: &mut LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub(super) fn write_index(lock: &mut LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let time = match fs::metadata(path).and_then(|metadata| metadata.modified()) {
         Ok(time) => time,
         Err(_) => before_now(),

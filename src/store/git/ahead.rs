@@ -1,0 +1,105 @@
+//! The index, brought up to a new head before the branch is.
+//!
+//! `git commit` reads `HEAD`, then the index, and only then takes `index.lock` (`prepare_index` in
+//! git's `builtin/commit.c`). If the branch moved first, a commit that races with us could pair our
+//! new head with the old index and so revert what we wrote. The other way round it pairs the old
+//! head with the new index, and git's own compare-and-set of `HEAD` refuses that commit. So the new
+//! entries are in place before the branch moves, and `index.lock` is held until the files are too.
+//!
+//! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
+//! start, which finds it beside the revision that the branch was to have.
+
+use std::fs::{self, FileTimes, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use super::barrier::{read_if_there, remove_if_there};
+use super::object::{Oid, hex, unhex};
+use crate::store::StoreError;
+
+/// The second name of the old index.
+const BEFORE: &str = "index-before";
+/// The new index in the making.
+const DRAFT: &str = "index-draft";
+/// The revision that the branch is to have.
+const TARGET: &str = "index-target";
+
+/// A new index whose branch has not moved yet; dropped without [`keep`](Self::keep), the old one
+/// comes back.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct AheadIndex {
+    index: PathBuf,
+    desk: PathBuf,
+    is_kept: bool,
+}
+
+impl AheadIndex {
+    /// Puts `bytes` in the place of the index; the caller holds its lock.
+    pub(super) fn put(index: &Path, desk: &Path, bytes: &[u8], target: &Oid) -> Result<Self, StoreError> {
+        let failed = |source| StoreError::at("write", index, source);
+        for name in [BEFORE, DRAFT] {
+            remove_if_there(&desk.join(name))?;
+        }
+        fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
+        let old = fs::metadata(index).ok();
+        if old.is_some() {
+            fs::hard_link(index, desk.join(BEFORE)).map_err(failed)?;
+        }
+        let draft = desk.join(DRAFT);
+        let mut file = OpenOptions::new().write(true).create_new(true).open(&draft).map_err(failed)?;
+        file.write_all(bytes).map_err(failed)?;
+        // What git could not tell from a change by the index's time it still can't.
+        if let Some(time) = old.and_then(|old| old.modified().ok()) {
+            file.set_times(FileTimes::new().set_modified(time)).map_err(failed)?;
+        }
+        let ahead = Self { index: index.to_owned(), desk: desk.to_owned(), is_kept: false };
+        fs::rename(&draft, index).map_err(failed)?;
+        Ok(ahead)
+    }
+
+    /// The branch has moved: the new index is the right one.
+    pub(super) fn keep(mut self) {
+        self.is_kept = true;
+    }
+}
+
+impl Drop for AheadIndex {
+    fn drop(&mut self) {
+        let restored = if self.is_kept { Ok(()) } else { restore(&self.index, &self.desk) };
+        if let Err(error) = restored.and_then(|()| forget(&self.desk)) {
+            tracing::warn!(%error, "the index could not be put back; the next start does it");
+        }
+    }
+}
+
+/// Puts the old index back after a kill, unless the branch has come to where it was to go.
+///
+/// Only for the holder of the service lock, and while the killed one's `index.lock` still stands.
+pub(super) fn recover(
+    index: &Path,
+    desk: &Path,
+    is_locked: bool,
+    has_moved: impl FnOnce(Oid) -> Result<bool, StoreError>,
+) -> Result<(), StoreError> {
+    let Some(target) = read_if_there(&desk.join(TARGET))? else { return Ok(()) };
+    if let Some(target) = unhex(&target).filter(|_| is_locked)
+        && !has_moved(target)?
+    {
+        tracing::info!(path = %index.display(), "putting back the index of before an unfinished write");
+        restore(index, desk)?;
+    }
+    forget(desk)
+}
+
+fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {
+    let before = desk.join(BEFORE);
+    if !before.exists() {
+        return remove_if_there(index);
+    }
+    fs::rename(&before, index).map_err(|source| StoreError::at("put back", index, source))
+}
+
+fn forget(desk: &Path) -> Result<(), StoreError> {
+    [BEFORE, DRAFT, TARGET].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
+}

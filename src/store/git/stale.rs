@@ -1,0 +1,105 @@
+//! Index entries that a racing git command has put back.
+//!
+//! `git commit` writes the index that it read before it took the lock. When we wrote in between, its
+//! commit fails, as it must, but what it leaves behind is an index with our paths as they were, and
+//! the next commit would revert them. Such an entry can be told from one that a person staged: it is
+//! what we replaced a moment ago, and the file beside it is what we put there.
+
+use std::time::{Duration, Instant};
+
+use super::GitJournal;
+use super::append::{PathChange, PathChanges};
+use super::barrier::read_if_there;
+use super::folder::{Folder, Found};
+use super::index::GitIndex;
+use super::lock::LockFile;
+use super::worktree::{is_after, is_known, write_index};
+use crate::store::StoreError;
+
+/// For how long an entry that we replaced is taken for a race and not for a person's wish.
+const STALE_AGE_MAX: Duration = Duration::from_secs(10);
+
+/// What we changed a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    changes: Vec<(Instant, String, PathChange)>,
+}
+
+impl Recent {
+    /// Remembers a group.
+    pub(super) fn note(&mut self, changes: &PathChanges) {
+        let now = Instant::now();
+        self.changes.retain(|(at, name, _)| now - *at < STALE_AGE_MAX && !changes.contains_key(name));
+        self.changes.extend(changes.iter().map(|(name, change)| {
+            (now, name.clone(), PathChange { content: None, passed: change.passed.clone(), ..*change })
+        }));
+    }
+
+    /// What is still recent.
+    fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
+        let fresh = self.changes.iter().filter(|(at, ..)| at.elapsed() < STALE_AGE_MAX);
+        fresh.map(|(_, name, change)| (name.as_str(), change))
+    }
+}
+
+impl GitJournal {
+    /// Mends the index if a racing command has put back what we replaced. A lock that somebody
+    /// holds is no trouble: whoever writes the index is noticed again.
+    pub(super) fn mend_index(&mut self) -> Result<(), StoreError> {
+        let path = self.place.git_dir.join("index");
+        if self.recent.get().next().is_none() || !self.is_stale(&path)? {
+            return Ok(());
+        }
+        let desk = self.place.work_tree_desk();
+        let mut lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
+            Err(StoreError::Locked { .. }) => return Ok(()),
+            taken => taken?,
+        };
+        let bytes = read_if_there(&path)?.unwrap_or_default();
+        let Ok(mut index) = GitIndex::parse(&bytes) else { return Ok(()) };
+        if !self.mend(&mut index)? {
+            return Ok(());
+        }
+        tracing::info!("a git command that raced with a write left an old index; its entries are mended");
+        write_index(&mut lock, &path, &index.encode())?;
+        lock.commit()
+    }
+
+    fn is_stale(&self, path: &std::path::Path) -> Result<bool, StoreError> {
+        let Some(bytes) = read_if_there(path)? else { return Ok(false) };
+        let Ok(index) = GitIndex::parse(&bytes) else { return Ok(false) };
+        Ok(self.recent.get().any(|(name, change)| self.is_put_back(&index, name, change)))
+    }
+
+    fn is_put_back(&self, index: &GitIndex<'_>, name: &str, change: &PathChange) -> bool {
+        let staged = index.get(&self.place.inside(name));
+        is_known(&staged, change) && !is_after(&staged, change)
+    }
+
+    /// Brings entries that were put back up to what the files beside them are.
+    pub(super) fn mend(&self, index: &mut GitIndex<'_>) -> Result<bool, StoreError> {
+        let stale: Vec<_> =
+            self.recent.get().filter(|(name, change)| self.is_put_back(index, name, change)).collect();
+        if stale.is_empty() {
+            return Ok(false);
+        }
+        let folder = match Folder::collections(&self.place, false)? {
+            Found::Folder(folder) => Some(folder),
+            Found::Nothing | Found::Obstacle(_) => None,
+        };
+        let mut is_mended = false;
+        for (name, change) in stale {
+            let there = folder.as_ref().map(|folder| folder.read(name)).transpose()?.flatten();
+            let path = self.place.inside(name);
+            match (change.after, there) {
+                (Some(after), Some(content)) if content.oid == after.oid => {
+                    index.set(&path, after.file_mode(), &after.oid, super::folder::index_stat(&content.stat));
+                }
+                (None, None) => index.remove(&path),
+                (Some(_), _) | (None, Some(_)) => continue,
+            }
+            is_mended = true;
+        }
+        Ok(is_mended)
+    }
+}
