@@ -17,6 +17,7 @@ mod faults;
 mod format_on_disk;
 mod hand_edits;
 mod idempotency;
+mod merging;
 mod negotiation;
 mod openapi;
 mod operations;

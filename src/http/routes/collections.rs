@@ -18,6 +18,7 @@ use super::super::jsonapi::listing::Listing;
 use super::super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::jsonapi::request::{self, Change, Resource};
+use super::super::prefer::Preferences;
 use super::super::reply;
 use super::submit::{self, Asked};
 use crate::domain::{Command, Key};
@@ -148,8 +149,9 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let snapshot = call.snapshot()?;
     let condition = etag::condition(&call.headers)?;
     let mut faults = Vec::new();
-    let (fields, asked) = asked(call, &sent, &mut faults);
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
     let mut new = new?;
+    asked.preferences.merge_attributes = false;
     if let Some(key) = &new.key
         && let Err(error) = check(&condition, snapshot.get(key.as_str()))
         && !asked.is_recorded(call, &allowed.actor)
@@ -171,8 +173,8 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let content = change.as_ref().ok().and_then(Change::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
-    let (fields, asked) = asked(call, &sent, &mut faults);
-    let condition = match examined(call, &key, change.clone(), faults.clone()) {
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let condition = match examined(call, &key, change.clone(), faults.clone(), asked.preferences) {
         Ok(condition) => condition,
         // The first answer counts, not what has become of the collection since.
         Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
@@ -183,6 +185,7 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
         },
     };
     let change = change?;
+    asked.preferences.merge_attributes &= condition.if_match.is_some();
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
     write(call, Wish { command, condition }, allowed, asked, &fields).await
 }
@@ -193,8 +196,9 @@ fn examined(
     key: &Key,
     change: Result<Change, ApiError>,
     faults: Vec<ErrorObject>,
+    preferences: Preferences,
 ) -> Result<Condition, ApiError> {
-    let (found, condition) = existing(call, key)?;
+    let (found, condition) = existing(call, key, preferences.merge_attributes)?;
     let mut change = change?;
     change.faults.extend(faults);
     match found {
@@ -210,8 +214,9 @@ pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiErr
     call.negotiate()?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let asked = Asked::of(call, &[], &mut faults);
-    let condition = match existing(call, &key) {
+    let mut asked = Asked::of(call, &[], &mut faults);
+    asked.preferences.merge_attributes = false;
+    let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,
         Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
         Err(error) => return Err(error),
@@ -242,19 +247,22 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
 /// nothing, but does exist.
 type Found = Result<Arc<Entry>, Arc<Problem>>;
 
-/// Existence and preconditions, in this order.
-fn existing(call: &Call<'_>, key: &Key) -> Result<(Found, Condition), ApiError> {
+/// Existence and preconditions, in this order. What can be merged is for the writer to see.
+fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found, Condition), ApiError> {
     let snapshot = call.snapshot()?;
     let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
         (Some(entry), _) => Ok(Arc::clone(entry)),
         (None, Some(problem)) => Err(Arc::clone(problem)),
         (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
     };
-    let condition = etag::condition(&call.headers)?;
+    let condition = Condition { merge_attributes, ..etag::condition(&call.headers)? };
     if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
-    check(&condition, found.as_ref().ok())?;
+    let current = found.as_ref().ok();
+    if condition.mergeable(current.map(AsRef::as_ref)).is_none() {
+        check(&condition, current)?;
+    }
     Ok((found, condition))
 }
 
