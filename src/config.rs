@@ -237,6 +237,11 @@ pub struct ServeConfig {
     )]
     pub cors_origins: Vec<Origin>,
 
+    /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
+    /// pay. It is compressed once after each change.
+    #[arg(long, env = "COLLECTORY_COMPRESS")]
+    pub compress: bool,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -271,6 +276,7 @@ impl ServeConfig {
             uncommitted: Uncommitted::Serve,
             require_if_match: false,
             cors_origins: Vec::new(),
+            compress: false,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             limits: Limits::DEFAULT,

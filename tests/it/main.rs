@@ -8,6 +8,7 @@ mod authorize;
 mod collections;
 mod command_line;
 mod commits;
+mod compression;
 mod concurrency;
 mod cross_origin;
 mod dry_runs;

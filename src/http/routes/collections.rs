@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use warp::http::header::LOCATION;
+use warp::http::header::{CONTENT_ENCODING, LOCATION};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
 use super::super::authorize::{Action, Allowed};
 use super::super::body::Body;
 use super::super::call::Call;
+use super::super::compress;
 use super::super::jsonapi::document::{self, List, Ready};
 use super::super::jsonapi::error::{ApiError, ErrorObject};
 use super::super::jsonapi::etag;
@@ -37,6 +38,12 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
         let ready = Ready::list(&snapshot, &call.context.base_path);
+        if call.context.compress
+            && ready.body().len() >= compress::BYTES_MIN
+            && compress::accepts_gzip(&call.headers)
+        {
+            return compressed(&snapshot, &ready, &condition).await;
+        }
         let response = reply::document(StatusCode::OK, ready.body());
         return conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, None);
     }
@@ -46,6 +53,27 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
     let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
     conditional(response, &snapshot, &tag, etag, &condition, None)
+}
+
+/// The whole list in its compressed form, which is made off the threads that answer.
+async fn compressed(
+    snapshot: &Arc<Snapshot>,
+    ready: &Ready,
+    condition: &Condition,
+) -> Result<Response, ApiError> {
+    let body = match snapshot.list_compressed.get() {
+        Some(body) => body.clone(),
+        None => {
+            let (snapshot, plain) = (Arc::clone(snapshot), ready.body());
+            let made = move || snapshot.list_compressed.get_or_init(|| compress::gzip(&plain)).clone();
+            tokio::task::spawn_blocking(made).await.map_err(|_| ApiError::internal())?
+        }
+    };
+    let tag = format!("\"{}{}\"", ready.tag().trim_matches('"'), compress::TAG_SUFFIX);
+    let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
+    let mut response = reply::document(StatusCode::OK, body);
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    conditional(response, snapshot, &tag, etag, condition, None)
 }
 
 /// The part of the list that is asked for and may be seen.
