@@ -226,7 +226,7 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
 
-    /// Web pages of this origin may use the service, as https://cms.example.org; may be given
+    /// Web pages of this origin may use the service, as `https://cms.example.org`; may be given
     /// several times or as a comma list. `*` allows every page, without credentials. Without it
     /// no page of another origin may.
     #[arg(
