@@ -122,6 +122,21 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.policy_age_ms_max)]
     pub policy_age_ms_max: u64,
 
+    /// How often a stream of events that has nothing to tell sends the head of the branch.
+    #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
+    pub heartbeat_ms: u64,
+
+    /// Events by which the reader of a stream may fall behind; then it is sent `reset`.
+    #[arg(long, env = "COLLECTORY_LAG_EVENTS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.lag_events_max, value_parser = at_least::<1>)]
+    pub lag_events_max: usize,
+
+    /// How long a question about the history waits for it to be read, before 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_HISTORY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.history_wait_ms_max)]
+    pub history_wait_ms_max: u64,
+
     /// How long requests under way may take to finish at a shutdown, before they are cut off.
     #[arg(long, env = "COLLECTORY_SHUTDOWN_GRACE_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.shutdown_grace_ms)]
@@ -151,6 +166,9 @@ impl Limits {
         settle_quiet_ms: 20,
         settle_patience_ms: 100,
         policy_age_ms_max: 100,
+        heartbeat_ms: 15_000,
+        lag_events_max: 10_000,
+        history_wait_ms_max: 2_000,
         shutdown_grace_ms: 10_000,
     };
 
@@ -176,6 +194,18 @@ impl Limits {
     #[must_use]
     pub const fn policy_age_max(&self) -> Duration {
         Duration::from_millis(self.policy_age_ms_max)
+    }
+
+    /// [`heartbeat_ms`](Self::heartbeat_ms) as a duration.
+    #[must_use]
+    pub const fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    /// [`history_wait_ms_max`](Self::history_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn history_wait_max(&self) -> Duration {
+        Duration::from_millis(self.history_wait_ms_max)
     }
 
     /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.

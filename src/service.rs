@@ -4,16 +4,18 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::config::{Limits, Origin, ServeConfig, Uncommitted};
 use crate::domain::Actor;
+use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Signal};
 use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::{Shutdown, Unfinished};
 use crate::store::StoreError;
-use crate::store::git::{GitJournal, Options};
+use crate::store::git::{GitArchive, GitJournal, Options};
 use crate::watch::{self, Places, Watch};
 
 /// How long to wait before trying again to read a repository that could not be read at start.
@@ -33,7 +35,16 @@ pub struct Service {
     limits: Limits,
     shutdown: Shutdown,
     /// Taken when the service stops.
-    running: Option<(Engine, Watch)>,
+    running: Option<Running>,
+}
+
+/// What runs on threads of its own.
+#[derive(Debug)]
+struct Running {
+    engine: Engine,
+    watch: Watch,
+    /// Reads the history along.
+    follower: JoinHandle<()>,
 }
 
 /// Why a service does not start.
@@ -70,7 +81,7 @@ impl Service {
     /// Waits until the repository has been read for the first time, or could not be: from then on
     /// an answer of 503 means trouble and not just a start.
     pub async fn ready(&self) {
-        if let Some((engine, _)) = &self.running {
+        if let Some(Running { engine, .. }) = &self.running {
             engine.projection.told().await;
         }
     }
@@ -85,15 +96,16 @@ impl Service {
     pub async fn shutdown(mut self) -> Result<(), Unfinished> {
         self.shutdown.begin();
         let finished = self.shutdown.finish(self.limits.shutdown_grace()).await;
-        if let Some((engine, watch)) = self.running.take() {
+        if let Some(Running { engine, watch, follower }) = self.running.take() {
             let stopped = tokio::task::spawn_blocking(move || {
                 drop(watch);
                 // A writer that is gone already needs no signal.
                 drop(engine.signals.blocking_send(Signal::Shutdown));
-                engine.writer.join().is_ok()
+                // The follower ends with the writer, whatever became of that.
+                engine.writer.join().is_ok() & follower.join().is_ok()
             });
             if !stopped.await.unwrap_or(false) {
-                tracing::error!("BUG: the writer ended with a panic");
+                tracing::error!("BUG: the writer or the history ended with a panic");
             }
         }
         finished
@@ -103,7 +115,7 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.shutdown.begin();
-        if let Some((engine, _)) = &self.running {
+        if let Some(Running { engine, .. }) = &self.running {
             drop(engine.signals.try_send(Signal::Shutdown));
         }
     }
@@ -209,22 +221,33 @@ impl ServiceBuilder<Guarded> {
         let server = Server::bind(config.listen).await?;
         let address = server.address();
         let places = places(&journal);
+        let archive = GitArchive::open(&config.repository, journal.branch(), &config.folder)?;
         let engine = engine::start(journal, engine_options(&config)).map_err(StartError::Thread)?;
+        let (history, follower) =
+            History::start(Arc::new(archive), engine.projection.heads(), history_options(&config))
+                .map_err(StartError::Thread)?;
         let watch = watch::start(places, watch_options(&config.limits), engine.signals.clone())
             .map_err(StartError::Thread)?;
+        let shutdown = Shutdown::new();
         let context = Context {
             limits: config.limits.clone(),
             base_path: config.base_path.clone(),
             require_if_match: config.require_if_match,
             compress: config.compress,
             cors: config.cors_origins.iter().cloned().collect(),
+            history: Some(history),
+            shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
-        let shutdown = Shutdown::new();
         let (limits, stop) = (config.limits.clone(), shutdown.clone());
         let routes = routes(context);
         shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
-        Ok(Service { address, limits: config.limits, shutdown, running: Some((engine, watch)) })
+        Ok(Service {
+            address,
+            limits: config.limits,
+            shutdown,
+            running: Some(Running { engine, watch, follower }),
+        })
     }
 }
 
@@ -278,6 +301,18 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
         idempotency_len_max: limits.idempotency_len_max,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
+    }
+}
+
+/// Commits of a service that had another address count as the service's too.
+fn history_options(config: &ServeConfig) -> history::Options {
+    let mut committers = vec![config.committer_email.clone()];
+    let usual = Actor::service().email().to_owned();
+    committers.extend((config.committer_email != usual).then_some(usual));
+    history::Options {
+        committers,
+        lag_events_max: config.limits.lag_events_max,
+        ..history::Options::new(config.folder.trim_matches('/'))
     }
 }
 

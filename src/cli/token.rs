@@ -33,7 +33,8 @@ pub(super) struct Token {
     email: Option<String>,
 
     /// What the token allows: read (lists, collections, problems, the OpenAPI documents), write
-    /// (create, update, delete).
+    /// (create, update, delete, undo, restore), audit (the history: events, past states,
+    /// differences, blame, the stream, changes).
     #[arg(long, env = "COLLECTORY_MAY", value_name = "PERMISSIONS", value_delimiter = ',',
           default_value = "read,write", value_parser = permission)]
     may: Vec<Permission>,
@@ -48,6 +49,7 @@ const EXAMPLES: &str = "\
 Examples:
   collectory token Mara --policy policy.yaml --email mara@example.org
   collectory token build-bot --policy policy.yaml --may read
+  collectory token Vera --policy policy.yaml --may read,audit
   collectory token Ann --policy policy.yaml --keys 'blog-*' --keys pages
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/collections";
 
@@ -56,7 +58,7 @@ const SECRET_BYTES: usize = 32;
 
 fn permission(name: &str) -> Result<Permission, String> {
     Permission::parse(name)
-        .ok_or_else(|| format!("there are {}", Permission::ALL.map(Permission::as_str).join(" and ")))
+        .ok_or_else(|| format!("there are {}", Permission::ALL.map(Permission::as_str).join(", ")))
 }
 
 impl Token {

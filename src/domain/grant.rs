@@ -37,13 +37,15 @@ impl Grant {
 pub enum Permission {
     /// List and read collections, problems and the OpenAPI documents.
     Read,
-    /// Create, update and delete collections.
+    /// Create, update, delete and restore collections, and undo events.
     Write,
+    /// Read the history: events, past states, differences, blame, the stream and changes.
+    Audit,
 }
 
 impl Permission {
     /// Every permission.
-    pub const ALL: [Self; 2] = [Self::Read, Self::Write];
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Audit];
 
     /// Finds the permission with this name.
     #[must_use]
@@ -57,6 +59,7 @@ impl Permission {
         match self {
             Self::Read => "read",
             Self::Write => "write",
+            Self::Audit => "audit",
         }
     }
 }

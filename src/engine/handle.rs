@@ -1,7 +1,7 @@
 //! How the rest of the service reaches the writer.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
@@ -231,10 +231,12 @@ impl Handle {
     /// Says why nothing was changed; a full queue is answered at once.
     pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.try_send(Signal::Submit(Job { submission, reply })).map_err(|error| match error {
-            TrySendError::Full(_) => SubmitError::Busy,
-            TrySendError::Closed(_) => SubmitError::ShuttingDown,
-        })?;
+        self.inbox.try_send(Signal::Submit(Job { asked_at: Instant::now(), submission, reply })).map_err(
+            |error| match error {
+                TrySendError::Full(_) => SubmitError::Busy,
+                TrySendError::Closed(_) => SubmitError::ShuttingDown,
+            },
+        )?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 }
@@ -242,6 +244,7 @@ impl Handle {
 /// A submission on its way, and where its answer goes.
 #[derive(Debug)]
 pub struct Job {
+    pub(super) asked_at: Instant,
     pub(super) submission: Submission,
     pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }

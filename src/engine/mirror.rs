@@ -437,6 +437,7 @@ impl<J: Journal> Mirror<J> {
             WorkTree::Busy => return Ok(BTreeSet::new()),
             WorkTree::Away(why) => {
                 looked = self.edits.keys().cloned().collect();
+                self.suspects.clear();
                 self.away = true;
                 (Vec::new(), Some(why))
             }

@@ -141,6 +141,13 @@ impl Snapshot {
         format!("{:032x}-{}", self.digest, self.uncommitted)
     }
 
+    /// What was served at a revision.
+    pub(super) fn of_the_past(revision: Revision, entries: impl IntoIterator<Item = Entry>) -> Self {
+        let mut snapshot = Self { revision: Some(revision), ..Self::default() };
+        entries.into_iter().for_each(|entry| snapshot.insert(Arc::new(entry)));
+        snapshot
+    }
+
     /// The next snapshot, to be changed before it is published: shares all entries, has no
     /// ready-made list.
     pub(crate) fn next(&self) -> Self {

@@ -39,6 +39,10 @@ pub(super) struct Writer<J> {
 /// How long nothing has to happen before the journal is tended.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
+/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
+/// believed.
+const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
+
 /// How many groups may be appended before the journal is tended all the same.
 const UNTENDED_GROUPS_MAX: usize = 32;
 
@@ -353,7 +357,8 @@ impl<J: Journal> Writer<J> {
         }
         if !last {
             let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
-                keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
+                job.asked_at.elapsed() < DEFERRED_WAIT_MAX
+                    && keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
             });
             deferred.extend(wait);
             *jobs = go;
@@ -488,7 +493,9 @@ fn ground<'a, J: Journal>(
     let mut files_of = HashMap::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
-        let blob = mirror.snapshot().get(key.as_str()).map(|entry| entry.blob);
+        // A last good version is no ground to build on, and may be nowhere any more.
+        let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
+        let blob = entry.map(|entry| entry.blob);
         if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
             && !sources.contains_key(&blob)
         {

@@ -6,7 +6,7 @@
 //!   - name: Mara                   # the actor: author of the commits
 //!     email: mara@example.org      # optional; Mara@localhost without it
 //!     hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08
-//!     may: [read, write]
+//!     may: [read, write, audit]
 //!     keys: ["blog-*"]             # optional; every key without it
 //! ```
 //!
@@ -376,7 +376,7 @@ tokens:
             (with("email: []"), 5, "string"),
             ("tokens:\n  - name: A\n    hash: sha256:12\n    may: []\n".into(), 3, "64 hexadecimal digits"),
             ("tokens:\n  - name: A\n    hash: x\n    may: []\n".into(), 3, "sha256"),
-            (with("keys: [a]").replace("[read]", "[raed]"), 4, "no permission; there are read, write"),
+            (with("keys: [a]").replace("[read]", "[raed]"), 4, "no permission; there are read, write, audit"),
             (with("keys: [a]").replace("name: A", "name: \"<\""), 2, "can't be the name"),
             ("tokens:\n  - name: A\n    may: []\n".into(), 2, "missing field `hash`"),
         ] {

@@ -82,6 +82,54 @@ pub enum Action<'a> {
     },
     /// Read what is wrong in the repository.
     ReadProblems,
+    /// List the collections as they were (`asOf`); see [`Allowed::seeing`].
+    ListPast,
+    /// Read one collection as it was (`asOf`).
+    ReadPast {
+        /// The collection, which need not exist.
+        key: &'a Key,
+    },
+    /// Read events, a page of them; see [`Allowed::seeing`] for showing those of some keys only.
+    ListEvents {
+        /// The collection, if only the events of one are asked for; it need not exist.
+        key: Option<&'a Key>,
+    },
+    /// Follow events as they happen; see [`Allowed::seeing`]. What is allowed holds for as long as
+    /// the stream is open.
+    StreamEvents {
+        /// The collection, if only the events of one are asked for; it need not exist.
+        key: Option<&'a Key>,
+    },
+    /// Read one event.
+    ReadEvent {
+        /// The event's collection; `None` when there is no such event, which will be answered 404
+        /// if it is allowed.
+        key: Option<&'a Key>,
+    },
+    /// Read what differs between two revisions; see [`Allowed::seeing`].
+    ReadDifference,
+    /// Read which events gave a collection its values.
+    ReadBlame {
+        /// The collection, which need not exist.
+        key: &'a Key,
+    },
+    /// Read the token that a poll for changes begins with.
+    ReadSyncToken,
+    /// Poll for changes; see [`Allowed::seeing`].
+    ReadChanges,
+    /// Undo one event.
+    UndoEvent {
+        /// The event's collection; `None` when there is no such event, which will be answered 404
+        /// if it is allowed.
+        key: Option<&'a Key>,
+    },
+    /// Bring a collection back to what it was.
+    Restore {
+        /// The collection, which need not exist.
+        key: &'a Key,
+    },
+    /// Read what the service can do.
+    ReadCapabilities,
     /// Read the OpenAPI document.
     ReadOpenApi,
 }
@@ -126,7 +174,8 @@ impl Allowed {
         Self::by(Actor::anonymous())
     }
 
-    /// Shows only the keys for which `visible` is true, in lists of collections and of problems.
+    /// Shows only the keys for which `visible` is true, in lists of collections, problems, events,
+    /// differences and changes.
     #[must_use]
     pub fn seeing(mut self, visible: impl Fn(&Key) -> bool + Send + Sync + 'static) -> Self {
         self.visibility = Some(Arc::new(visible));

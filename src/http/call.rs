@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Duration;
 
 use warp::filters::path::FullPath;
 use warp::http::{HeaderMap, Method};
@@ -17,6 +18,10 @@ use super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::jsonapi::query::Query;
 use super::request_id::RequestId;
 use crate::engine::Snapshot;
+use crate::engine::history::{History, View};
+
+/// When to ask again for a history that takes long to read.
+const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The other end of a connection, as the server puts it into the extensions of each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +74,29 @@ impl Call<'_> {
         self.context.projection.snapshot().ok_or_else(ApiError::loading)
     }
 
+    /// The history up to what is served now.
+    ///
+    /// # Errors
+    ///
+    /// 503 while it is being read and longer than one likes to wait, or can't be read.
+    pub(super) async fn past(&self) -> Result<View, ApiError> {
+        Ok(self.history().await?.1)
+    }
+
+    /// The same, with what follows it.
+    ///
+    /// # Errors
+    ///
+    /// As [`past`](Self::past).
+    pub(super) async fn history(&self) -> Result<(&History, View), ApiError> {
+        let late = || {
+            ApiError::unavailable("The history is still being read; try again shortly.", HISTORY_RETRY_AFTER)
+        };
+        let history = self.context.history.as_ref().ok_or_else(late)?;
+        let view = tokio::time::timeout(self.context.limits.history_wait_max(), history.ready()).await;
+        Ok((history, view.map_err(|_| late())??))
+    }
+
     /// Checks the media types of a request without a body.
     ///
     /// # Errors
@@ -96,6 +124,17 @@ impl Call<'_> {
             format!("{}?{}", self.path.as_str(), self.query)
         }
     }
+}
+
+/// Looks into the past where waiting for the disk is no harm to other requests.
+///
+/// # Errors
+///
+/// What looking says; 500 if it panics.
+pub(super) async fn looking<T: Send + 'static>(
+    look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+) -> Result<T, ApiError> {
+    tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(ApiError::internal()))
 }
 
 /// The future panicked.

@@ -8,7 +8,9 @@ use chrono::{DateTime, Utc};
 use super::authorize::Authorizer;
 use super::cors::Cors;
 use crate::config::{BasePath, Limits};
+use crate::engine::history::History;
 use crate::engine::{Handle, Projection};
+use crate::shutdown::Shutdown;
 
 /// Everything that answers are made of; see [`routes`](super::routes).
 #[derive(Debug)]
@@ -17,6 +19,10 @@ pub struct Context {
     pub handle: Handle,
     /// What readers see.
     pub projection: Projection,
+    /// What was: who changed what, when and why.
+    pub history: Option<History>,
+    /// Ends the streams of events, which would go on for ever.
+    pub shutdown: Shutdown,
     /// Who is asked before anything happens.
     pub guard: Guard,
     /// What else keeps the service from being ready.
@@ -42,6 +48,8 @@ impl Context {
         Self {
             handle,
             projection,
+            history: None,
+            shutdown: Shutdown::default(),
             guard,
             readiness: Readiness::default(),
             clock: Clock::system(),

@@ -9,6 +9,18 @@
 //! (one system call), all others use what is known. So a removed token is refused at most that
 //! much later, there is no thread to watch, and an idle service does nothing.
 //!
+//! # What a token needs
+//!
+//! | permission | what it allows |
+//! |---|---|
+//! | `read` | list and read collections, problems, capabilities and the OpenAPI documents |
+//! | `write` | create, update and delete; undo an event, restore a collection |
+//! | `audit` | the past: `asOf`, events and their stream, `/diff`, blame, `/sync-token`, `/changes` |
+//!
+//! A token with `keys` is for those keys in all of it: it is refused everything about another
+//! key, and lists of events, differences and changes leave the others out. An event that there is
+//! not is refused to it like one of another key, so that nobody can probe for events.
+//!
 //! [`policy_age_ms_max`]: crate::config::Limits::policy_age_ms_max
 
 use std::fs::{File, Metadata};
@@ -208,14 +220,18 @@ impl Policy {
         self.refresh();
         let grant = self.grant(head.headers)?;
         let (permission, key) = needed(action);
-        let is_covered = key.is_none_or(|key| grant.covers(key));
+        let is_covered = match key {
+            Of::Key(key) | Of::EventOf(key) => grant.covers(key),
+            Of::Nothing => grant.keys.is_none(),
+            Of::Any => true,
+        };
         if !grant.permits(permission) || !is_covered {
             return Err(denial(permission, key));
         }
         let allowed = Allowed::by(grant.actor.clone());
-        Ok(match (&grant.keys, action) {
-            (Some(_), Action::List | Action::ReadProblems) => allowed.seeing(move |key| grant.covers(key)),
-            _ => allowed,
+        Ok(match (&grant.keys, key) {
+            (Some(_), Of::Any) => allowed.seeing(move |key| grant.covers(key)),
+            (Some(_) | None, _) => allowed,
         })
     }
 }
@@ -226,24 +242,49 @@ impl Authorizer for Policy {
     }
 }
 
-/// What an action needs: the permission, and the key that must be covered.
+/// What an action is about.
+#[derive(Clone, Copy)]
+enum Of<'a> {
+    /// Whatever keys the token covers.
+    Any,
+    /// This key.
+    Key(&'a Key),
+    /// An event of this key, which the request does not name, and the answer to it must not.
+    EventOf(&'a Key),
+    /// Something that there is not: for those only to whom no key is hidden.
+    Nothing,
+}
+
+/// What an action needs: the permission, and what must be covered.
 ///
 /// Creating without a key that could be read will be refused as bad data; whoever may write is
 /// told so.
-fn needed(action: Action<'_>) -> (Permission, Option<&Key>) {
+fn needed(action: Action<'_>) -> (Permission, Of<'_>) {
+    use Permission::{Audit, Read, Write};
     match action {
-        Action::List | Action::ReadProblems | Action::ReadOpenApi => (Permission::Read, None),
-        Action::Read { key } => (Permission::Read, Some(key)),
-        Action::Create { key, .. } => (Permission::Write, key),
-        Action::Update { key, .. } | Action::Delete { key } => (Permission::Write, Some(key)),
+        Action::List | Action::ReadProblems | Action::ReadOpenApi | Action::ReadCapabilities => {
+            (Read, Of::Any)
+        }
+        Action::Read { key } => (Read, Of::Key(key)),
+        Action::Create { key, .. } => (Write, key.map_or(Of::Any, Of::Key)),
+        Action::Update { key, .. } | Action::Delete { key } | Action::Restore { key } => {
+            (Write, Of::Key(key))
+        }
+        Action::UndoEvent { key } => (Write, key.map_or(Of::Nothing, Of::EventOf)),
+        Action::ListPast | Action::ReadDifference | Action::ReadSyncToken | Action::ReadChanges => {
+            (Audit, Of::Any)
+        }
+        Action::ListEvents { key } | Action::StreamEvents { key } => (Audit, key.map_or(Of::Any, Of::Key)),
+        Action::ReadPast { key } | Action::ReadBlame { key } => (Audit, Of::Key(key)),
+        Action::ReadEvent { key } => (Audit, key.map_or(Of::Nothing, Of::EventOf)),
     }
 }
 
-fn denial(permission: Permission, key: Option<&Key>) -> Denied {
+fn denial(permission: Permission, of: Of<'_>) -> Denied {
     let verb = permission.as_str();
-    let detail = match key {
-        Some(key) => format!("This token may not {verb} '{key}'."),
-        None => format!("This token may not {verb}."),
+    let detail = match of {
+        Of::Key(key) => format!("This token may not {verb} '{key}'."),
+        Of::Any | Of::EventOf(_) | Of::Nothing => format!("This token may not {verb}."),
     };
     Denied::forbidden().with_detail(detail)
 }
@@ -391,6 +432,47 @@ mod tests {
         ] {
             assert_eq!(given.status(token, action), status, "{token} {action:?}");
         }
+    }
+
+    #[test]
+    fn the_past_needs_a_permission_of_its_own() {
+        let given = policy("reader read,write\nauditor audit\nblogger audit,write blog-*");
+        let (posts, blog) = (key("posts"), key("blog-a"));
+        for (action, reader, auditor, blogger) in [
+            (Action::ListPast, 403, 200, 200),
+            (Action::ReadPast { key: &posts }, 403, 200, 403),
+            (Action::ListEvents { key: None }, 403, 200, 200),
+            (Action::ListEvents { key: Some(&posts) }, 403, 200, 403),
+            (Action::StreamEvents { key: None }, 403, 200, 200),
+            (Action::ReadEvent { key: Some(&blog) }, 403, 200, 200),
+            (Action::ReadEvent { key: Some(&posts) }, 403, 200, 403),
+            (Action::ReadEvent { key: None }, 403, 200, 403),
+            (Action::ReadDifference, 403, 200, 200),
+            (Action::ReadBlame { key: &posts }, 403, 200, 403),
+            (Action::ReadSyncToken, 403, 200, 200),
+            (Action::ReadChanges, 403, 200, 200),
+            (Action::UndoEvent { key: Some(&posts) }, 200, 403, 403),
+            (Action::UndoEvent { key: Some(&blog) }, 200, 403, 200),
+            (Action::UndoEvent { key: None }, 200, 403, 403),
+            (Action::Restore { key: &posts }, 200, 403, 403),
+            (Action::ReadCapabilities, 200, 403, 403),
+        ] {
+            for (token, status) in [("reader", reader), ("auditor", auditor), ("blogger", blogger)] {
+                assert_eq!(given.status(token, action), status, "{token} {action:?}");
+            }
+        }
+    }
+
+    /// A refusal that named the key of an event would tell that there is such an event.
+    #[test]
+    fn an_event_of_another_key_is_refused_like_one_that_there_is_not() {
+        let given = policy("blogger audit,write blog-*");
+        let posts = key("posts");
+        let told = |action| format!("{:?}", given.asks(&["Bearer blogger"], action).unwrap_err());
+        assert_eq!(told(Action::ReadEvent { key: Some(&posts) }), told(Action::ReadEvent { key: None }));
+        assert_eq!(told(Action::UndoEvent { key: Some(&posts) }), told(Action::UndoEvent { key: None }));
+        let events = given.asks(&["Bearer blogger"], Action::ListEvents { key: None }).unwrap();
+        assert!(events.sees(&key("blog-a")) && !events.sees(&posts));
     }
 
     #[test]

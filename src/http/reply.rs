@@ -64,12 +64,11 @@ pub(super) fn of_revision(
     revision: Option<Revision>,
     etag: Option<HeaderValue>,
 ) -> Response {
-    let headers = response.headers_mut();
     if let Some(etag) = etag {
-        headers.insert(ETAG, etag);
+        response.headers_mut().insert(ETAG, etag);
     }
     if let Some(revision) = &revision {
-        headers.insert(COLLECTORY_REVISION, revision_header(revision));
+        response.headers_mut().insert(COLLECTORY_REVISION, revision_header(revision));
     }
     response
 }

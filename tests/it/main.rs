@@ -26,6 +26,7 @@ mod policy;
 mod preconditions;
 mod queries;
 mod repositories;
+mod stories;
 mod support;
 
 /// A file that no module names is never compiled, and a test in it never fails.

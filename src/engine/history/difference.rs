@@ -5,6 +5,7 @@ use similar::TextDiff;
 use super::event::Action;
 use super::{HistoryError, View};
 use crate::domain::{Change, Key, Revision, changes};
+use crate::format::layout::{FileName, file_name};
 use crate::store::TreeEntry;
 
 /// How many lines around a change are shown, as in git.
@@ -53,8 +54,8 @@ impl View {
     }
 
     /// The difference between the files of two revisions as unified text, which `git apply` and
-    /// `patch` take: broken files too, of one collection or of the whole folder. Names in it are
-    /// paths inside the repository.
+    /// `patch` take: broken files too, of the collections that are wanted. Names in it are paths
+    /// inside the repository.
     ///
     /// # Errors
     ///
@@ -63,12 +64,12 @@ impl View {
         &self,
         from: Option<Revision>,
         to: Option<Revision>,
-        only: Option<&Key>,
+        wanted: &dyn Fn(&Key) -> bool,
     ) -> Result<String, HistoryError> {
         let mut text = String::new();
         for change in self.shared.archive.differences(from, to)? {
-            let fits = |key: &Key| [format!("{key}.yaml"), format!("{key}.yml")].contains(&change.name);
-            if only.is_none_or(fits) {
+            let FileName::Collection { key, .. } = file_name(&change.name) else { continue };
+            if wanted(&key) {
                 let path = self.shared.path(&change.name);
                 let (before, after) = (self.bytes(change.before)?, self.bytes(change.after)?);
                 text.push_str(&unified(&path, before.as_deref(), after.as_deref()));

@@ -76,7 +76,7 @@ pub use error::HistoryError;
 pub use event::{Action, Effect, EventRecord, Fault, NotAPosition, Origin, Position};
 pub use feed::{Followed, Subscription};
 pub use follow::{History, Options, Progress};
-pub use page::{At, Bound, Cursor, EventPage, Filter, Page};
+pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
 pub use sync::{ChangeSummary, Changes, SyncToken};
 pub use undo::{Plan, UndoRefusal, Undoer};

@@ -26,6 +26,24 @@ pub struct Filter {
     pub since: Option<Bound>,
     /// Until then.
     pub until: Option<Bound>,
+    /// Of collections that whoever asks may see.
+    pub seeing: Option<Seeing>,
+}
+
+/// Tells the keys that may be seen.
+#[derive(Clone)]
+pub struct Seeing(pub Arc<dyn Fn(&Key) -> bool + Send + Sync>);
+
+impl fmt::Debug for Seeing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Seeing(..)")
+    }
+}
+
+impl PartialEq for Seeing {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
 }
 
 /// A limit in time, or along the branch.
@@ -66,6 +84,8 @@ impl Page {
 pub enum At {
     /// At the newest event.
     Newest,
+    /// At the oldest event: the last page.
+    Oldest,
     /// Behind this event, with older ones (`page[after]`).
     After(Cursor),
     /// Ahead of this event, with newer ones, up to it (`page[before]`).
@@ -144,6 +164,7 @@ pub(super) struct Sieve<'a> {
     filter: Filter,
     key: Option<u32>,
     actors: Option<Vec<bool>>,
+    seen: Option<Vec<bool>>,
     /// The numbers of the first event and behind the last one that the revisions allow.
     range: std::ops::Range<u32>,
 }
@@ -171,7 +192,9 @@ impl<'a> Sieve<'a> {
         let from = after(&filter.since)?.unwrap_or(0);
         let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
         let actors = filter.actor.as_ref().map(wanted);
-        Ok(Self { view, filter: filter.clone(), key, actors, range: from..end.max(from) })
+        let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
+        let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
+        Ok(Self { view, filter: filter.clone(), key, actors, seen, range: from..end.max(from) })
     }
 
     fn len(&self) -> usize {
@@ -199,6 +222,7 @@ impl<'a> Sieve<'a> {
             && self.filter.action.is_none_or(|action| action == row.action)
             && self.filter.origin.is_none_or(|origin| origin == commit.origin)
             && self.actors.as_ref().is_none_or(|actors| actors[commit.actor as usize])
+            && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
             && time(&self.filter.since, &|since| commit.time() >= *since)
             && time(&self.filter.until, &|until| commit.time() <= *until)
     }
@@ -207,6 +231,23 @@ impl<'a> Sieve<'a> {
     fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let (low, high) = (self.place(self.range.start), self.place(event.min(self.range.end)));
         (low..high.max(low)).rev().map(|place| self.at(place)).filter(|event| self.fits(*event))
+    }
+
+    /// All events that fit, oldest first.
+    fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        let (low, high) = (self.place(self.range.start), self.place(self.range.end));
+        (low..high.max(low)).map(|place| self.at(place)).filter(|event| self.fits(*event))
+    }
+
+    /// How many events fit; nobody needs to look at each where only the collection is asked for.
+    fn count(&self) -> usize {
+        let Filter { collection: _, action, actor, origin, since, until, seeing } = &self.filter;
+        let is_time = |bound: &Option<Bound>| matches!(bound, Some(Bound::Time(_)));
+        let each = action.is_some() || actor.is_some() || origin.is_some() || seeing.is_some();
+        if each || is_time(since) || is_time(until) {
+            return self.oldest_first().count();
+        }
+        self.place(self.range.end).saturating_sub(self.place(self.range.start))
     }
 
     /// The events behind a number that fit, oldest first.
@@ -242,6 +283,11 @@ impl View {
                 let (events, more) = take(sieve.older(u32::MAX), page.size);
                 (events, false, more)
             }
+            At::Oldest => {
+                let (mut events, more) = take(sieve.oldest_first(), page.size);
+                events.reverse();
+                (events, more, false)
+            }
             At::After(cursor) => {
                 let (events, more) = take(sieve.older(self.place_of(cursor, filter)?), page.size);
                 (events, true, more)
@@ -259,6 +305,27 @@ impl View {
             has_newer,
             has_older,
         })
+    }
+
+    /// How many events a list has.
+    ///
+    /// # Errors
+    ///
+    /// As [`events`](Self::events).
+    pub fn count(&self, filter: &Filter) -> Result<usize, HistoryError> {
+        Ok(Sieve::new(self, filter)?.count())
+    }
+
+    /// The limit that a user's text names: a time, or a revision as in [`resolve`](Self::resolve).
+    ///
+    /// # Errors
+    ///
+    /// As [`resolve`](Self::resolve).
+    pub fn bound(&self, text: &str) -> Result<Bound, HistoryError> {
+        if let Some(time) = super::parse_time(text) {
+            return Ok(Bound::Time(time));
+        }
+        Ok(Bound::Revision { asked: text.to_owned(), revision: self.resolve(text)? })
     }
 
     /// A page of one collection's events, a deleted one's too.

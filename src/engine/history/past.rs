@@ -3,11 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
+use chrono::{DateTime, Utc};
+
 use super::build::{by_key, counting};
 use super::event::Fault;
 use super::row::Version;
 use super::{HistoryError, Reading, Shared, Standing, View};
 use crate::domain::{Collection, Key, Revision};
+use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::store::{BlobId, StoreError, TreeEntry};
 
 /// How many commits off the first parents are read at a time in search of a good version.
@@ -22,6 +25,8 @@ pub struct AsOf {
     pub entries: BTreeMap<Key, PastEntry>,
     /// What was wrong, by path.
     pub problems: BTreeMap<String, Fault>,
+    /// The same as what is served now is shown, made when somebody first asks for it.
+    snapshot: OnceLock<Arc<Snapshot>>,
 }
 
 /// One collection as it was.
@@ -55,7 +60,8 @@ impl View {
             .filter_map(|(key, [yaml, yml])| Some((key.clone(), counting(*yaml, *yml)?)))
             .collect();
         let readings = self.shared.read_all(&counted)?;
-        let mut past = AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new() };
+        let mut past =
+            AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
         for ((key, version), reading) in counted.into_iter().zip(readings) {
             let twin = matches!(files.get(&key), Some([Some(_), Some(_)]));
             self.add(&mut past, &key, version, reading, twin)?;
@@ -74,6 +80,23 @@ impl View {
     pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
         let past = self.as_of(revision)?;
         past.entries.get(key).cloned().ok_or_else(|| HistoryError::UnknownKey(key.clone()))
+    }
+
+    /// What was served at a revision, in the form of what is served now. What is wrong is known
+    /// since that revision's time at the latest.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn snapshot_as_of(&self, revision: Revision) -> Result<Arc<Snapshot>, HistoryError> {
+        let past = self.as_of(revision)?;
+        if let Some(snapshot) = past.snapshot.get() {
+            return Ok(Arc::clone(snapshot));
+        }
+        let commit = self.shared.archive.commit(revision)?;
+        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
+        let snapshot = Snapshot::of_the_past(revision, past.entries(commit.at));
+        Ok(Arc::clone(past.snapshot.get_or_init(|| Arc::new(snapshot))))
     }
 
     fn add(
@@ -152,6 +175,34 @@ impl View {
             (Some(commit), Some(key)) => Ok(self.standing_at(key, commit)?),
             (None, _) | (_, None) => Ok(None),
         }
+    }
+}
+
+impl AsOf {
+    fn entries(&self, at: DateTime<Utc>) -> impl Iterator<Item = Entry> + '_ {
+        self.entries.iter().map(move |(key, entry)| {
+            let problem = entry.problem.as_ref().map(|fault| {
+                Arc::new(Problem {
+                    path: fault.path.clone(),
+                    line: fault.line,
+                    column: fault.column,
+                    message: fault.message.clone(),
+                    collection: Some(key.clone()),
+                    serving: Serving::LastGood,
+                    since: at,
+                    committed: None,
+                })
+            });
+            Entry {
+                collection: Arc::clone(&entry.collection),
+                file: entry.file.as_str().into(),
+                blob: entry.blob,
+                uncommitted: false,
+                problem,
+                stale: entry.stale,
+                answer: OnceLock::new(),
+            }
+        })
     }
 }
 

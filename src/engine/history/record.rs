@@ -22,6 +22,13 @@ impl View {
         Ok(self.record(event)?)
     }
 
+    /// The collection that an event is of, if there is such an event.
+    #[must_use]
+    pub fn key_of(&self, id: Uuid) -> Option<&crate::domain::Key> {
+        let event = self.index.find_event(id)?;
+        Some(self.index.key(self.index.event(event).key))
+    }
+
     /// The events of one commit, in the order of their keys.
     ///
     /// # Errors

@@ -15,7 +15,8 @@ use warp::http::{HeaderName, HeaderValue, StatusCode};
 use super::super::authorize::Denied;
 pub(in crate::http) use super::error_object::{Code, ErrorObject, Source};
 use crate::domain::Refusal;
-use crate::engine::{Entry, SubmitError};
+use crate::engine::history::{HistoryError, UndoRefusal};
+use crate::engine::{Entry, SubmitError, chain};
 
 /// The most errors that one answer lists.
 const ERRORS_LEN_MAX: usize = 100;
@@ -79,6 +80,19 @@ impl ApiError {
 
     pub(in crate::http) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
+        self
+    }
+
+    /// Blames a query parameter for what nothing else is to blame for.
+    pub(in crate::http) fn parameter(mut self, name: &str) -> Self {
+        let blame = |error: ErrorObject| if error.source.is_none() { error.parameter(name) } else { error };
+        self.errors = self.errors.into_iter().map(blame).collect();
+        self
+    }
+
+    /// Blames a value of the body.
+    pub(in crate::http) fn at(mut self, pointer: &str) -> Self {
+        self.errors = self.errors.into_iter().map(|error| error.at(pointer)).collect();
         self
     }
 
@@ -196,6 +210,40 @@ impl From<SubmitError> for ApiError {
                 Self::unavailable("The service is shutting down.", RETRY_AFTER_DEFAULT)
             }
             SubmitError::Unavailable { reason, retry_after } => Self::unavailable(reason, retry_after),
+        }
+    }
+}
+
+impl From<HistoryError> for ApiError {
+    fn from(error: HistoryError) -> Self {
+        let detail = error.to_string();
+        match error {
+            HistoryError::Building { .. } => Self::unavailable(detail, RETRY_AFTER_DEFAULT),
+            HistoryError::BadRevision { .. } | HistoryError::BadCursor | HistoryError::BadToken => {
+                Self::new(Code::INVALID_DATA, detail)
+            }
+            HistoryError::UnknownRevision(_) => Self::new(Code::NOT_FOUND, detail),
+            HistoryError::UnknownKey(key) => Self::no_such_collection(key.as_str()),
+            HistoryError::UnknownEvent(id) => Self::new(Code::NOT_FOUND, format!("Event '{id}' not found.")),
+            HistoryError::Gone => Self::new(Code::GONE, detail),
+            HistoryError::Store(_) | HistoryError::Unreadable(_) => {
+                tracing::warn!(error = chain(&error), "a question about the history has no answer");
+                Self::unavailable("The history can't be read at the moment.", RETRY_AFTER_DEFAULT)
+            }
+        }
+    }
+}
+
+impl From<UndoRefusal> for ApiError {
+    fn from(refusal: UndoRefusal) -> Self {
+        let detail = refusal.to_string();
+        match refusal {
+            UndoRefusal::ChangedSince { .. }
+            | UndoRefusal::FileChangedSince
+            | UndoRefusal::Broken(_)
+            | UndoRefusal::Unfit(_) => Self::new(Code::CONFLICT, detail),
+            UndoRefusal::History(error) => error.into(),
+            UndoRefusal::Submit(error) => error.into(),
         }
     }
 }

@@ -25,6 +25,7 @@ impl Code {
     pub(in crate::http) const REQUEST_TIMEOUT: Self =
         Self(StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request Timeout");
     pub(in crate::http) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
+    pub(in crate::http) const GONE: Self = Self(StatusCode::GONE, "gone", "Gone");
     pub(in crate::http) const PRECONDITION_FAILED: Self =
         Self(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition Failed");
     pub(in crate::http) const PAYLOAD_TOO_LARGE: Self =
@@ -108,6 +109,13 @@ impl ErrorObject {
     /// A value of the body that is wrong.
     pub(in crate::http) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::INVALID_DATA, detail).at(pointer)
+    }
+
+    /// An attribute that a resource does not have.
+    pub(in crate::http) fn unknown_attribute(name: &str) -> Self {
+        let mut pointer = String::from("/data/attributes");
+        push_escaped(&mut pointer, name);
+        Self::invalid(pointer, "there is no such attribute")
     }
 
     /// Blames a value of the body.

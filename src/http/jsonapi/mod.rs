@@ -7,6 +7,7 @@
 //! | [`query`], [`sort`], [`page`], [`cursor`] | what the query asks for |
 //! | [`listing`] | what is on a page, and the links that lead on |
 //! | [`document`] | resources, lists and errors as bytes |
+//! | [`past`] | events, differences, blame and changes as bytes |
 //! | [`etag`] | preconditions |
 //! | [`error`], [`error_object`] | every failure as the client is told it |
 
@@ -19,6 +20,7 @@ pub(super) mod json;
 pub(super) mod listing;
 pub(super) mod negotiate;
 pub(super) mod page;
+pub(super) mod past;
 pub(super) mod query;
 pub(super) mod request;
 pub(super) mod sort;

@@ -77,6 +77,22 @@ pub(in crate::http) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<A
     Ok(accepted)
 }
 
+/// Whether a media type beside JSON:API is asked for: by its name, and at least as much as JSON:API.
+pub(in crate::http) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
+    let mut wanted = 0.0;
+    let mut json_api = 0.0;
+    for value in headers.get_all(ACCEPT) {
+        for media_type in value.to_str().ok().and_then(MediaType::list).unwrap_or_default() {
+            if media_type.is(essence) {
+                wanted = media_type.weight().max(wanted);
+            } else if media_type.is_spoken(Dialect::Plain) {
+                json_api = media_type.weight().max(json_api);
+            }
+        }
+    }
+    wanted > 0.0 && wanted >= json_api
+}
+
 /// Checks what a body is written in, before it is read.
 ///
 /// # Errors
@@ -200,6 +216,12 @@ impl<'a> MediaType<'a> {
                 "q" => value.parse::<f32>().is_ok_and(|weight| weight > 0.0),
                 _ => false,
             })
+    }
+
+    /// How much it is wanted (RFC 9110 section 12.4.2); nothing that can't be read is wanted.
+    fn weight(&self) -> f32 {
+        let weight = self.parameters.iter().find(|(name, _)| name == "q");
+        weight.map_or(1.0, |(_, weight)| weight.parse().unwrap_or(0.0))
     }
 
     fn is_plain_json(&self) -> bool {
@@ -333,6 +355,25 @@ mod tests {
             (Atomic, &["application/vnd.api+json;ext=\"https://jsonapi.org/ext/Atomic\""], 406),
         ] {
             assert_eq!(status(accept(&headers(ACCEPT, accepts), dialect)), code, "{dialect:?} {accepts:?}");
+        }
+    }
+
+    #[test]
+    fn another_media_type_has_to_be_named() {
+        for (accept, preferred) in [
+            ("text/event-stream", true),
+            ("Text/Event-Stream;charset=utf-8", true),
+            ("text/event-stream, application/vnd.api+json;q=0.5", true),
+            ("application/vnd.api+json;q=0.5, text/event-stream;q=0.5", true),
+            ("text/event-stream;q=0.4, application/vnd.api+json;q=0.5", false),
+            ("application/vnd.api+json;charset=x, text/event-stream;q=0.1", true),
+            ("text/event-stream;q=0", false),
+            ("text/event-stream;q=x", false),
+            ("text/*", false),
+            ("*/*", false),
+            ("", false),
+        ] {
+            assert_eq!(prefers(&headers(ACCEPT, &[accept]), "text/event-stream"), preferred, "{accept}");
         }
     }
 

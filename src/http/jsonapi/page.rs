@@ -63,6 +63,33 @@ impl Page {
     }
 }
 
+/// How many events a page has when nobody says.
+const EVENTS_LEN_DEFAULT: usize = 20;
+
+/// A page of events: they have cursors only.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) struct EventPage {
+    /// How many events there are at most.
+    pub(in crate::http) size: usize,
+    /// Where the page begins or ends.
+    pub(in crate::http) at: EventsAt,
+}
+
+/// Where a page of events begins or ends; the cursors are read by who made them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) enum EventsAt {
+    /// Right after an event; with an empty text at the newest one.
+    After(String),
+    /// Right before an event; with an empty text behind the oldest one.
+    Before(String),
+}
+
+impl Default for EventPage {
+    fn default() -> Self {
+        Self { size: EVENTS_LEN_DEFAULT, at: EventsAt::After(String::new()) }
+    }
+}
+
 /// The `page[...]` parameters as they come.
 #[derive(Debug, Default)]
 pub(super) struct Parameters<'a> {
@@ -125,13 +152,25 @@ impl<'a> Parameters<'a> {
         if faults.is_empty() { Ok(Some(page)) } else { Err(faults) }
     }
 
+    /// Makes a page of events of them.
+    pub(super) fn finish_events(self, cursor_profile: bool) -> Result<EventPage, Vec<ErrorObject>> {
+        let mut faults = Vec::new();
+        let size = self.size.map(|_| self.page_size(cursor_profile, &mut faults));
+        if self.after.is_some() && self.before.is_some() {
+            faults.push(range());
+        }
+        let at = match (self.after, self.before) {
+            (None, Some(before)) => EventsAt::Before(before.to_owned()),
+            (after, _) => EventsAt::After(after.unwrap_or_default().to_owned()),
+        };
+        let page = EventPage { size: size.unwrap_or(EVENTS_LEN_DEFAULT), at };
+        if faults.is_empty() { Ok(page) } else { Err(faults) }
+    }
+
     fn cursor(&self, sort: &Sort, profile: bool, faults: &mut Vec<ErrorObject>) -> Page {
         let size = self.page_size(profile, faults);
         if self.after.is_some() && self.before.is_some() {
-            faults.push(
-                invalid("page[before]", "a page begins after an item or ends before one, not both")
-                    .explained_at(RANGE_NOT_SUPPORTED),
-            );
+            faults.push(range());
         }
         match (self.after, self.before) {
             (None, Some(before)) => {
@@ -158,6 +197,11 @@ impl<'a> Parameters<'a> {
 
 fn invalid(name: &'static str, detail: impl Into<String>) -> ErrorObject {
     ErrorObject::new(Code::INVALID_DATA, detail.into()).parameter(name)
+}
+
+fn range() -> ErrorObject {
+    invalid("page[before]", "a page begins after an item or ends before one, not both")
+        .explained_at(RANGE_NOT_SUPPORTED)
 }
 
 fn stray(faults: &mut Vec<ErrorObject>, page: &str, parameters: &[(&'static str, Option<&str>)]) {

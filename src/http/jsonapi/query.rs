@@ -5,7 +5,9 @@
 //! | `fields[TYPE]=a,b` | wherever resources are answered | only these attributes |
 //! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties end by id |
 //! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact, all of them |
-//! | `page[...]` | list | see [`page`](super::page) |
+//! | `page[...]` | list, events | see [`page`](super::page) |
+//! | `asOf=R` | list, collection | as it was |
+//! | `filter[...]` | events | see [`EventQuery`] |
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,9 +15,11 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode;
 
 use super::error::{ApiError, Code, ErrorObject};
-use super::page::{self, Page};
+use super::page::{self, EventPage, Page};
+use super::past::EVENT;
 use super::sort::Sort;
 use crate::domain::{Attribute, Collection};
+use crate::engine::history::{Action, Origin};
 
 /// The page that explains which sorts can't be paged.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
@@ -50,6 +54,11 @@ impl Query {
     pub(in crate::http) fn with_page(&self, page: &[(&str, String)]) -> String {
         let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
+    }
+
+    /// The first value of a parameter.
+    pub(in crate::http) fn first(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 
     fn has_pages(&self) -> bool {
@@ -108,6 +117,19 @@ pub(in crate::http) const COLLECTION_TYPES: &[&str] = &["document-collection", "
 ///
 /// 400 with every parameter that is not understood.
 pub(in crate::http) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> {
+    fields_beside(query, types, &[])
+}
+
+/// The same of a path that takes other parameters too, which somebody else reads.
+///
+/// # Errors
+///
+/// 400 with every parameter that is not understood.
+pub(in crate::http) fn fields_beside(
+    query: &Query,
+    types: &[&str],
+    others: &[&str],
+) -> Result<Fields, ApiError> {
     let mut fields = Fields::default();
     let mut faults = repeated(query);
     for (name, value) in &query.pairs {
@@ -115,6 +137,7 @@ pub(in crate::http) fn fields(query: &Query, types: &[&str]) -> Result<Fields, A
             ("fields", Some(resource_type)) if types.contains(&resource_type) => {
                 fields.add(resource_type, value);
             }
+            _ if others.contains(&name.as_str()) => {}
             _ => faults.push(not_understood(name)),
         }
     }
@@ -161,6 +184,7 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
             ("filter", Some("name")) => list.filter.name = Some(value.clone()),
             ("filter", Some("directory")) => list.filter.directory = Some(value.clone()),
             ("page", Some(member)) if page.set(member, value) => {}
+            (AS_OF, None) => {}
             _ => faults.push(not_understood(name)),
         }
     }
@@ -169,6 +193,75 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
         Err(found) => faults.extend(found),
     }
     if faults.is_empty() { Ok(list) } else { Err(faults.into()) }
+}
+
+/// The parameter that asks for how it was.
+pub(in crate::http) const AS_OF: &str = "asOf";
+
+/// What is asked of a list of events.
+#[derive(Debug, Default)]
+pub(in crate::http) struct EventQuery {
+    pub(in crate::http) fields: Fields,
+    pub(in crate::http) action: Option<Action>,
+    pub(in crate::http) actor: Option<String>,
+    pub(in crate::http) origin: Option<Origin>,
+    /// A revision or a time, as text.
+    pub(in crate::http) since: Option<String>,
+    /// A revision or a time, as text.
+    pub(in crate::http) until: Option<String>,
+    pub(in crate::http) page: EventPage,
+}
+
+/// Which events a path can be asked for.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::http) struct EventScope {
+    /// Those of a collection; the caller reads the parameter.
+    pub(in crate::http) collection: bool,
+    /// Those of a page, and not of a stream.
+    pub(in crate::http) pages: bool,
+    /// Under the cursor pagination profile.
+    pub(in crate::http) cursor_profile: bool,
+}
+
+/// Reads the query of a list of events.
+///
+/// # Errors
+///
+/// 400 with everything that is not understood.
+pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, ApiError> {
+    let mut asked = EventQuery::default();
+    let mut faults = repeated(query);
+    let mut page = page::Parameters::default();
+    for (name, value) in &query.pairs {
+        match member(name) {
+            ("fields", Some(EVENT)) => asked.fields.add(EVENT, value),
+            ("filter", Some("collection")) if scope.collection => {}
+            ("filter", Some("action")) => match Action::parse(value) {
+                Some(action) => asked.action = Some(action),
+                None => faults.push(unknown_word(name, value, "created, updated or deleted")),
+            },
+            ("filter", Some("origin")) => match Origin::parse(value) {
+                Some(origin) => asked.origin = Some(origin),
+                None => faults.push(unknown_word(name, value, "api, work-tree or git")),
+            },
+            ("filter", Some("actor")) => asked.actor = Some(value.clone()),
+            ("filter", Some("since")) => asked.since = Some(value.clone()),
+            ("filter", Some("until")) => asked.until = Some(value.clone()),
+            ("page", Some(member @ ("size" | "after" | "before"))) if scope.pages => {
+                page.set(member, value);
+            }
+            _ => faults.push(not_understood(name)),
+        }
+    }
+    match page.finish_events(scope.cursor_profile) {
+        Ok(page) => asked.page = page,
+        Err(found) => faults.extend(found),
+    }
+    if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
+}
+
+fn unknown_word(name: &str, value: &str, words: &str) -> ErrorObject {
+    ErrorObject::new(Code::INVALID_DATA, format!("expected {words}, found {value:?}")).parameter(name)
 }
 
 /// Splits `family[member]`.

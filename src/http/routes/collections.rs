@@ -21,9 +21,10 @@ use super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::jsonapi::request::{self, Change, Resource};
 use super::super::prefer::Preferences;
 use super::super::reply;
+use super::past;
 use super::submit::{self, Asked};
 use crate::domain::{Command, Key};
-use crate::engine::{Condition, Entry, Outcome, Problem, Snapshot, SubmitError, Wish};
+use crate::engine::{Condition, Entry, Outcome, Problem, Snapshot, SubmitError, Wish, Written};
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -32,8 +33,10 @@ const JSON_API_WITH_CURSOR: &str =
 /// `GET /collections`
 pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let accepted = call.negotiate()?;
-    let allowed = call.authorize(Action::List).await?;
-    let snapshot = call.snapshot()?;
+    let as_of = as_of(call);
+    let action = if as_of.is_some() { Action::ListPast } else { Action::List };
+    let allowed = call.authorize(action).await?;
+    let snapshot = shown(call, as_of).await?;
     let condition = etag::condition(&call.headers)?;
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
@@ -74,6 +77,23 @@ async fn compressed(
     let mut response = reply::document(StatusCode::OK, body);
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     conditional(response, snapshot, &tag, etag, condition, None)
+}
+
+/// The revision that is asked for, if not what is served now.
+fn as_of(call: &Call<'_>) -> Option<String> {
+    // Most reads ask for nothing.
+    if call.query.is_empty() {
+        return None;
+    }
+    call.query().ok()?.first(query::AS_OF).map(str::to_owned)
+}
+
+/// What is served now, or was at the revision that is asked for.
+async fn shown(call: &Call<'_>, as_of: Option<String>) -> Result<Arc<Snapshot>, ApiError> {
+    match as_of {
+        None => call.snapshot(),
+        Some(text) => Box::pin(past::as_of(call, &text)).await,
+    }
 }
 
 /// The part of the list that is asked for and may be seen.
@@ -120,13 +140,20 @@ fn digest(body: &[u8]) -> String {
 /// `GET /collections/:key`
 pub(super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
     call.negotiate()?;
-    call.authorize(Action::Read { key }).await?;
-    let snapshot = call.snapshot()?;
+    let as_of = as_of(call);
+    call.authorize(if as_of.is_some() { Action::ReadPast { key } } else { Action::Read { key } }).await?;
+    let is_past = as_of.is_some();
+    let snapshot = shown(call, as_of).await?;
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
     let condition = etag::condition(&call.headers)?;
-    let fields = fields(call)?;
+    let fields = read_fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
-    let response = reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
+    let body = if is_past {
+        document::one(entry, &call.context.base_path, &fields, &call.query)
+    } else {
+        one(call, entry, &ready, &fields)
+    };
+    let response = reply::document(StatusCode::OK, body);
     conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
 }
 
@@ -146,6 +173,14 @@ fn conditional(
     let known = condition.if_none_match.as_ref().is_some_and(|tags| etag::lists(tags, tag));
     let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
     Ok(reply::of_snapshot(response, snapshot, Some(etag)))
+}
+
+/// The fields of a read, which may be of the past.
+fn read_fields(call: &Call<'_>) -> Result<Fields, ApiError> {
+    if call.query.is_empty() {
+        return Ok(Fields::default());
+    }
+    query::fields_beside(&call.query()?, query::COLLECTION_TYPES, &[query::AS_OF])
 }
 
 fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
@@ -301,6 +336,18 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
     Err(ApiError::precondition(etag::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
 }
 
+/// Preconditions of a write to a collection that need not exist.
+pub(super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
+    let snapshot = call.snapshot()?;
+    let found = snapshot.get(key.as_str());
+    let condition = etag::condition(&call.headers)?;
+    if call.context.require_if_match && condition.if_match.is_none() && found.is_some() {
+        return Err(submit::if_match_required().header("If-Match").into());
+    }
+    check(&condition, found)?;
+    Ok(condition)
+}
+
 /// What else a write is asked with; faults are added to those of the body.
 fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
@@ -323,14 +370,26 @@ async fn write(
     let written = submit::submit(call, vec![wish], allowed.actor, asked)
         .await
         .map_err(|error| submit::told(error, &condition))?;
+    Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
+}
+
+/// Shows what became of one wish; `updated` is the status of a change that makes nothing new.
+pub(super) fn written(
+    call: &Call<'_>,
+    written: &Written,
+    preferences: Preferences,
+    fields: &Fields,
+    updated: StatusCode,
+) -> Response {
     let base = &call.context.base_path;
     let outcome = written.outcomes.first().expect("one wish has one outcome");
     let (status, entry) = match outcome {
         Outcome::Created(entry) => (StatusCode::CREATED, entry),
-        Outcome::Updated(entry) | Outcome::Unchanged(entry) => (StatusCode::OK, entry),
+        Outcome::Updated(entry) => (updated, entry),
+        Outcome::Unchanged(entry) => (StatusCode::OK, entry),
         Outcome::Deleted => {
             let response = reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None);
-            return Ok(submit::told_as_asked(response, Bytes::new(), &written, preferences));
+            return submit::told_as_asked(response, Bytes::new(), written, preferences);
         }
     };
     let ready = Ready::one(entry, base);
@@ -341,5 +400,5 @@ async fn write(
         response.headers_mut().insert(LOCATION, path);
     }
     let response = reply::of_revision(response, written.revision, Some(ready.etag()));
-    Ok(submit::told_as_asked(response, body, &written, preferences))
+    submit::told_as_asked(response, body, written, preferences)
 }

@@ -1,15 +1,20 @@
 //! The table of everything that can be asked for.
 
 mod collections;
+mod events;
 mod health;
 mod openapi;
 mod operations;
+mod past;
 mod problems;
+mod stream;
 mod submit;
+mod undo;
 
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
+use uuid::Uuid;
 use warp::http::Method;
 use warp::reply::Response;
 
@@ -37,7 +42,42 @@ enum Target {
     Live,
     /// `/readyz`
     Ready,
-    // The paths of the history (`/events`, `/diff`, `/changes` ...) go here.
+    /// `/events`
+    Events,
+    /// `/events/:id`
+    Event(EventId),
+    /// `/events/:id/undo`
+    Undo(EventId),
+    /// `/collections/:key/events`
+    EventsOf(Key),
+    /// `/collections/:key/blame`
+    Blame(Key),
+    /// `/collections/:key/restore`
+    Restore(Key),
+    /// `/diff`
+    Difference,
+    /// `/sync-token`
+    SyncToken,
+    /// `/changes`
+    Changes,
+    /// `/capabilities`
+    Capabilities,
+}
+
+/// The id of an event as a path names it; most texts are none.
+#[derive(Debug, PartialEq, Eq)]
+struct EventId(String);
+
+impl EventId {
+    /// The event that is meant; an id is written in one way only.
+    fn uuid(&self) -> Option<Uuid> {
+        Uuid::try_parse(&self.0).ok().filter(|id| id.to_string() == self.0)
+    }
+
+    /// There is no such event.
+    fn not_found(&self) -> ApiError {
+        ApiError::new(Code::NOT_FOUND, format!("Event '{}' not found.", self.0))
+    }
 }
 
 /// What is asked of a path.
@@ -93,8 +133,24 @@ pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response,
             Options => Ok(options(call, allow)),
             Get | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
         },
-        Target::Problems | Target::OpenApi(_) | Target::Live | Target::Ready => match verb {
-            Get => read_only(call, &target).await,
+        Target::Undo(_) | Target::Restore(_) => match verb {
+            Post => Box::pin(take_back(call, target, body)).await,
+            Options => Ok(options(call, allow)),
+            Get | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
+        },
+        Target::Problems
+        | Target::OpenApi(_)
+        | Target::Live
+        | Target::Ready
+        | Target::Events
+        | Target::Event(_)
+        | Target::EventsOf(_)
+        | Target::Blame(_)
+        | Target::Difference
+        | Target::SyncToken
+        | Target::Changes
+        | Target::Capabilities => match verb {
+            Get => read_only(call, target).await,
             Options => Ok(options(call, allow)),
             Post | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
         },
@@ -102,15 +158,36 @@ pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response,
 }
 
 /// The paths that can only be read.
-async fn read_only(call: &Call<'_>, target: &Target) -> Result<Response, ApiError> {
+async fn read_only(call: &Call<'_>, target: Target) -> Result<Response, ApiError> {
     match target {
         Target::Problems => problems::list(call).await,
-        Target::OpenApi(format) => openapi::read(call, *format).await,
+        Target::OpenApi(format) => openapi::read(call, format).await,
         Target::Live => Ok(health::live()),
         Target::Ready => health::ready(call),
-        Target::Collections | Target::Collection(_) | Target::Operations => {
+        Target::Events => Box::pin(events::list(call)).await,
+        Target::Event(id) => Box::pin(events::read(call, &id)).await,
+        Target::EventsOf(key) => Box::pin(events::of_collection(call, key)).await,
+        Target::Blame(key) => Box::pin(past::blame(call, key)).await,
+        Target::Difference => Box::pin(past::difference(call)).await,
+        Target::SyncToken => Box::pin(past::sync_token(call)).await,
+        Target::Changes => Box::pin(past::changes(call)).await,
+        Target::Capabilities => past::capabilities(call).await,
+        Target::Collections
+        | Target::Collection(_)
+        | Target::Operations
+        | Target::Undo(_)
+        | Target::Restore(_) => {
             unreachable!("BUG: {target:?} can be written to")
         }
+    }
+}
+
+/// The paths that bring back what was.
+async fn take_back(call: &Call<'_>, target: Target, body: &mut Body) -> Result<Response, ApiError> {
+    match target {
+        Target::Restore(key) => undo::restore(call, key, body).await,
+        Target::Undo(id) => undo::undo(call, &id).await,
+        other => unreachable!("BUG: {other:?} brings nothing back"),
     }
 }
 
@@ -129,7 +206,13 @@ impl Target {
         let guarded = matches!(context.guard, Guard::With(_));
         match (decoded(first)?.as_ref(), second) {
             ("collections", None) => Some(Self::Collections),
-            ("collections", Some(key)) => Key::parse(&decoded(key)?).ok().map(Self::Collection),
+            ("collections", Some(rest)) => Self::of_collection(rest),
+            ("events", None) => Some(Self::Events),
+            ("events", Some(rest)) => Self::of_event(rest),
+            ("diff", None) => Some(Self::Difference),
+            ("sync-token", None) => Some(Self::SyncToken),
+            ("changes", None) => Some(Self::Changes),
+            ("capabilities", None) => Some(Self::Capabilities),
             ("operations", None) => Some(Self::Operations),
             ("problems", None) => Some(Self::Problems),
             ("openapi.json", None) if guarded => Some(Self::OpenApi(openapi::Format::Json)),
@@ -140,13 +223,48 @@ impl Target {
         }
     }
 
+    /// What follows `/collections/`.
+    fn of_collection(rest: &str) -> Option<Self> {
+        let (key, below) = rest.split_once('/').map_or((rest, None), |(key, below)| (key, Some(below)));
+        let key = Key::parse(&decoded(key)?).ok()?;
+        match below {
+            None => Some(Self::Collection(key)),
+            Some("events") => Some(Self::EventsOf(key)),
+            Some("blame") => Some(Self::Blame(key)),
+            Some("restore") => Some(Self::Restore(key)),
+            Some(_) => None,
+        }
+    }
+
+    /// What follows `/events/`.
+    fn of_event(rest: &str) -> Option<Self> {
+        let (id, below) = rest.split_once('/').map_or((rest, None), |(id, below)| (id, Some(below)));
+        let id = EventId(decoded(id).filter(|id| !id.is_empty())?.into_owned());
+        match below {
+            None => Some(Self::Event(id)),
+            Some("undo") => Some(Self::Undo(id)),
+            Some(_) => None,
+        }
+    }
+
     /// The methods that the path takes.
     const fn allow(&self) -> &'static str {
         match self {
             Self::Collections => "GET, HEAD, POST, OPTIONS",
             Self::Collection(_) => "GET, HEAD, PATCH, DELETE, OPTIONS",
-            Self::Operations => "POST, OPTIONS",
-            Self::Problems | Self::OpenApi(_) | Self::Live | Self::Ready => "GET, HEAD, OPTIONS",
+            Self::Operations | Self::Undo(_) | Self::Restore(_) => "POST, OPTIONS",
+            Self::Problems
+            | Self::OpenApi(_)
+            | Self::Live
+            | Self::Ready
+            | Self::Events
+            | Self::Event(_)
+            | Self::EventsOf(_)
+            | Self::Blame(_)
+            | Self::Difference
+            | Self::SyncToken
+            | Self::Changes
+            | Self::Capabilities => "GET, HEAD, OPTIONS",
         }
     }
 }

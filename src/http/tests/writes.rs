@@ -176,6 +176,18 @@ async fn the_hook_is_told_what_is_about_to_happen() {
             Action::Delete { key } => format!("delete {key}"),
             Action::ReadOpenApi => "read openapi".to_owned(),
             Action::ReadProblems => "read problems".to_owned(),
+            Action::ReadCapabilities => "read capabilities".to_owned(),
+            Action::ListPast => "list past".to_owned(),
+            Action::ReadPast { key } => format!("read past {key}"),
+            Action::ListEvents { key } => format!("list events {key:?}"),
+            Action::StreamEvents { key } => format!("stream events {key:?}"),
+            Action::ReadEvent { key } => format!("read event {key:?}"),
+            Action::ReadDifference => "read difference".to_owned(),
+            Action::ReadBlame { key } => format!("read blame {key}"),
+            Action::ReadSyncToken => "read sync token".to_owned(),
+            Action::ReadChanges => "read changes".to_owned(),
+            Action::UndoEvent { key } => format!("undo event {key:?}"),
+            Action::Restore { key } => format!("restore {key}"),
         };
         let told = format!("{} {} {}: {told}.", head.method, head.path, head.query);
         Err(Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "told", "Told", told))
@@ -197,6 +209,18 @@ async fn the_hook_is_told_what_is_about_to_happen() {
         ("DELETE", "/collections/a", "", "DELETE /collections/a : delete a"),
         ("GET", "/openapi.yaml", "", "GET /openapi.yaml : read openapi"),
         ("GET", "/problems", "", "GET /problems : read problems"),
+        ("GET", "/collections?asOf=x", "", "GET /collections asOf=x: list past"),
+        ("GET", "/collections/a?asOf=x", "", "GET /collections/a asOf=x: read past a"),
+        ("GET", "/events", "", "GET /events : list events None"),
+        ("GET", "/collections/a/events", "", "GET /collections/a/events : list events Some(Key(\"a\"))"),
+        ("GET", "/events/x", "", "GET /events/x : read event None"),
+        ("POST", "/events/x/undo", "", "POST /events/x/undo : undo event None"),
+        ("GET", "/diff", "", "GET /diff : read difference"),
+        ("GET", "/collections/a/blame", "", "GET /collections/a/blame : read blame a"),
+        ("POST", "/collections/a/restore", "{}", "POST /collections/a/restore : restore a"),
+        ("GET", "/sync-token", "", "GET /sync-token : read sync token"),
+        ("GET", "/changes", "", "GET /changes : read changes"),
+        ("GET", "/capabilities", "", "GET /capabilities : read capabilities"),
     ] {
         let answer = served.send(method, path, body).await;
         assert_eq!(answer.status, 429, "{method} {path}");

@@ -145,10 +145,10 @@ fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     assert_eq!(told(2, 2), [""; 0]);
     let (from, to) = (Some(revisions[3]), Some(revisions[4]));
     assert_eq!(
-        view.text_difference(from, to, None).unwrap(),
+        view.text_difference(from, to, &|_| true).unwrap(),
         "--- a/collections/posts.yaml\n+++ b/collections/posts.yaml\n@@ -1,3 +1,4 @@\n # kept\n type: document\n name: B\n+recursive: true\n"
     );
-    assert_eq!(view.text_difference(from, to, Some(&key("pages"))).unwrap(), "");
+    assert_eq!(view.text_difference(from, to, &|it| *it == key("pages")).unwrap(), "");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn git_applies_the_text_of_a_difference() {
     let repo = Repo::init("collections", false);
     let one = repo.commit(&[("a.yaml", "one\ntwo"), ("b.yaml", "x\n"), ("empty.yaml", "z\n")], "one");
     let two = repo.commit(&[("a.yaml", "two\nthree\n"), ("b.yaml", ""), ("c.yml", "new")], "two");
-    let text = read(&repo).text_difference(Some(one), Some(two), None).unwrap();
+    let text = read(&repo).text_difference(Some(one), Some(two), &|_| true).unwrap();
     std::fs::write(repo.outside().join("patch"), text).unwrap();
     repo.git(&["read-tree", &one.to_string()]);
     repo.git(&["apply", "--cached", "../patch"]);

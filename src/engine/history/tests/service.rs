@@ -1,1 +1,328 @@
+//! The history of a running engine.
 
+use std::time::Duration;
+
+use super::*;
+use crate::domain::{Actor, Command, Patch, Value};
+use crate::engine::{
+    Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish,
+};
+use crate::store::git::{GitJournal, Options as GitOptions};
+
+struct Running {
+    repo: Repo,
+    engine: Engine,
+    history: History,
+    follower: std::thread::JoinHandle<()>,
+}
+
+impl Running {
+    async fn on(repo: Repo) -> Self {
+        Self::with(repo, Options::new("collections")).await
+    }
+
+    async fn with(repo: Repo, options: Options) -> Self {
+        let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
+        let engine = crate::engine::start(journal, engine_options()).unwrap();
+        let heads = engine.projection.heads();
+        let (history, follower) = History::start(repo.archive(), heads, options).unwrap();
+        history.ready().await.unwrap();
+        Self { repo, engine, history, follower }
+    }
+
+    async fn submit(&self, command: Command) -> Result<(), SubmitError> {
+        let wish = Wish { command, condition: Condition::default() };
+        let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
+        let submission =
+            Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
+        self.engine.handle.submit(submission).await.map(drop)
+    }
+
+    async fn rename(&self, to: &str) {
+        self.patch("name", to.into()).await;
+    }
+
+    async fn patch(&self, name: &str, value: Value) {
+        let patch = Patch::new([(name.to_owned(), value)]);
+        self.submit(Command::Update { key: key("posts"), kind: None, patch }).await.unwrap();
+    }
+
+    async fn newest(&self) -> Arc<EventRecord> {
+        let view = self.history.view().await.unwrap();
+        view.events(&Filter::default(), &Page::first(1)).unwrap().events.remove(0)
+    }
+
+    async fn undo(&self, id: uuid::Uuid) -> Result<(), UndoRefusal> {
+        let parts = (&self.engine.handle, &self.engine.projection);
+        self.history.undo(parts, id, &undoer()).await.map(drop)
+    }
+
+    async fn restore(&self, revision: Revision) -> Result<(), UndoRefusal> {
+        let parts = (&self.engine.handle, &self.engine.projection);
+        self.history.restore(parts, &key("posts"), revision, &undoer()).await.map(drop)
+    }
+
+    fn file(&self, name: &str) -> Option<String> {
+        let head = self.repo.archive().head().unwrap().unwrap();
+        self.repo.show(head, name).map(|bytes| String::from_utf8(bytes).unwrap())
+    }
+
+    /// Tells the engine that the branch moved, and waits until it knows.
+    async fn notice(&self, head: Revision) {
+        let mut heads = self.engine.projection.heads();
+        self.engine.signals.send(Signal::Changed(Hint::Branch)).await.unwrap();
+        heads.wait_for(|it| *it == crate::engine::Head::At(Some(head))).await.unwrap();
+    }
+
+    async fn stop(self) -> Repo {
+        self.engine.signals.send(Signal::Shutdown).await.unwrap();
+        tokio::task::spawn_blocking(move || {
+            self.engine.writer.join().unwrap();
+            self.follower.join().unwrap();
+            self.repo
+        })
+        .await
+        .unwrap()
+    }
+}
+
+fn engine_options() -> EngineOptions {
+    EngineOptions {
+        folder: "collections".into(),
+        serve_uncommitted: true,
+        queue_len_max: 64,
+        batch_len_max: 16,
+        races_max: 4,
+        settle_patience: Duration::ZERO,
+        busy_max: Duration::from_secs(1),
+        idempotency_retention: Duration::from_secs(60),
+        idempotency_len_max: 16,
+        retry_wait: Duration::from_secs(1),
+        clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
+        fallbacks: Arc::default(),
+    }
+}
+
+fn undoer() -> Undoer {
+    Undoer {
+        author: Actor::new("Ada", "ada@example.org"),
+        reason: Some("Oh".into()),
+        request_id: None,
+        condition: Condition::default(),
+    }
+}
+
+const FILE: &str = "# Ask Mara before renaming.\ntype: document\nname: Posts   # short\nrecursive: true\n";
+
+async fn with_posts() -> Running {
+    let repo = Repo::new("collections");
+    repo.commit(&[("posts.yaml", FILE)], "Posts");
+    Running::on(repo).await
+}
+
+#[tokio::test]
+async fn who_was_answered_finds_the_event_at_once_and_undone_it_leaves_the_identical_file() {
+    let running = with_posts().await;
+    running.rename("All posts").await;
+    let event = running.newest().await;
+    assert_eq!(line(&event), "updated posts (name Posts All posts)");
+    assert_eq!((event.origin, event.reason.as_deref()), (Origin::Api, Some("because")));
+    running.undo(event.id).await.unwrap();
+    assert_eq!(running.file("posts.yaml").unwrap(), FILE);
+    let undoing = running.newest().await;
+    assert_eq!(line(&undoing), "updated posts (name All posts Posts)");
+    assert_eq!((undoing.actor.name(), undoing.reason.as_deref()), ("Ada", Some("Oh")));
+    let message = running.repo.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(message.starts_with("Update posts: name\n\nOh\n"), "{message}");
+    assert!(message.contains(&format!("\nUndoes {}\n", event.id)), "{message}");
+    assert!(message.contains(&format!("\nCollectory-Undoes: {}\n", event.id)), "{message}");
+    running.undo(undoing.id).await.unwrap();
+    assert!(running.file("posts.yaml").unwrap().contains("All posts"), "an undoing can be undone");
+    let view = running.history.view().await.unwrap();
+    view.verify(None, None, &mut |verdict| {
+        assert_eq!(verdict.disagreements, []);
+        std::ops::ControlFlow::Continue(())
+    })
+    .unwrap();
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn only_what_the_event_touched_is_undone_when_something_else_changed_since() {
+    let running = with_posts().await;
+    running.rename("All posts").await;
+    let event = running.newest().await;
+    running.patch("recursive", false.into()).await;
+    running.undo(event.id).await.unwrap();
+    let file = running.file("posts.yaml").unwrap();
+    assert!(file.contains("name: Posts") && file.contains("recursive: false"), "{file}");
+    assert!(file.contains("# Ask Mara"), "{file}");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_attribute_that_was_touched_again_is_not_undone_even_if_its_value_came_back() {
+    let running = with_posts().await;
+    running.rename("B").await;
+    let event = running.newest().await;
+    running.rename("C").await;
+    running.rename("B").await;
+    let refusal = running.undo(event.id).await.unwrap_err();
+    assert_eq!(
+        refusal.to_string(),
+        "`name` was changed again later: the event made it \"B\", now it is \"B\""
+    );
+    assert!(matches!(refusal, UndoRefusal::ChangedSince { by: Some(_), .. }));
+    let unknown = running.undo(uuid::Uuid::nil()).await;
+    assert!(matches!(unknown, Err(UndoRefusal::History(HistoryError::UnknownEvent(_)))));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_creation_is_undone_by_deleting_and_a_deletion_by_bringing_back() {
+    let running = with_posts().await;
+    let created = running.newest().await;
+    running.undo(created.id).await.unwrap();
+    assert_eq!(running.file("posts.yaml"), None);
+    let deleted = running.newest().await;
+    assert_eq!(deleted.action, Action::Deleted);
+    running.undo(deleted.id).await.unwrap();
+    assert_eq!(running.file("posts.yaml").unwrap(), FILE);
+    assert!(matches!(running.undo(deleted.id).await, Err(UndoRefusal::ChangedSince { .. })));
+    assert!(matches!(running.undo(created.id).await, Err(UndoRefusal::ChangedSince { .. })));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_change_of_comments_is_undone_byte_for_byte_or_not_at_all() {
+    let repo = Repo::new("collections");
+    repo.commit(&[("posts.yaml", FILE)], "one");
+    repo.commit(&[("posts.yaml", "type: document\nname: Posts\nrecursive: true\n")], "two");
+    let running = Running::on(repo).await;
+    let event = running.newest().await;
+    assert_eq!(event.effect, Effect::Changes(Vec::new()));
+    running.undo(event.id).await.unwrap();
+    assert_eq!(running.file("posts.yaml").unwrap(), FILE);
+    assert!(matches!(running.undo(event.id).await, Err(UndoRefusal::FileChangedSince)));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn a_collection_is_restored_to_any_revision_a_deleted_or_broken_one_too() {
+    let repo = Repo::new("collections");
+    let first = repo.commit(&[("posts.yaml", FILE)], "one");
+    let gone = repo.commit(&[("posts.yaml", "")], "gone");
+    let running = Running::on(repo).await;
+    running.restore(first).await.unwrap();
+    assert_eq!(running.file("posts.yaml").unwrap(), FILE);
+    let message =
+        running.repo.git(&["log", "-1", "--format=%s%n%(trailers:key=Collectory-Restores)", "main"]);
+    let short = &first.to_string()[..7];
+    assert_eq!(message.trim(), format!("Restore posts to {short}\nCollectory-Restores: {first}"));
+    let before = running.repo.archive().head().unwrap();
+    running.restore(first).await.unwrap();
+    assert_eq!(running.repo.archive().head().unwrap(), before, "it is so already, so no commit is made");
+    let absent = running.restore(gone).await;
+    assert!(matches!(absent, Err(UndoRefusal::History(HistoryError::UnknownKey(_)))));
+    let broken = running.repo.commit(&[("posts.yaml", "name: ["), ("posts.yml", "x")], "broken");
+    running.notice(broken).await;
+    running.restore(first).await.unwrap();
+    assert_eq!(running.file("posts.yaml").unwrap(), FILE);
+    assert_eq!(running.file("posts.yml"), None, "what stood beside the broken file is gone");
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
+    let repo = Repo::init("collections", false);
+    repo.commit(&[("posts.yaml", FILE)], "one");
+    repo.git(&["reset", "-q", "--hard"]);
+    let running = Running::on(repo).await;
+    running.rename("B").await;
+    let event = running.newest().await;
+    let path = running.repo.path().join("collections/posts.yaml");
+    let saved = std::fs::read_to_string(&path).unwrap().replace("name: B", "name: Mine");
+    std::fs::write(&path, saved).unwrap();
+    running.engine.signals.send(Signal::Changed(Hint::Everything)).await.unwrap();
+    running.patch("x-other", true.into()).await;
+    std::fs::write(&path, std::fs::read_to_string(&path).unwrap().replace("name: Mine", "name: Again"))
+        .unwrap();
+    running.engine.signals.send(Signal::Changed(Hint::Everything)).await.unwrap();
+    // A write of another key is answered after the notice was followed.
+    let other = crate::domain::Collection::new(key("other"), crate::domain::Kind::Media, []).unwrap();
+    running.submit(Command::Create(other)).await.unwrap();
+    let refusal = running.undo(event.id).await.unwrap_err();
+    let UndoRefusal::ChangedSince { attribute, present, .. } = refusal else { panic!("{refusal}") };
+    assert_eq!((attribute.as_str(), present), ("name", Some("Again".into())));
+    running.stop().await;
+}
+
+/// What a subscriber hears until it has seen everything.
+async fn heard(subscription: &mut Subscription, count: usize) -> Vec<String> {
+    let mut heard = Vec::new();
+    for _ in 0..count {
+        let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
+        heard.push(match next.await.expect("nothing was told").unwrap().unwrap() {
+            Followed::Event(event) => format!("{} {}", event.action.as_str(), event.position),
+            Followed::Reset(revision) => format!("reset {}", revision.unwrap()),
+        });
+    }
+    heard
+}
+
+#[tokio::test]
+async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewritten() {
+    let running = with_posts().await;
+    let first = running.repo.archive().head().unwrap().unwrap();
+    let mut now = running.history.subscribe(None, Filter::default());
+    let mut since = running.history.subscribe(Some(first.into()), Filter::default());
+    let created = Filter { action: Some(Action::Created), ..Filter::default() };
+    let mut created = running.history.subscribe(Some(first.into()), created);
+    running.rename("B").await;
+    let second = running.newest().await.revision;
+    assert_eq!(heard(&mut since, 1).await, [format!("updated {second}")]);
+    assert_eq!(since.caught_up(), Some(second));
+    let made = running.repo.commit(&[("a.yaml", &named("a")), ("b.yaml", &named("b"))], "hand");
+    running.notice(made).await;
+    running.history.view().await.unwrap();
+    let both = [format!("created {made}/1"), format!("created {made}/2")];
+    assert_eq!(heard(&mut since, 2).await, both);
+    assert_eq!(heard(&mut created, 2).await, both);
+    let mut half = running.history.subscribe(Some(format!("{made}/1").parse().unwrap()), Filter::default());
+    assert_eq!(heard(&mut half, 1).await, both[1..]);
+    running.repo.point("refs/heads/main", first);
+    let other = running.repo.commit(&[("c.yaml", &named("c"))], "other");
+    running.notice(other).await;
+    running.history.view().await.unwrap();
+    assert_eq!(heard(&mut since, 1).await, [format!("reset {other}")]);
+    let mut lost = running.history.subscribe(Some(made.into()), Filter::default());
+    assert_eq!(heard(&mut lost, 1).await, [format!("reset {other}")]);
+    running.rename("C").await;
+    let third = running.newest().await.revision;
+    assert_eq!(heard(&mut since, 1).await, [format!("updated {third}")], "it goes on from there");
+    let both = [format!("created {other}"), format!("updated {third}")];
+    assert_eq!(heard(&mut now, 2).await, both, "the branch still descends from where it began");
+    running.stop().await;
+    assert!(since.next().await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
+    let repo = Repo::new("collections");
+    repo.commit(&[("posts.yaml", FILE)], "Posts");
+    let running = Running::with(repo, Options { lag_events_max: 3, ..Options::new("collections") }).await;
+    let first = running.newest().await.revision;
+    let mut slow = running.history.subscribe(Some(first.into()), Filter::default());
+    running.rename("0").await;
+    running.history.view().await.unwrap();
+    heard(&mut slow, 1).await;
+    for n in 1..=9 {
+        running.rename(&n.to_string()).await;
+        running.history.view().await.unwrap();
+    }
+    let head = running.newest().await.revision;
+    assert_eq!(heard(&mut slow, 1).await, [format!("reset {head}")]);
+    let mut replay = running.history.subscribe(Some(first.into()), Filter::default());
+    assert_eq!(heard(&mut replay, 10).await.len(), 10, "who comes back later is not slow");
+    running.stop().await;
+}

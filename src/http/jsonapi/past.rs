@@ -1,0 +1,293 @@
+//! What was, as resources: events, differences, blame and changes.
+//!
+//! ```json
+//! {"type": "collection-event", "id": "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e",
+//!  "attributes": {
+//!    "action": "updated", "collection": "posts", "revision": "9fceb02d…", "at": "2026-03-01T09:30:00Z",
+//!    "actor": {"name": "Mara", "email": "mara@example.org"}, "origin": "api", "reason": "Spring clean-up",
+//!    "changes": [{"attribute": "name", "from": "Posts", "to": "All posts"}]}}
+//! ```
+//!
+//! An event never changes, so its resource is written once and kept with it.
+
+use bytes::Bytes;
+use chrono::SecondsFormat;
+use serde_json::json;
+
+use super::json;
+use super::query::{Fields, Wanted};
+use crate::domain::{Actor, Change, Key};
+use crate::engine::history::{Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault};
+
+/// How every document with data begins.
+const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
+
+/// The resource type of events.
+pub(in crate::http) const EVENT: &str = "collection-event";
+
+/// The resource type of differences.
+pub(in crate::http) const DIFFERENCE: &str = "collection-difference";
+
+/// The resource type of blame.
+pub(in crate::http) const BLAME: &str = "attribute-blame";
+
+/// The resource type of changes.
+pub(in crate::http) const CHANGE: &str = "change-summary";
+
+/// The resource of an event.
+pub(in crate::http) fn event(record: &EventRecord, fields: &Fields) -> Bytes {
+    match fields.wanted(EVENT) {
+        None => record.answer.get_or_init(|| written(record, None)).clone(),
+        wanted @ Some(_) => written(record, wanted),
+    }
+}
+
+fn written(record: &EventRecord, wanted: Option<&Wanted>) -> Bytes {
+    resource(EVENT, &record.id.to_string(), wanted, |attributes| {
+        attributes.text("action", record.action.as_str());
+        attributes.text("collection", record.key.as_str());
+        attributes.text("revision", &record.revision.to_string());
+        attributes.text("at", &record.at.to_rfc3339_opts(SecondsFormat::Secs, true));
+        attributes.member("actor", |out| write_actor(&record.actor, out));
+        attributes.text("origin", record.origin.as_str());
+        if let Some(reason) = &record.reason {
+            attributes.text("reason", reason);
+        }
+        match &record.effect {
+            Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
+            Effect::Problem(fault) => attributes.member("problem", |out| write_fault(fault, out)),
+        }
+    })
+}
+
+fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
+    let mut members = Members::begin(out, None);
+    members.text("name", actor.name());
+    members.text("email", actor.email());
+    members.end();
+}
+
+fn write_changes(changes: &[Change], out: &mut Vec<u8>) {
+    write_list(changes, out, |change, out| {
+        let mut members = Members::begin(out, None);
+        members.text("attribute", &change.attribute);
+        for (name, value) in [("from", &change.from), ("to", &change.to)] {
+            if let Some(value) = value {
+                members.member(name, |out| json::write(value, out));
+            }
+        }
+        members.end();
+    });
+}
+
+fn write_fault(fault: &Fault, out: &mut Vec<u8>) {
+    let Fault { path, line, column, message } = fault;
+    let told = json!({"path": path, "line": line, "column": column, "message": message});
+    serde_json::to_writer(out, &told).expect("writing JSON to memory can't fail");
+}
+
+/// The resource of what differs in a collection.
+pub(in crate::http) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
+    let CollectionDifference { key, action, changes } = difference;
+    resource(DIFFERENCE, key.as_str(), fields.wanted(DIFFERENCE), |attributes| {
+        attributes.text("action", action.as_str());
+        attributes.member("changes", |out| write_changes(changes, out));
+    })
+}
+
+/// The resource of an attribute and the event that gave it its value.
+pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields) -> Bytes {
+    let Blame { attribute, value, event } = blame;
+    resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
+        attributes.text("attribute", attribute);
+        attributes.member("value", |out| json::write(value, out));
+        attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields)));
+    })
+}
+
+/// The resource of a collection that changed.
+pub(in crate::http) fn change(change: &ChangeSummary, fields: &Fields) -> Bytes {
+    resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
+        attributes.member("version", |out| match &change.version {
+            Some(version) => json::write_text(&version.to_string(), out),
+            None => out.extend_from_slice(b"null"),
+        });
+        attributes.member("deleted", |out| {
+            out.extend_from_slice(if change.is_deleted() { b"true" } else { b"false" });
+        });
+    })
+}
+
+fn resource(
+    resource_type: &str,
+    id: &str,
+    wanted: Option<&Wanted>,
+    attributes: impl FnOnce(&mut Members<'_>),
+) -> Bytes {
+    let mut out = Vec::new();
+    let mut members = Members::begin(&mut out, None);
+    members.text("type", resource_type);
+    members.text("id", id);
+    members.member("attributes", |out| {
+        let mut members = Members::begin(out, wanted);
+        attributes(&mut members);
+        members.end();
+    });
+    members.end();
+    out.into()
+}
+
+/// A document of several resources with its links (a JSON object) and what else is to be said.
+pub(in crate::http) fn list(
+    resources: impl IntoIterator<Item = Bytes>,
+    links: &[u8],
+    meta: Option<&serde_json::Value>,
+) -> Bytes {
+    let mut out = HEAD.to_vec();
+    let resources: Vec<Bytes> = resources.into_iter().collect();
+    write_list(&resources, &mut out, |resource, out| out.extend_from_slice(resource));
+    finish(out, links, meta)
+}
+
+/// A document of one resource.
+pub(in crate::http) fn one(resource: &[u8], links: &[u8]) -> Bytes {
+    let mut out = HEAD.to_vec();
+    out.extend_from_slice(resource);
+    finish(out, links, None)
+}
+
+fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> Bytes {
+    out.extend_from_slice(br#","links":"#);
+    out.extend_from_slice(links);
+    if let Some(meta) = meta {
+        out.extend_from_slice(format!(r#","meta":{meta}"#).as_bytes());
+    }
+    out.push(b'}');
+    out.into()
+}
+
+fn write_list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
+    out.push(b'[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+/// A JSON object under construction; members that nobody wants are left out.
+struct Members<'a> {
+    out: &'a mut Vec<u8>,
+    wanted: Option<&'a Wanted>,
+    first: bool,
+}
+
+impl<'a> Members<'a> {
+    fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
+        out.push(b'{');
+        Self { out, wanted, first: true }
+    }
+
+    fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        json::write_text(name, self.out);
+        self.out.push(b':');
+        write(self.out);
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.member(name, |out| json::write_text(text, out));
+    }
+
+    fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, OnceLock};
+
+    use chrono::DateTime;
+    use uuid::Uuid;
+
+    use super::super::super::testing::key;
+    use super::super::query::{self, Query};
+    use super::*;
+    use crate::domain::{Revision, Value};
+    use crate::engine::history::{Action, Origin};
+
+    fn record(effect: Effect) -> EventRecord {
+        let revision = Revision::new([0xab; 20]);
+        EventRecord {
+            id: Uuid::nil(),
+            action: Action::Updated,
+            key: key("posts"),
+            revision,
+            position: revision.into(),
+            at: DateTime::UNIX_EPOCH,
+            actor: Arc::new(Actor::new("Mara", "mara@example.org")),
+            origin: Origin::Api,
+            reason: Some("\"Why\"".into()),
+            request_id: Some("1".into()),
+            effect,
+            answer: OnceLock::new(),
+        }
+    }
+
+    fn shown(bytes: &[u8]) -> serde_json::Value {
+        serde_json::from_slice(bytes).unwrap()
+    }
+
+    #[test]
+    fn an_event_is_shown_exactly_so() {
+        let change = |attribute: &str, from: Option<Value>, to: Option<Value>| Change {
+            attribute: attribute.to_owned(),
+            from,
+            to,
+        };
+        let changes = vec![
+            change("name", Some("Posts".into()), Some("All posts".into())),
+            change("recursive", None, Some(Value::Bool(true))),
+            change("format", Some("md".into()), None),
+        ];
+        assert_eq!(
+            shown(&event(&record(Effect::Changes(changes)), &Fields::default())),
+            json!({"type": "collection-event", "id": "00000000-0000-0000-0000-000000000000", "attributes": {
+                "action": "updated", "collection": "posts", "revision": "ab".repeat(20),
+                "at": "1970-01-01T00:00:00Z", "actor": {"name": "Mara", "email": "mara@example.org"},
+                "origin": "api", "reason": "\"Why\"",
+                "changes": [{"attribute": "name", "from": "Posts", "to": "All posts"},
+                            {"attribute": "recursive", "to": true}, {"attribute": "format", "from": "md"}],
+            }})
+        );
+    }
+
+    #[test]
+    fn a_broken_file_has_a_problem_in_place_of_changes() {
+        let fault = Fault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
+        let attributes =
+            shown(&event(&record(Effect::Problem(fault)), &Fields::default()))["attributes"].clone();
+        assert_eq!(
+            attributes["problem"],
+            json!({"path": "c/a.yaml", "line": 2, "column": 3, "message": "is wrong"})
+        );
+        assert_eq!(attributes.get("changes"), None);
+    }
+
+    #[test]
+    fn only_the_wanted_attributes_are_shown() {
+        let query = Query::parse("fields[collection-event]=at,nope").unwrap();
+        let fields = query::fields(&query, &[EVENT]).unwrap();
+        let record = record(Effect::Changes(Vec::new()));
+        assert_eq!(shown(&event(&record, &fields))["attributes"], json!({"at": "1970-01-01T00:00:00Z"}));
+        assert_eq!(shown(&event(&record, &Fields::default()))["attributes"]["changes"], json!([]));
+    }
+}

@@ -1,0 +1,212 @@
+//! `/events`, `/events/:id` and `/collections/:key/events`: who changed what, when and why.
+
+use bytes::Bytes;
+use serde_json::json;
+use warp::http::StatusCode;
+use warp::reply::Response;
+
+use super::super::authorize::{Action, Allowed};
+use super::super::call::{Call, looking};
+use super::super::jsonapi::document::self_link;
+use super::super::jsonapi::error::ApiError;
+use super::super::jsonapi::negotiate;
+use super::super::jsonapi::page::EventsAt;
+use super::super::jsonapi::past;
+use super::super::jsonapi::query::{self, EventQuery, EventScope, Query};
+use super::super::reply;
+use super::{EventId, stream};
+use crate::domain::Key;
+use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, View};
+
+/// The parameter that asks for the events of one collection.
+const FILTER_COLLECTION: &str = "filter[collection]";
+
+/// What a page of the cursor profile is written in.
+const JSON_API_WITH_CURSOR: &str =
+    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
+
+/// `GET /events`: a page of them, or the stream.
+pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+    if negotiate::prefers(&call.headers, stream::EVENT_STREAM) {
+        return stream::open(call).await;
+    }
+    let accepted = call.negotiate()?;
+    let wanted = Wanted::of(call);
+    let allowed = call.authorize(Action::ListEvents { key: wanted.key() }).await?;
+    let scope = EventScope { collection: true, pages: true, cursor_profile: accepted.cursor_profile };
+    page(call, wanted, allowed, scope).await
+}
+
+/// `GET /collections/:key/events`
+pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+    let accepted = call.negotiate()?;
+    let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
+    let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
+    page(call, Wanted::Of(key), allowed, scope).await
+}
+
+/// Whose events are wanted.
+pub(super) enum Wanted {
+    All,
+    Of(Key),
+    /// Those of something that can't be a key.
+    OfNone(String),
+}
+
+impl Wanted {
+    /// Reads the parameter before the others are checked, since the hook wants to know.
+    pub(super) fn of(call: &Call<'_>) -> Self {
+        let query = call.query().unwrap_or_default();
+        match query.first(FILTER_COLLECTION) {
+            None => Self::All,
+            Some(text) => Key::parse(text).map_or_else(|_| Self::OfNone(text.to_owned()), Self::Of),
+        }
+    }
+
+    pub(super) const fn key(&self) -> Option<&Key> {
+        match self {
+            Self::Of(key) => Some(key),
+            Self::All | Self::OfNone(_) => None,
+        }
+    }
+
+    /// The collection to filter by, if any.
+    ///
+    /// # Errors
+    ///
+    /// 404 when there never was such a collection.
+    pub(super) fn known(self, view: &View) -> Result<Option<Key>, ApiError> {
+        match self {
+            Self::All => Ok(None),
+            Self::Of(key) if view.knows(&key) => Ok(Some(key)),
+            Self::Of(key) => Err(ApiError::no_such_collection(key.as_str())),
+            Self::OfNone(text) => Err(ApiError::no_such_collection(&text)),
+        }
+    }
+}
+
+async fn page(
+    call: &Call<'_>,
+    wanted: Wanted,
+    allowed: Allowed,
+    scope: EventScope,
+) -> Result<Response, ApiError> {
+    let view = call.past().await?;
+    let key = wanted.known(&view)?;
+    let query = call.query()?;
+    let asked = query::events(&query, scope)?;
+    let path = call.path.as_str().to_owned();
+    let head = view.head();
+    let body = looking(move || {
+        let filter = filter(&view, &asked, key, allowed)?;
+        let events = view.events(&filter, &place(&asked)?).map_err(|error| of_cursor(error, &asked))?;
+        Ok(document(&events, view.count(&filter)?, &asked, &path, &query))
+    });
+    let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
+    Ok(reply::of_revision(reply::typed(StatusCode::OK, media_type, body.await?), head, None))
+}
+
+/// What the engine is to look for.
+pub(super) fn filter(
+    view: &View,
+    asked: &EventQuery,
+    key: Option<Key>,
+    allowed: Allowed,
+) -> Result<Filter, ApiError> {
+    let bound = |name: &str, text: &Option<String>| {
+        let text = text.as_deref().map(revision_text);
+        let bound = text.map(|text| view.bound(&text)).transpose();
+        bound.map_err(|error| ApiError::from(error).parameter(name))
+    };
+    Ok(Filter {
+        collection: key,
+        action: asked.action,
+        actor: asked.actor.clone(),
+        origin: asked.origin,
+        since: bound("filter[since]", &asked.since)?,
+        until: bound("filter[until]", &asked.until)?,
+        seeing: allowed.visibility.map(Seeing),
+    })
+}
+
+/// A revision or a time as it was meant: in `2026-03-01T09:30:00+01:00` that was not encoded the
+/// `+` has become a blank, which stands in no name of a revision.
+pub(super) fn revision_text(text: &str) -> String {
+    match text.rsplit_once(' ') {
+        Some((time, offset)) if time.contains(['T', 't', ' ']) => format!("{time}+{offset}"),
+        Some(_) | None => text.to_owned(),
+    }
+}
+
+fn place(asked: &EventQuery) -> Result<Page, ApiError> {
+    let cursor = |text: &str| text.parse().map_err(|error| of_cursor(error, asked));
+    let at = match &asked.page.at {
+        EventsAt::After(text) if text.is_empty() => At::Newest,
+        EventsAt::After(text) => At::After(cursor(text)?),
+        EventsAt::Before(text) if text.is_empty() => At::Oldest,
+        EventsAt::Before(text) => At::Before(cursor(text)?),
+    };
+    Ok(Page { size: asked.page.size, at })
+}
+
+fn of_cursor(error: HistoryError, asked: &EventQuery) -> ApiError {
+    let name = match asked.page.at {
+        EventsAt::After(_) => "page[after]",
+        EventsAt::Before(_) => "page[before]",
+    };
+    ApiError::from(error).parameter(name)
+}
+
+fn document(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: &Query) -> Bytes {
+    let resources = page.events.iter().map(|event| past::event(event, &asked.fields));
+    let links = links(page, total, asked, path, query);
+    past::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}})))
+}
+
+/// The links of a page; they keep what else was asked for, and are `null` at the ends.
+fn links(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: &Query) -> serde_json::Value {
+    let size = ("page[size]", asked.page.size.to_string());
+    let link = |place: Option<(&'static str, String)>| {
+        let parameters: Vec<_> = place.into_iter().chain([size.clone()]).collect();
+        format!("{path}?{}", query.with_page(&parameters))
+    };
+    let (after, before) = (|text| ("page[after]", text), |text| ("page[before]", text));
+    let this = match &asked.page.at {
+        EventsAt::After(text) if text.is_empty() => None,
+        EventsAt::After(text) => Some(after(text.clone())),
+        EventsAt::Before(text) => Some(before(text.clone())),
+    };
+    // A page without events stands behind everything or before everything.
+    let elsewhere = page.cursors.is_empty() && total > 0;
+    let (prev, next) = match (page.cursors.first(), page.cursors.last(), &asked.page.at) {
+        (Some(first), Some(last), _) => (
+            page.has_newer.then(|| before(first.to_string())),
+            page.has_older.then(|| after(last.to_string())),
+        ),
+        (_, _, EventsAt::After(_)) => (elsewhere.then(|| before(String::new())), None),
+        (_, _, EventsAt::Before(_)) => (None, elsewhere.then(|| after(String::new()))),
+    };
+    json!({
+        "self": link(this),
+        "first": link(None),
+        "prev": prev.map(|place| link(Some(place))),
+        "next": next.map(|place| link(Some(place))),
+        "last": link(Some(before(String::new()))),
+    })
+}
+
+/// `GET /events/:id`
+pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    let view = call.past().await;
+    let found = view.as_ref().ok().zip(id.uuid());
+    let key = found.and_then(|(view, uuid)| view.key_of(uuid));
+    call.authorize(Action::ReadEvent { key }).await?;
+    let is_known = key.is_some();
+    let view = view?;
+    let uuid = id.uuid().filter(|_| is_known).ok_or_else(|| id.not_found())?;
+    let fields = query::fields(&call.query()?, &[past::EVENT])?;
+    let (links, head) = (self_link(&call.link()), view.head());
+    let body = looking(move || Ok(past::one(&past::event(&*view.event(uuid)?, &fields), &links))).await?;
+    Ok(reply::of_revision(reply::document(StatusCode::OK, body), head, None))
+}

@@ -1,0 +1,161 @@
+//! What was and what became of it: differences, blame, changes, and what can be asked at all.
+
+use serde_json::json;
+use warp::http::StatusCode;
+use warp::reply::Response;
+
+use super::super::authorize::Action;
+use super::super::call::{Call, looking};
+use super::super::jsonapi::document::self_link;
+use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
+use super::super::jsonapi::negotiate;
+use super::super::jsonapi::page::PAGE_SIZE_MAX;
+use super::super::jsonapi::past;
+use super::super::jsonapi::query::{self, Query};
+use super::super::reply;
+use super::events::revision_text;
+use crate::domain::{Key, Revision};
+use crate::engine::history::{SyncToken, View};
+
+/// The media type of unified text.
+const TEXT_DIFF: &str = "text/x-diff";
+
+/// What `text/x-diff` is answered as: the files are UTF-8.
+const TEXT_DIFF_UTF8: &str = "text/x-diff; charset=utf-8";
+
+const FROM: &str = "filter[from]";
+const TO: &str = "filter[to]";
+const SINCE: &str = "filter[since]";
+
+/// `GET /diff`
+pub(super) async fn difference(call: &Call<'_>) -> Result<Response, ApiError> {
+    let as_text = negotiate::prefers(&call.headers, TEXT_DIFF);
+    if as_text {
+        negotiate::content_type_without_body(&call.headers)?;
+    } else {
+        call.negotiate()?;
+    }
+    let allowed = call.authorize(Action::ReadDifference).await?;
+    let view = call.past().await?;
+    let query = call.query()?;
+    let types: &[&str] = if as_text { &[] } else { &[past::DIFFERENCE] };
+    let fields = query::fields_beside(&query, types, &[FROM, TO])?;
+    let links = self_link(&call.link());
+    looking(move || {
+        let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
+        let response = if as_text {
+            let text = view.text_difference(Some(from), Some(to), &|key| allowed.sees(key))?;
+            reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
+        } else {
+            let found = view.difference(from, to)?;
+            let seen = found.iter().filter(|difference| allowed.sees(&difference.key));
+            let resources = seen.map(|difference| past::difference(difference, &fields));
+            reply::document(StatusCode::OK, past::list(resources, &links, None))
+        };
+        Ok(reply::of_revision(response, Some(to), None))
+    })
+    .await
+}
+
+/// The revision that a parameter names, which must be there.
+fn revision(view: &View, query: &Query, name: &str) -> Result<Revision, ApiError> {
+    let text = query.first(name).ok_or_else(|| missing(name, "a revision, a tag, a branch or a time"))?;
+    view.resolve(&revision_text(text)).map_err(|error| ApiError::from(error).parameter(name))
+}
+
+fn missing(name: &str, what: &str) -> ApiError {
+    ErrorObject::new(Code::INVALID_DATA, format!("the parameter is missing; it takes {what}"))
+        .parameter(name)
+        .into()
+}
+
+/// What was served at the revision that `asOf` names.
+pub(super) async fn as_of(
+    call: &Call<'_>,
+    text: &str,
+) -> Result<std::sync::Arc<crate::engine::Snapshot>, ApiError> {
+    let view = call.past().await?;
+    let text = revision_text(text);
+    looking(move || {
+        let revision = view.resolve(&text).map_err(|error| ApiError::from(error).parameter(query::AS_OF))?;
+        Ok(view.snapshot_as_of(revision)?)
+    })
+    .await
+}
+
+/// `GET /collections/:key/blame`
+pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    call.authorize(Action::ReadBlame { key: &key }).await?;
+    let view = call.past().await?;
+    let links = self_link(&call.link());
+    let query = call.query();
+    looking(move || {
+        let blames = view.blame(&key)?;
+        let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
+        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields));
+        let body = past::list(resources, &links, None);
+        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+    })
+    .await
+}
+
+/// `GET /sync-token`
+pub(super) async fn sync_token(call: &Call<'_>) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    call.authorize(Action::ReadSyncToken).await?;
+    let view = call.past().await?;
+    query::none(&call.query()?)?;
+    let token = view.sync_token().to_string();
+    let resource = json!({"type": "sync-token", "id": "self", "attributes": {"syncToken": token}});
+    let body = past::one(resource.to_string().as_bytes(), &self_link(&call.link()));
+    Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+}
+
+/// `GET /changes`
+pub(super) async fn changes(call: &Call<'_>) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    let allowed = call.authorize(Action::ReadChanges).await?;
+    let view = call.past().await?;
+    let query = call.query()?;
+    let fields = query::fields_beside(&query, &[past::CHANGE], &[SINCE])?;
+    let token = query.first(SINCE).ok_or_else(|| missing(SINCE, "a token, see /sync-token"))?;
+    let blamed = |error| ApiError::from(error).parameter(SINCE);
+    let token: SyncToken = token.parse().map_err(blamed)?;
+    let links = self_link(&call.link());
+    looking(move || {
+        let found = view.changes_since(token).map_err(|error| ApiError::from(error).parameter(SINCE))?;
+        let seen = found.changes.iter().filter(|change| allowed.sees(&change.key));
+        let resources = seen.map(|change| past::change(change, &fields));
+        let meta = json!({"syncToken": found.token.to_string()});
+        let body = past::list(resources, &links, Some(&meta));
+        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+    })
+    .await
+}
+
+/// `GET /capabilities`
+pub(super) async fn capabilities(call: &Call<'_>) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    call.authorize(Action::ReadCapabilities).await?;
+    query::none(&call.query()?)?;
+    let limits = &call.context.limits;
+    let resource = json!({
+        "type": "collection-settings-capabilities",
+        "id": "self",
+        "attributes": {
+            "pagination": {"styles": {"offset": true, "page": true, "cursor": true}},
+            "changes": {"supported": true},
+            "limits": {
+                "pageSizeMax": PAGE_SIZE_MAX,
+                "bodyBytesMax": limits.body_bytes_max,
+                "uriBytesMax": limits.uri_bytes_max,
+                "headerBytesMax": limits.header_bytes_max,
+                "jsonDepthMax": limits.json_depth_max,
+                "operationsMax": limits.operations_max,
+            },
+        },
+    });
+    let body = past::one(resource.to_string().as_bytes(), &self_link(&call.link()));
+    Ok(reply::document(StatusCode::OK, body))
+}
