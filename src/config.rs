@@ -256,7 +256,7 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
 
-    /// Web pages of this origin may use the service, as https://cms.example.org; may be given
+    /// Web pages of this origin may use the service, as `https://cms.example.org`; may be given
     /// several times or as a comma list. `*` allows every page, without credentials. Without it
     /// no page of another origin may.
     #[arg(
@@ -266,6 +266,11 @@ pub struct ServeConfig {
         value_delimiter = ','
     )]
     pub cors_origins: Vec<Origin>,
+
+    /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
+    /// pay. It is compressed once after each change.
+    #[arg(long, env = "COLLECTORY_COMPRESS")]
+    pub compress: bool,
 
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
@@ -301,6 +306,7 @@ impl ServeConfig {
             uncommitted: Uncommitted::Serve,
             require_if_match: false,
             cors_origins: Vec::new(),
+            compress: false,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             limits: Limits::DEFAULT,

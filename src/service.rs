@@ -175,6 +175,12 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
+    /// Sends the whole list compressed to clients that take it so.
+    pub const fn compress(mut self, compress: bool) -> Self {
+        self.config.compress = compress;
+        self
+    }
+
     /// The limits.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.config.limits = limits;
@@ -227,6 +233,7 @@ impl ServiceBuilder<Guarded> {
             limits: config.limits.clone(),
             base_path: config.base_path.clone(),
             require_if_match: config.require_if_match,
+            compress: config.compress,
             cors: config.cors_origins.iter().cloned().collect(),
             history: Some(history),
             shutdown: shutdown.clone(),

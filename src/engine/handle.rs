@@ -7,6 +7,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::ledger::{Ledger, Once};
+use super::merge::Clash;
 use super::problem::Problem;
 use super::projection::{Entry, Snapshot};
 use super::signal::Signal;
@@ -46,6 +47,9 @@ pub struct Condition {
     pub if_match: Option<Tags>,
     /// `If-None-Match`: the collection has none of these tags.
     pub if_none_match: Option<Tags>,
+    /// Whether an update of an older version that `if_match` names is fine where nobody else
+    /// changed the same attributes since.
+    pub merge_attributes: bool,
 }
 
 /// The entity tags that a condition lists: the opaque parts, without quotes.
@@ -72,6 +76,23 @@ impl Condition {
     pub fn holds(&self, current: Option<&Entry>) -> bool {
         let found = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));
         self.if_match.as_ref().is_none_or(found) && !self.if_none_match.as_ref().is_some_and(found)
+    }
+
+    /// The tags of older versions that an update may be merged over, if that is all that keeps the
+    /// condition from being true.
+    #[must_use]
+    pub fn mergeable(&self, current: Option<&Entry>) -> Option<&[String]> {
+        let known = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));
+        match &self.if_match {
+            Some(Tags::OneOf(tags))
+                if self.merge_attributes
+                    && current.is_some()
+                    && !self.if_none_match.as_ref().is_some_and(known) =>
+            {
+                Some(tags)
+            }
+            Some(Tags::Any | Tags::OneOf(_)) | None => None,
+        }
     }
 }
 
@@ -131,6 +152,16 @@ pub enum SubmitError {
         index: usize,
         /// What the collection is.
         current: Option<Arc<Entry>>,
+    },
+    /// The change builds on an older version, and somebody else changed the same attributes since.
+    #[error("change {index}: others changed the same attributes")]
+    Clash {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// What the collection is.
+        current: Arc<Entry>,
+        /// The attributes.
+        clashes: Vec<Clash>,
     },
     /// The file that the change would build on is broken.
     #[error("change {index}: {problem}")]

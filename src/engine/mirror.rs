@@ -317,6 +317,40 @@ impl<J: Journal> Mirror<J> {
         }
     }
 
+    /// The versions of a collection that these tags name and that are in the newest commits of its
+    /// history, if they are valid.
+    pub(super) fn older(
+        &mut self,
+        key: &Key,
+        mut tags: BTreeSet<String>,
+        commits_max: usize,
+    ) -> Result<Vec<(String, Arc<crate::domain::Collection>)>, StoreError> {
+        let Some(head) = self.snapshot.revision.filter(|_| !tags.is_empty()) else { return Ok(Vec::new()) };
+        let names = names_of(key);
+        let mut found = Vec::new();
+        let mut left = commits_max;
+        self.journal.walk(head, &mut |_, changes| {
+            left -= 1;
+            for change in changes.iter().filter(|change| names.contains(&change.name)) {
+                for entry in [change.after, change.before] {
+                    if let Some(TreeEntry::File(blob)) = entry
+                        && let Some(tag) = tags.take(&blob.to_string())
+                    {
+                        found.push((tag, change.name.clone(), blob));
+                    }
+                }
+            }
+            left > 0 && !tags.is_empty()
+        })?;
+        let mut versions = Vec::new();
+        for (tag, name, blob) in found {
+            if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
+                versions.push((tag, good.collection));
+            }
+        }
+        Ok(versions)
+    }
+
     /// Reads every new content of the changes, on all cores when they are many.
     fn read_all(&mut self, changes: &[FileChange]) -> Result<Readings, StoreError> {
         let wanted: Vec<(Key, &str, BlobId)> = changes

@@ -7,8 +7,9 @@ use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
-use super::handle::{Outcome, Preview, Submission, SubmitError, Wish};
+use super::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
 use super::ledger::{Fingerprint, Scope};
+use super::merge::{self, Merged};
 use super::preview;
 use super::projection::{Entry, Snapshot};
 use crate::domain::{
@@ -21,6 +22,8 @@ use crate::store::{BlobId, Draft};
 pub(super) struct Ground<'a> {
     /// What is served now.
     pub(super) snapshot: &'a Snapshot,
+    /// The older versions that updates may be merged over, by the tag that names them.
+    pub(super) bases: HashMap<(Key, String), Arc<Collection>>,
     /// What the head has under the names that dry runs are about.
     pub(super) heads: HashMap<String, Vec<u8>>,
     /// The contents that updates build on.
@@ -193,9 +196,8 @@ impl Desk {
     ) -> Result<Outcome, SubmitError> {
         let key = wish.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
-        if !wish.condition.holds(current.as_deref()) {
-            return Err(SubmitError::Condition { index, current });
-        }
+        let merged = self.over_older(ground, index, wish, current.as_ref())?;
+        let wish = merged.as_ref().unwrap_or(wish);
         self.refuse_broken(ground, index, &wish.command)?;
         if current.is_none() && matches!(wish.command, Command::Delete { .. }) && self.is_unread(ground, key)
         {
@@ -228,6 +230,41 @@ impl Desk {
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
+    }
+
+    /// Checks the condition; of an update that builds on an older version, and may, what is left of
+    /// it for the present one.
+    fn over_older(
+        &self,
+        ground: &Ground<'_>,
+        index: usize,
+        wish: &Wish,
+        current: Option<&Arc<Entry>>,
+    ) -> Result<Option<Wish>, SubmitError> {
+        if wish.condition.holds(current.map(AsRef::as_ref)) {
+            return Ok(None);
+        }
+        let tags = wish.condition.mergeable(current.map(AsRef::as_ref)).unwrap_or_default();
+        let base = tags.iter().find_map(|tag| ground.bases.get(&(wish.command.key().clone(), tag.clone())));
+        let (Some(base), Some(current), Command::Update { key, kind, patch }) =
+            (base.cloned(), current, &wish.command)
+        else {
+            return Err(SubmitError::Condition { index, current: current.cloned() });
+        };
+        if base.kind() != current.collection.kind() {
+            return Err(SubmitError::Condition { index, current: Some(Arc::clone(current)) });
+        }
+        let merged = merge::merged(&base, patch, &current.collection)
+            .map_err(|violations| SubmitError::Refused { index, refusal: Refusal::Invalid(violations) })?;
+        match merged {
+            Merged::Clean(patch) => {
+                let command = Command::Update { key: key.clone(), kind: *kind, patch };
+                Ok(Some(Wish { command, condition: Condition::default() }))
+            }
+            Merged::Clashing(clashes) => {
+                Err(SubmitError::Clash { index, current: Arc::clone(current), clashes })
+            }
+        }
     }
 
     /// Whether there is a file for this key that is not served and never was.

@@ -110,6 +110,8 @@ pub struct Snapshot {
     digest: u128,
     /// The ready-made list of everything, filled by whoever answers first.
     pub list: OnceLock<Bytes>,
+    /// The same in fewer bytes.
+    pub list_compressed: OnceLock<Bytes>,
 }
 
 impl Snapshot {
@@ -157,6 +159,7 @@ impl Snapshot {
             work_tree: self.work_tree.clone(),
             digest: self.digest,
             list: OnceLock::new(),
+            list_compressed: OnceLock::new(),
         }
     }
 

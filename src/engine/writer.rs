@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -9,7 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 use uuid::Uuid;
 
-use super::handle::{Job, Submission, SubmitError, Written};
+use super::handle::{Job, Submission, SubmitError, Wish, Written};
 use super::ledger::{Known, Ledger, Made, Once, Scope};
 use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Ground, HandEdit, Plan, plan};
@@ -17,7 +18,7 @@ use super::projection::Projection;
 use super::recall;
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
-use crate::domain::{Command, Key, Revision};
+use crate::domain::{Collection, Command, Key, Revision};
 use crate::store::{BlobId, Committed, Journal, Saved, StoreError};
 
 /// Owns the journal and everything that is known of it.
@@ -510,6 +511,10 @@ fn ground<'a, J: Journal>(
         }
         files_of.insert(key.clone(), mirror.files_of(key));
     }
+    let mut bases = HashMap::new();
+    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
+        bases.extend(bases_of(mirror, wish)?);
+    }
     let mut heads = HashMap::new();
     for job in jobs.iter().filter(|job| job.submission.dry_run) {
         for name in keys_of(std::slice::from_ref(job)).flat_map(super::mirror::names_of) {
@@ -520,6 +525,7 @@ fn ground<'a, J: Journal>(
     }
     let person = if by_hand.is_empty() { crate::domain::Actor::anonymous() } else { mirror.journal.person() };
     Ok(Ground {
+        bases,
         heads,
         sources,
         by_hand,
@@ -529,6 +535,39 @@ fn ground<'a, J: Journal>(
         now: (options.clock)(),
         snapshot: mirror.snapshot(),
     })
+}
+
+/// How many commits are looked through for the version that an update builds on.
+const MERGE_COMMITS_MAX: usize = 1_000;
+
+/// The older versions of its collection that an update may be merged over, by tag.
+fn bases_of<J: Journal>(
+    mirror: &mut Mirror<J>,
+    wish: &Wish,
+) -> Result<HashMap<(Key, String), Arc<Collection>>, StoreError> {
+    let key = wish.command.key();
+    let current = mirror.snapshot().get(key.as_str()).cloned();
+    let mut bases = HashMap::new();
+    let Some(tags) = wish.condition.mergeable(current.as_deref()) else { return Ok(bases) };
+    let mut missing = BTreeSet::new();
+    for tag in tags {
+        match &current {
+            // Somebody in the same batch may be faster.
+            Some(entry) if entry.tag() == *tag => {
+                bases.insert((key.clone(), tag.clone()), Arc::clone(&entry.collection));
+            }
+            Some(_) | None => {
+                missing.insert(tag.clone());
+            }
+        }
+    }
+    // With one tag at hand the others are of no interest: the condition holds, or they are older.
+    if bases.is_empty() {
+        for (tag, collection) in mirror.older(key, missing, MERGE_COMMITS_MAX)? {
+            bases.insert((key.clone(), tag), collection);
+        }
+    }
+    Ok(bases)
 }
 
 fn content_of(saved: Saved) -> Option<Vec<u8>> {

@@ -37,6 +37,8 @@ pub struct Context {
     pub cors: Cors,
     /// Whether an update or a delete without `If-Match` is refused with 428.
     pub require_if_match: bool,
+    /// Whether the whole list is sent compressed to those who take it so.
+    pub compress: bool,
 }
 
 impl Context {
@@ -55,6 +57,7 @@ impl Context {
             base_path: BasePath::default(),
             cors: Cors::default(),
             require_if_match: false,
+            compress: false,
         }
     }
 }

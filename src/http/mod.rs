@@ -25,6 +25,7 @@
 mod authorize;
 mod body;
 mod call;
+mod compress;
 mod context;
 mod cors;
 mod idempotency;

@@ -21,6 +21,6 @@ pub(super) fn recovered(rejection: &Rejection, context: &Context) -> Result<Resp
         ApiError::internal()
     };
     let mut response = reply::failure(&error, &context.base_path);
-    reply::add_common(response.headers_mut(), &context.cors);
+    reply::add_common(response.headers_mut(), &context.cors, context.compress);
     Ok(response)
 }

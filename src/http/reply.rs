@@ -91,8 +91,13 @@ pub(super) fn options(allow: &'static str) -> Response {
 }
 
 /// What every answer says, whatever it answers.
-pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors) {
-    let vary = if cors.is_off() { "Accept" } else { "Accept, Origin" };
+pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors, compress: bool) {
+    let vary = match (cors.is_off(), compress) {
+        (true, false) => "Accept",
+        (true, true) => "Accept, Accept-Encoding",
+        (false, false) => "Accept, Origin",
+        (false, true) => "Accept, Accept-Encoding, Origin",
+    };
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(VARY, HeaderValue::from_static(vary));
 }
@@ -101,7 +106,7 @@ pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors) {
 pub(super) fn finish(mut response: Response, call: &Call<'_>) -> Response {
     let cors = &call.context.cors;
     let headers = response.headers_mut();
-    add_common(headers, cors);
+    add_common(headers, cors, call.context.compress);
     headers.insert(X_REQUEST_ID, call.id.header());
     if !cors.is_off() {
         cors.decorate(&call.headers, headers);

@@ -22,7 +22,7 @@ use super::json;
 use super::query::{Fields, Wanted};
 use crate::config::BasePath;
 use crate::domain::{Attribute, Kind};
-use crate::engine::{Entry, Preview, Problem, Snapshot};
+use crate::engine::{Clash, Entry, Preview, Problem, Snapshot};
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
@@ -321,6 +321,30 @@ pub(in crate::http) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
 }
 
+/// Three versions of each attribute that two people changed; one that was absent is left out.
+fn write_clashes(clashes: &[Clash], out: &mut Vec<u8>) {
+    out.push(b'{');
+    for (index, Clash { attribute, base, yours, theirs }) in clashes.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        json::write_text(attribute, out);
+        out.extend_from_slice(b":{");
+        let versions = [("base", base), ("yours", yours), ("theirs", theirs)];
+        let mut separator: &[u8] = b"";
+        for (name, value) in versions {
+            let Some(value) = value else { continue };
+            out.extend_from_slice(separator);
+            separator = b",";
+            json::write_text(name, out);
+            out.push(b':');
+            json::write(value, out);
+        }
+        out.push(b'}');
+    }
+    out.push(b'}');
+}
+
 /// The document of a write that was not carried out, with what it would commit in `meta`; an empty
 /// one becomes a document that only tells that.
 pub(in crate::http) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
@@ -377,7 +401,13 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     if let Some(current) = more.and_then(|more| more.current.as_ref()) {
         // The resource is there as bytes: the object is opened again to take it in.
         out.pop();
-        out.extend_from_slice(br#","meta":{"current":"#);
+        out.extend_from_slice(br#","meta":{"#);
+        if let Some(clashes) = more.map(|more| &more.clashes).filter(|clashes| !clashes.is_empty()) {
+            out.extend_from_slice(br#""attributes":"#);
+            write_clashes(clashes, out);
+            out.push(b',');
+        }
+        out.extend_from_slice(br#""current":"#);
         push_resource(current, base, None, out);
         out.extend_from_slice(b"}}");
     }

@@ -177,6 +177,15 @@ impl From<SubmitError> for ApiError {
         match error {
             SubmitError::Refused { index: _, refusal } => refusal.into(),
             SubmitError::Condition { index: _, current } => Self::precondition("If-Match", current),
+            SubmitError::Clash { index: _, current, clashes } => {
+                let names: Vec<_> = clashes.iter().map(|clash| format!("`{}`", clash.attribute)).collect();
+                let detail = format!(
+                    "Others have changed {} since the version that the change builds on.",
+                    names.join(", ")
+                );
+                let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header("If-Match");
+                error.with_clashes(clashes).with_current(current).into()
+            }
             SubmitError::Broken { index: _, problem } => Self::new(
                 Code::CONFLICT,
                 format!("The file of the collection is broken and there is nothing to build on: {problem}"),
@@ -244,6 +253,7 @@ pub(in crate::http) const fn index_of(error: &SubmitError) -> Option<usize> {
     match error {
         SubmitError::Refused { index, .. }
         | SubmitError::Condition { index, .. }
+        | SubmitError::Clash { index, .. }
         | SubmitError::Broken { index, .. }
         | SubmitError::EditedByHand { index, .. } => Some(*index),
         SubmitError::KeyReused

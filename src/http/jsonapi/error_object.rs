@@ -7,7 +7,7 @@ use std::sync::Arc;
 use warp::http::StatusCode;
 
 use crate::domain::{Segment, Violation};
-use crate::engine::Entry;
+use crate::engine::{Clash, Entry};
 
 /// What kind of failure it is: status, code and title always go together.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +73,8 @@ pub(super) struct More {
     pub(super) kind_link: Option<&'static str>,
     /// `meta.page.maxSize`
     pub(super) page_size_max: Option<usize>,
+    /// `meta.attributes`: what the caller and others changed in different ways.
+    pub(super) clashes: Vec<Clash>,
     /// `meta.current`: the resource that a precondition met.
     pub(super) current: Option<Arc<Entry>>,
 }
@@ -143,6 +145,12 @@ impl ErrorObject {
     /// Tells how large a page may be.
     pub(in crate::http) fn with_page_size_max(mut self, size: usize) -> Self {
         self.more().page_size_max = Some(size);
+        self
+    }
+
+    /// Shows what the caller and others changed in different ways.
+    pub(super) fn with_clashes(mut self, clashes: Vec<Clash>) -> Self {
+        self.more().clashes = clashes;
         self
     }
 

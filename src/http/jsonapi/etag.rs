@@ -18,12 +18,12 @@ use crate::engine::{Condition, Entry, Tags};
 pub(in crate::http) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     let if_match = tags(headers, &IF_MATCH, "If-Match", Weak::NamesNothing)?;
     let if_none_match = tags(headers, &IF_NONE_MATCH, "If-None-Match", Weak::NamesTheStrong)?;
-    Ok(Condition { if_match, if_none_match })
+    Ok(Condition { if_match, if_none_match, merge_attributes: false })
 }
 
 /// Names the header of a condition that does not hold.
 pub(in crate::http) fn failed(condition: &Condition, entry: Option<&Entry>) -> &'static str {
-    let if_match = Condition { if_match: condition.if_match.clone(), if_none_match: None };
+    let if_match = Condition { if_match: condition.if_match.clone(), ..Condition::default() };
     if if_match.holds(entry) { "If-None-Match" } else { "If-Match" }
 }
 

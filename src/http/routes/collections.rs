@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use warp::http::header::LOCATION;
+use warp::http::header::{CONTENT_ENCODING, LOCATION};
 use warp::http::{HeaderValue, StatusCode};
 use warp::reply::Response;
 
 use super::super::authorize::{Action, Allowed};
 use super::super::body::Body;
 use super::super::call::Call;
+use super::super::compress;
 use super::super::jsonapi::document::{self, List, Ready};
 use super::super::jsonapi::error::{ApiError, ErrorObject};
 use super::super::jsonapi::etag;
@@ -40,6 +41,12 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
         let ready = Ready::list(&snapshot, &call.context.base_path);
+        if call.context.compress
+            && ready.body().len() >= compress::BYTES_MIN
+            && compress::accepts_gzip(&call.headers)
+        {
+            return compressed(&snapshot, &ready, &condition).await;
+        }
         let response = reply::document(StatusCode::OK, ready.body());
         return conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, None);
     }
@@ -49,6 +56,27 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
     let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
     conditional(response, &snapshot, &tag, etag, &condition, None)
+}
+
+/// The whole list in its compressed form, which is made off the threads that answer.
+async fn compressed(
+    snapshot: &Arc<Snapshot>,
+    ready: &Ready,
+    condition: &Condition,
+) -> Result<Response, ApiError> {
+    let body = match snapshot.list_compressed.get() {
+        Some(body) => body.clone(),
+        None => {
+            let (snapshot, plain) = (Arc::clone(snapshot), ready.body());
+            let made = move || snapshot.list_compressed.get_or_init(|| compress::gzip(&plain)).clone();
+            tokio::task::spawn_blocking(made).await.map_err(|_| ApiError::internal())?
+        }
+    };
+    let tag = format!("\"{}{}\"", ready.tag().trim_matches('"'), compress::TAG_SUFFIX);
+    let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
+    let mut response = reply::document(StatusCode::OK, body);
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    conditional(response, snapshot, &tag, etag, condition, None)
 }
 
 /// The revision that is asked for, if not what is served now.
@@ -184,8 +212,9 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let snapshot = call.snapshot()?;
     let condition = etag::condition(&call.headers)?;
     let mut faults = Vec::new();
-    let (fields, asked) = asked(call, &sent, &mut faults);
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
     let mut new = new?;
+    asked.preferences.merge_attributes = false;
     if let Some(key) = &new.key
         && let Err(error) = check(&condition, snapshot.get(key.as_str()))
         && !asked.is_recorded(call, &allowed.actor)
@@ -207,8 +236,8 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let content = change.as_ref().ok().and_then(Change::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
     let mut faults = Vec::new();
-    let (fields, asked) = asked(call, &sent, &mut faults);
-    let condition = match examined(call, &key, change.clone(), faults.clone()) {
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let condition = match examined(call, &key, change.clone(), faults.clone(), asked.preferences) {
         Ok(condition) => condition,
         // The first answer counts, not what has become of the collection since.
         Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
@@ -219,6 +248,7 @@ pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
         },
     };
     let change = change?;
+    asked.preferences.merge_attributes &= condition.if_match.is_some();
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
     write(call, Wish { command, condition }, allowed, asked, &fields).await
 }
@@ -229,8 +259,9 @@ fn examined(
     key: &Key,
     change: Result<Change, ApiError>,
     faults: Vec<ErrorObject>,
+    preferences: Preferences,
 ) -> Result<Condition, ApiError> {
-    let (found, condition) = existing(call, key)?;
+    let (found, condition) = existing(call, key, preferences.merge_attributes)?;
     let mut change = change?;
     change.faults.extend(faults);
     match found {
@@ -246,8 +277,9 @@ pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiErr
     call.negotiate()?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let asked = Asked::of(call, &[], &mut faults);
-    let condition = match existing(call, &key) {
+    let mut asked = Asked::of(call, &[], &mut faults);
+    asked.preferences.merge_attributes = false;
+    let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,
         Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
         Err(error) => return Err(error),
@@ -278,19 +310,22 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
 /// nothing, but does exist.
 type Found = Result<Arc<Entry>, Arc<Problem>>;
 
-/// Existence and preconditions, in this order.
-fn existing(call: &Call<'_>, key: &Key) -> Result<(Found, Condition), ApiError> {
+/// Existence and preconditions, in this order. What can be merged is for the writer to see.
+fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found, Condition), ApiError> {
     let snapshot = call.snapshot()?;
     let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
         (Some(entry), _) => Ok(Arc::clone(entry)),
         (None, Some(problem)) => Err(Arc::clone(problem)),
         (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
     };
-    let condition = etag::condition(&call.headers)?;
+    let condition = Condition { merge_attributes, ..etag::condition(&call.headers)? };
     if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
-    check(&condition, found.as_ref().ok())?;
+    let current = found.as_ref().ok();
+    if condition.mergeable(current.map(AsRef::as_ref)).is_none() {
+        check(&condition, current)?;
+    }
     Ok((found, condition))
 }
 

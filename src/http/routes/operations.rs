@@ -43,7 +43,8 @@ pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response
     let batch = batch?;
     let mut faults = batch.faults;
     faults.extend(asked_wrongly(call));
-    let asked = Asked::of(call, &sent, &mut faults);
+    let mut asked = Asked::of(call, &sent, &mut faults);
+    asked.preferences.merge_attributes = false;
     if !faults.is_empty() {
         return Err(faults.into());
     }

@@ -142,6 +142,7 @@ pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
             ApiError::precondition(etag::failed(condition, current.as_deref()), current)
         }
         error @ (SubmitError::Refused { .. }
+        | SubmitError::Clash { .. }
         | SubmitError::Broken { .. }
         | SubmitError::EditedByHand { .. }
         | SubmitError::KeyReused

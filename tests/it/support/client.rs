@@ -1,5 +1,6 @@
 //! An ordinary HTTP client whose every answer is checked.
 
+use std::io::Read as _;
 use std::net::SocketAddr;
 
 use reqwest::Method;
@@ -142,6 +143,15 @@ impl Request {
             |value: &reqwest::header::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
         let headers =
             response.headers().iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-        Ok(Answer { asked, status, headers, body: response.bytes().await?.to_vec() })
+        let headers: Vec<(String, String)> = headers;
+        let mut body = response.bytes().await?.to_vec();
+        if headers.iter().any(|(name, value)| name == "content-encoding" && value == "gzip")
+            && !body.is_empty()
+        {
+            let mut plain = Vec::new();
+            flate2::read::GzDecoder::new(&*body).read_to_end(&mut plain).expect("the body is gzip");
+            body = plain;
+        }
+        Ok(Answer { asked, status, headers, body })
     }
 }

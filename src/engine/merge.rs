@@ -1,0 +1,106 @@
+//! Merging an update of an older version into the present one, attribute by attribute.
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Change, Collection, Patch, Value, Violation, changes};
+
+/// One attribute that two people changed in different ways.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Clash {
+    /// The wire name.
+    pub attribute: String,
+    /// What it was when the two set out; `None` if it was absent, as below.
+    pub base: Option<Value>,
+    /// What the caller wants.
+    pub yours: Option<Value>,
+    /// What it is by now.
+    pub theirs: Option<Value>,
+}
+
+/// How an update of an older version goes.
+#[derive(Debug, PartialEq)]
+pub(super) enum Merged {
+    /// Nobody is in its way: what it changes of the older version, to be changed in the present one.
+    Clean(Patch),
+    /// Somebody else changed the same attributes otherwise.
+    Clashing(Vec<Clash>),
+}
+
+/// Merges what `patch` changes of `base` into what `theirs` has become. An attribute that is sent
+/// as it was in `base` is none that the caller changed.
+///
+/// # Errors
+///
+/// What is wrong with the patch.
+pub(super) fn merged(
+    base: &Collection,
+    patch: &Patch,
+    theirs: &Collection,
+) -> Result<Merged, Vec<Violation>> {
+    let yours = changes(Some(base), Some(&base.patched(patch)?));
+    let others: BTreeMap<String, Option<Value>> = changes(Some(base), Some(theirs))
+        .into_iter()
+        .map(|Change { attribute, to, .. }| (attribute, to))
+        .collect();
+    let clashes: Vec<Clash> = yours
+        .iter()
+        .filter_map(|Change { attribute, from, to }| {
+            let theirs = others.get(attribute).filter(|theirs| *theirs != to)?;
+            Some(Clash {
+                attribute: attribute.clone(),
+                base: from.clone(),
+                yours: to.clone(),
+                theirs: theirs.clone(),
+            })
+        })
+        .collect();
+    if !clashes.is_empty() {
+        return Ok(Merged::Clashing(clashes));
+    }
+    let written = yours.into_iter().map(|change| (change.attribute, change.to.unwrap_or(Value::Null)));
+    Ok(Merged::Clean(Patch::new(written)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::{Key, Kind};
+
+    fn posts(attributes: &[(&str, &str)]) -> Collection {
+        let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Value::from(*value)));
+        Collection::new(Key::parse("posts").unwrap(), Kind::Document, attributes).unwrap()
+    }
+
+    fn patch(attributes: &[(&str, Option<&str>)]) -> Patch {
+        let value = |value: &Option<&str>| value.map_or(Value::Null, Value::from);
+        Patch::new(attributes.iter().map(|(name, to)| ((*name).to_owned(), value(to))))
+    }
+
+    #[test]
+    fn what_only_one_side_changed_is_merged() {
+        let base = posts(&[("name", "A"), ("directory", "a")]);
+        let theirs = posts(&[("name", "A"), ("directory", "b")]);
+        for (sent, kept) in [
+            (patch(&[("name", Some("B"))]), patch(&[("name", Some("B"))])),
+            (patch(&[("name", Some("B")), ("directory", Some("a"))]), patch(&[("name", Some("B"))])),
+            (patch(&[("directory", Some("b"))]), patch(&[("directory", Some("b"))])),
+            (patch(&[("name", None)]), patch(&[("name", None)])),
+            (patch(&[]), patch(&[])),
+        ] {
+            assert_eq!(merged(&base, &sent, &theirs), Ok(Merged::Clean(kept)), "{sent:?}");
+        }
+    }
+
+    #[test]
+    fn what_both_sides_changed_otherwise_clashes() {
+        let base = posts(&[("name", "A"), ("directory", "a")]);
+        let theirs = posts(&[("directory", "b")]);
+        let sent = patch(&[("name", Some("B")), ("directory", None)]);
+        let text = |text: &str| Some(Value::from(text));
+        let clash =
+            |attribute: &str, base, yours, theirs| Clash { attribute: attribute.into(), base, yours, theirs };
+        let clashes =
+            vec![clash("name", text("A"), text("B"), None), clash("directory", text("a"), None, text("b"))];
+        assert_eq!(merged(&base, &sent, &theirs), Ok(Merged::Clashing(clashes)));
+    }
+}

@@ -1,0 +1,106 @@
+//! `Prefer: merge=attributes`: an update of an older version passes where nobody else changed the
+//! same attributes.
+
+use serde_json::{Value, json};
+
+use crate::support::{Answer, TestServer, document};
+
+async fn merge(server: &TestServer, tag: &str, attributes: Value) -> Answer {
+    let request = server.request("PATCH", "/collections/posts").document(&document("posts", attributes));
+    request.header("If-Match", tag).header("Prefer", "merge=attributes").send().await
+}
+
+async fn tag(server: &TestServer) -> String {
+    server.read("posts").await.is(200).header("etag")
+}
+
+#[tokio::test]
+async fn attributes_that_nobody_else_touched_pass_over_restarts_and_hand_edits_too() {
+    let mut server = TestServer::on("small").await;
+    let old = tag(&server).await;
+    server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
+    let merged = merge(&server, &old, json!({"name": "Articles"})).await.is(200);
+    assert_eq!(merged.header("preference-applied"), "merge=attributes");
+    let expected =
+        json!({"type": "document", "name": "Articles", "directory": "content/articles", "recursive": true});
+    assert_eq!(merged.attributes(), expected);
+    server.restart().await;
+    let saved = "type: document\nname: Articles\ndirectory: by-hand\nrecursive: true\n";
+    server.repo().save("collections/posts.yaml", saved);
+    server.repo().commit("Move it");
+    server.shows("posts", "directory", "by-hand").await;
+    let merged = merge(&server, &old, json!({"format": "md"})).await.is(200);
+    assert_eq!(merged.attributes()["format"], "md");
+    assert_eq!(merged.attributes()["directory"], "by-hand");
+}
+
+#[tokio::test]
+async fn a_resource_that_is_sent_back_whole_takes_nothing_of_others_back() {
+    let server = TestServer::on("small").await;
+    let mut whole = server.read("posts").await.is(200).attributes();
+    let old = tag(&server).await;
+    server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
+    whole["name"] = json!("Articles");
+    let merged = merge(&server, &old, whole).await.is(200);
+    assert_eq!(merged.attributes()["directory"], "content/articles");
+    assert_eq!(merged.attributes()["name"], "Articles");
+}
+
+#[tokio::test]
+async fn a_clash_shows_all_three_versions_and_changes_nothing() {
+    let server = TestServer::on("small").await;
+    let old = tag(&server).await;
+    server.patch("posts", json!({"name": "Theirs", "recursive": null})).await.is(200);
+    let head = server.repo().head();
+    let sent = json!({"name": "Yours", "recursive": false, "directory": "mine"});
+    let refused = merge(&server, &old, sent).await.is(412);
+    assert_eq!(refused.error(), ("precondition_failed".into(), json!({"header": "If-Match"})));
+    let meta = refused.json()["errors"][0]["meta"].clone();
+    assert_eq!(
+        meta["attributes"],
+        json!({
+            "name": {"base": "Posts", "yours": "Yours", "theirs": "Theirs"},
+            "recursive": {"base": true, "yours": false}
+        })
+    );
+    assert_eq!(meta["current"]["attributes"]["name"], "Theirs");
+    assert_eq!(server.repo().head(), head);
+    merge(&server, &old, json!({"name": "Theirs"})).await.is(200);
+    assert_eq!(server.repo().head(), head, "both want the same, and it is so already");
+}
+
+#[tokio::test]
+async fn what_names_no_older_version_of_the_collection_is_an_ordinary_mismatch() {
+    let server = TestServer::on("small").await;
+    let old = tag(&server).await;
+    let foreign = server.create(&document("other", json!({"name": "Other"}))).await.is(201).header("etag");
+    server.patch("posts", json!({"directory": "content/articles"})).await.is(200);
+    for tag in [&foreign, "\"nonsense\"", &format!("W/{old}"), &format!("\"{}\"", "0".repeat(40))] {
+        merge(&server, tag, json!({"name": "x"})).await.is(412);
+    }
+    let body = document("posts", json!({"name": "x"}));
+    let request = server.request("PATCH", "/collections/posts").document(&body).header("If-Match", &old);
+    request.send().await.is(412);
+    let request = server.request("DELETE", "/collections/posts").header("If-Match", &old);
+    request.header("Prefer", "merge=attributes").send().await.is(412);
+    merge(&server, &format!("\"nonsense\", {old}"), json!({"name": 7})).await.is(400);
+    merge(&server, &format!("\"nonsense\", {old}"), json!({"name": "x"})).await.is(200);
+}
+
+#[tokio::test]
+async fn of_many_who_change_attributes_of_their_own_at_once_all_succeed() {
+    let server = TestServer::on("small").await;
+    let tag = tag(&server).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for index in 0..12 {
+        let (client, tag) = (server.client().clone(), tag.clone());
+        tasks.spawn(async move {
+            let body = document("posts", json!({ (format!("x-{index}")): index }));
+            let request = client.request("PATCH", "/collections/posts").document(&body);
+            request.header("If-Match", &tag).header("Prefer", "merge=attributes").send().await.is(200);
+        });
+    }
+    tasks.join_all().await;
+    let attributes = server.read("posts").await.is(200).attributes();
+    assert!((0..12).all(|index| attributes[format!("x-{index}")] == index), "{attributes}");
+}
