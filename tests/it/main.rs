@@ -14,6 +14,7 @@ mod errors;
 mod faults;
 mod format_on_disk;
 mod hand_edits;
+mod history;
 mod negotiation;
 mod openapi;
 mod operations;
