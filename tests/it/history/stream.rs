@@ -109,7 +109,7 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
         let event = stream.event();
         heard.push(event.data["id"].as_str().unwrap().to_owned());
         last = event.id.unwrap();
-        if heard.len() % 2 == 0 {
+        if heard.len().is_multiple_of(2) {
             server.kill();
             server.start_again().await;
         }
