@@ -90,6 +90,18 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.operations_max, value_parser = at_least::<1>)]
     pub operations_max: usize,
 
+    /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
+    /// the first time; after that it is a new one. 0 remembers nothing.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_retention_s)]
+    pub idempotency_retention_s: u64,
+
+    /// How many of them are remembered, the newest, and how many commits are looked through for
+    /// them at start.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_len_max)]
+    pub idempotency_len_max: usize,
+
     /// How often the repository is compared with what is served, for what the watcher missed.
     #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
@@ -148,6 +160,8 @@ impl Limits {
         discard_bytes_max: 16 * 1_024 * 1_024,
         json_depth_max: 64,
         operations_max: 1_000,
+        idempotency_retention_s: 86_400,
+        idempotency_len_max: 10_000,
         tick_ms: 5_000,
         settle_quiet_ms: 20,
         settle_patience_ms: 100,
@@ -242,6 +256,17 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
 
+    /// Web pages of this origin may use the service, as https://cms.example.org; may be given
+    /// several times or as a comma list. `*` allows every page, without credentials. Without it
+    /// no page of another origin may.
+    #[arg(
+        long = "cors-origin",
+        env = "COLLECTORY_CORS_ORIGIN",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    pub cors_origins: Vec<Origin>,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -275,6 +300,7 @@ impl ServeConfig {
             base_path: BasePath::root(),
             uncommitted: Uncommitted::Serve,
             require_if_match: false,
+            cors_origins: Vec::new(),
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             limits: Limits::DEFAULT,
@@ -317,6 +343,41 @@ impl FromStr for Auth {
             "allow-all" => Ok(Self::AllowAll),
             file => Ok(Self::Policy(file.into())),
         }
+    }
+}
+
+/// Where web pages come from: a scheme, a host and, unless it is the scheme's own, a port, or all
+/// of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// `*`
+    Any,
+    /// One, as browsers send it.
+    One(String),
+}
+
+impl FromStr for Origin {
+    type Err = String;
+
+    /// Browsers send origins in lower case and without the scheme's own port, and are compared
+    /// byte by byte, so that is what is kept.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "*" {
+            return Ok(Self::Any);
+        }
+        let wrong = || format!("{text:?} is no origin; write `https://cms.example.org` or `*`");
+        let lower = text.to_ascii_lowercase();
+        let (scheme, host) = lower.split_once("://").ok_or_else(wrong)?;
+        let plain = |c: char| c.is_ascii_graphic() && !matches!(c, '/' | '?' | '#' | '@' | '*' | ',' | '"');
+        if scheme.is_empty() || host.is_empty() || !lower.replacen("://", "", 1).chars().all(plain) {
+            return Err(wrong());
+        }
+        let own_port = match scheme {
+            "http" => ":80",
+            "https" => ":443",
+            _ => "",
+        };
+        Ok(Self::One(format!("{scheme}://{}", host.strip_suffix(own_port).unwrap_or(host))))
     }
 }
 
@@ -436,6 +497,25 @@ mod tests {
             ["--listen", "localhost"],
         ] {
             assert!(parsed(&args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn origins_are_listed_in_one_flag_or_in_several() {
+        let one = |text: &str| Origin::One(text.to_owned());
+        let flags = ["--cors-origin", "https://a.org,http://b.org:3000", "--cors-origin", "*"];
+        let origins = parsed(&flags).unwrap().cors_origins;
+        assert_eq!(origins, [one("https://a.org"), one("http://b.org:3000"), Origin::Any]);
+        for (text, kept) in [
+            ("https://CMS.example.org", "https://cms.example.org"),
+            ("https://a.org:443", "https://a.org"),
+            ("http://a.org:443", "http://a.org:443"),
+            ("tauri://localhost", "tauri://localhost"),
+        ] {
+            assert_eq!(text.parse(), Ok(one(kept)));
+        }
+        for text in ["", "cms.example.org", "https://", "https://a/b", "https://*.a.org", "://a", "null"] {
+            assert!(text.parse::<Origin>().is_err(), "{text}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::{Limits, ServeConfig, Uncommitted};
+use crate::config::{Limits, Origin, ServeConfig, Uncommitted};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Signal};
@@ -69,7 +69,7 @@ impl Service {
 
     /// Begins to assemble a service that is configured already.
     pub const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
-        ServiceBuilder { config, guard: Unguarded, require_if_match: false }
+        ServiceBuilder { config, guard: Unguarded }
     }
 
     /// Where the service listens, with the real port.
@@ -146,7 +146,6 @@ impl Drop for Service {
 pub struct ServiceBuilder<G> {
     config: ServeConfig,
     guard: G,
-    require_if_match: bool,
 }
 
 /// Nobody has said yet who may use the service.
@@ -166,7 +165,13 @@ impl<G> ServiceBuilder<G> {
 
     /// Refuses updates and deletes without `If-Match` with 428.
     pub const fn require_if_match(mut self, required: bool) -> Self {
-        self.require_if_match = required;
+        self.config.require_if_match = required;
+        self
+    }
+
+    /// The origins whose web pages may use the service; by default none.
+    pub fn cors_origins(mut self, origins: impl IntoIterator<Item = Origin>) -> Self {
+        self.config.cors_origins = origins.into_iter().collect();
         self
     }
 
@@ -189,8 +194,8 @@ impl ServiceBuilder<Unguarded> {
     }
 
     fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
-        let Self { config, guard: Unguarded, require_if_match } = self;
-        ServiceBuilder { config, guard: Guarded(guard), require_if_match }
+        let Self { config, guard: Unguarded } = self;
+        ServiceBuilder { config, guard: Guarded(guard) }
     }
 }
 
@@ -205,7 +210,7 @@ impl ServiceBuilder<Guarded> {
     ///
     /// Says what kept it from starting; nothing runs then.
     pub async fn start(self) -> Result<Service, StartError> {
-        let Self { config, guard: Guarded(guard), require_if_match } = self;
+        let Self { config, guard: Guarded(guard) } = self;
         let journal = open(&config)?;
         let server = Server::bind(config.listen).await?;
         let address = server.address();
@@ -221,7 +226,8 @@ impl ServiceBuilder<Guarded> {
         let context = Context {
             limits: config.limits.clone(),
             base_path: config.base_path.clone(),
-            require_if_match,
+            require_if_match: config.require_if_match,
+            cors: config.cors_origins.iter().cloned().collect(),
             history: Some(history),
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
@@ -284,6 +290,8 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
         settle_patience: Duration::from_millis(limits.settle_patience_ms),
         busy_max: BUSY_MAX,
         retry_wait: RETRY_WAIT,
+        idempotency_retention: Duration::from_secs(limits.idempotency_retention_s),
+        idempotency_len_max: limits.idempotency_len_max,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
     }

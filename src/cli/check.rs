@@ -121,6 +121,8 @@ fn engine_options(folder: &str) -> engine::Options {
         settle_patience: Duration::ZERO,
         busy_max: Duration::ZERO,
         retry_wait: Duration::ZERO,
+        idempotency_retention: Duration::ZERO,
+        idempotency_len_max: 0,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
     }

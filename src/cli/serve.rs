@@ -99,8 +99,7 @@ async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Res
 /// The join to the library.
 async fn start(config: ServeConfig, auth: Auth) -> anyhow::Result<Service> {
     let policy_age_max = config.limits.policy_age_max();
-    let require_if_match = config.require_if_match;
-    let builder = Service::configured(config).require_if_match(require_if_match);
+    let builder = Service::configured(config);
     let builder = match auth {
         Auth::None => builder.without_authorization(),
         Auth::AllowAll => builder.authorizer(AllowAll),

@@ -270,10 +270,10 @@ fn text(value: Value) -> Result<Value, String> {
 }
 
 fn directory(value: Value) -> Result<Value, String> {
-    match text(value)? {
-        Value::Text(text) => Directory::parse(&text).map(|directory| Value::Text(directory.into())),
-        other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_)) => {
-            Ok(other)
+    match &value {
+        Value::Text(text) => Directory::parse(text).map(|directory| Value::Text(directory.into())),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+            Err(expected("a string", &value))
         }
     }
 }
@@ -515,6 +515,11 @@ mod tests {
         for name in ["x-", "x", "X-a", "x-a-", "x-a b", "x-a.b", "x-a/b", "x-a\n"] {
             assert!(Attribute::parse(Kind::Media, name).is_none(), "{name:?}");
         }
+    }
+
+    #[test]
+    fn a_directory_of_the_longest_length_is_taken() {
+        assert!(Attribute::Directory.check(Value::Text("d".repeat(Directory::BYTES_MAX))).is_ok());
     }
 
     #[test]

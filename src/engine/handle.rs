@@ -1,15 +1,16 @@
 //! How the rest of the service reaches the writer.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::ledger::{Ledger, Once};
 use super::problem::Problem;
 use super::projection::{Entry, Snapshot};
 use super::signal::Signal;
-use crate::domain::{Actor, Command, Refusal};
+use crate::domain::{Actor, Command, Refusal, Revision};
 
 /// A wish to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]
@@ -22,6 +23,11 @@ pub struct Submission {
     pub reason: Option<String>,
     /// The request that asks, for the commit's `Request-Id` trailer.
     pub request_id: Option<String>,
+    /// Whether to do everything short of the commit, and tell what it would be.
+    pub dry_run: bool,
+    /// The name under which the caller asks, to have it done once however often it asks. Dry runs
+    /// do nothing and are not recorded.
+    pub once: Option<Once>,
 }
 
 /// A command and what must be true for it.
@@ -74,8 +80,24 @@ impl Condition {
 pub struct Written {
     /// A snapshot that holds the change, published before this answer.
     pub snapshot: Arc<Snapshot>,
+    /// The revision that the answer comes from: that of the snapshot, or of the commit that an
+    /// earlier request under the same name led to.
+    pub revision: Option<Revision>,
     /// What became of each change, in order.
     pub outcomes: Vec<Outcome>,
+    /// The commits that were not made, of a dry run.
+    pub preview: Option<Vec<Preview>>,
+}
+
+/// A commit that would be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Preview {
+    /// Its message; the ids in it are new each time.
+    pub message: String,
+    /// Its author: the caller, or whoever edited the file by hand before.
+    pub author: Actor,
+    /// Its files: the path inside the repository, and what would change there as unified text.
+    pub files: Vec<(String, String)>,
 }
 
 /// What became of one change.
@@ -126,6 +148,9 @@ pub enum SubmitError {
         /// The file, as a path inside the repository.
         path: String,
     },
+    /// Another request was granted under the same name.
+    #[error("the idempotency key was used for another request")]
+    KeyReused,
     /// The queue is full.
     #[error("the write queue is full")]
     Busy,
@@ -150,11 +175,19 @@ pub enum SubmitError {
 #[derive(Debug, Clone)]
 pub struct Handle {
     inbox: mpsc::Sender<Signal>,
+    ledger: Ledger,
 }
 
 impl Handle {
-    pub(super) const fn new(inbox: mpsc::Sender<Signal>) -> Self {
-        Self { inbox }
+    pub(super) const fn new(inbox: mpsc::Sender<Signal>, ledger: Ledger) -> Self {
+        Self { inbox, ledger }
+    }
+
+    /// Whether something was granted under this name of this author: then the submission is for
+    /// the writer to answer, whatever the collections look like by now.
+    #[must_use]
+    pub fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
+        self.ledger.is_recorded(author, once)
     }
 
     /// Carries out a submission and answers when it is durable and can be read.
@@ -167,10 +200,12 @@ impl Handle {
     /// Says why nothing was changed; a full queue is answered at once.
     pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.try_send(Signal::Submit(Job { submission, reply })).map_err(|error| match error {
-            TrySendError::Full(_) => SubmitError::Busy,
-            TrySendError::Closed(_) => SubmitError::ShuttingDown,
-        })?;
+        self.inbox.try_send(Signal::Submit(Job { asked_at: Instant::now(), submission, reply })).map_err(
+            |error| match error {
+                TrySendError::Full(_) => SubmitError::Busy,
+                TrySendError::Closed(_) => SubmitError::ShuttingDown,
+            },
+        )?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 }
@@ -178,6 +213,7 @@ impl Handle {
 /// A submission on its way, and where its answer goes.
 #[derive(Debug)]
 pub struct Job {
+    pub(super) asked_at: Instant,
     pub(super) submission: Submission,
     pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
@@ -205,6 +241,7 @@ impl Handle {
                 }
             }
         });
-        Self::new(inbox)
+        let clock = std::sync::Arc::new(|| chrono::DateTime::UNIX_EPOCH);
+        Self::new(inbox, Ledger::new(Duration::from_secs(1), 1, clock))
     }
 }

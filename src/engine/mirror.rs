@@ -310,6 +310,14 @@ impl<J: Journal> Mirror<J> {
         (*entry.file == *name && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
     }
 
+    /// The content that the head has under a name, if that is a regular file.
+    pub(super) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.committed(&Moved::new(), name) {
+            Some(TreeEntry::File(blob)) => self.content(blob).map(Some),
+            Some(TreeEntry::Special(_)) | None => Ok(None),
+        }
+    }
+
     /// Reads every new content of the changes, on all cores when they are many.
     fn read_all(&mut self, changes: &[FileChange]) -> Result<Readings, StoreError> {
         let wanted: Vec<(Key, &str, BlobId)> = changes
@@ -395,6 +403,7 @@ impl<J: Journal> Mirror<J> {
             WorkTree::Busy => return Ok(BTreeSet::new()),
             WorkTree::Away(why) => {
                 looked = self.edits.keys().cloned().collect();
+                self.suspects.clear();
                 self.away = true;
                 (Vec::new(), Some(why))
             }

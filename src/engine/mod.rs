@@ -23,10 +23,13 @@
 mod handle;
 pub mod history;
 mod layers;
+mod ledger;
 mod mirror;
 mod plan;
+mod preview;
 mod problem;
 mod projection;
+mod recall;
 mod signal;
 #[cfg(test)]
 mod tests;
@@ -41,7 +44,8 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use crate::store::{Journal, StoreError};
-pub use handle::{Condition, Handle, Outcome, Submission, SubmitError, Tags, Wish, Written};
+pub use handle::{Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written};
+pub use ledger::{Fingerprint, Once};
 pub use mirror::Clock;
 pub use problem::{Problem, Serving};
 pub use projection::{Entry, Head, Projection, Snapshot};
@@ -66,6 +70,10 @@ pub struct Options {
     pub busy_max: Duration,
     /// How long to wait before trying again to read a repository that could not be read.
     pub retry_wait: Duration,
+    /// How long a write is remembered under the name that its caller gave to it.
+    pub idempotency_retention: Duration,
+    /// How many writes are remembered so, and how many commits are looked through for them at start.
+    pub idempotency_len_max: usize,
     /// Tells the time.
     pub clock: Clock,
     /// Counts the edits that had to rewrite more of a file than what changed.
@@ -96,9 +104,14 @@ pub struct Engine {
 pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine> {
     let (signals, inbox) = mpsc::channel(options.queue_len_max);
     let projection = Projection::default();
-    let writer = writer::Writer::new(journal, inbox, projection.clone(), options);
+    let ledger = ledger::Ledger::new(
+        options.idempotency_retention,
+        options.idempotency_len_max,
+        Arc::clone(&options.clock),
+    );
+    let writer = writer::Writer::new(journal, inbox, projection.clone(), ledger.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
-    Ok(Engine { handle: Handle::new(signals.clone()), projection, signals, writer })
+    Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })
 }
 
 /// Reads a repository once, as a start does, and tells what would be served.

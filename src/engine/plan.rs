@@ -7,7 +7,9 @@ use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
-use super::handle::{Outcome, Submission, SubmitError, Wish};
+use super::handle::{Outcome, Preview, Submission, SubmitError, Wish};
+use super::ledger::{Fingerprint, Scope};
+use super::preview;
 use super::projection::{Entry, Snapshot};
 use crate::domain::{
     Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
@@ -19,6 +21,8 @@ use crate::store::{BlobId, Draft};
 pub(super) struct Ground<'a> {
     /// What is served now.
     pub(super) snapshot: &'a Snapshot,
+    /// What the head has under the names that dry runs are about.
+    pub(super) heads: HashMap<String, Vec<u8>>,
     /// The contents that updates build on.
     pub(super) sources: HashMap<BlobId, Vec<u8>>,
     /// The hand edits that have to be committed before a key can be written.
@@ -49,11 +53,22 @@ pub(super) struct Plan {
     /// The commits to make, in order.
     pub(super) drafts: Vec<Draft>,
     /// The answer to each submission, in order, good once the drafts are durable.
-    pub(super) answers: Vec<Result<Vec<Outcome>, SubmitError>>,
+    pub(super) answers: Vec<Result<Granted, SubmitError>>,
     /// The catalog that the drafts lead to.
     pub(super) catalog: Catalog<Arc<Entry>>,
     /// Edits that had to rewrite more than what changed, with the reason.
     pub(super) fallbacks: Vec<(Key, String)>,
+}
+
+/// What a submission gets.
+#[derive(Clone)]
+pub(super) struct Granted {
+    /// What becomes of each change, in order.
+    pub(super) outcomes: Vec<Outcome>,
+    /// The commits that are not made, of a dry run.
+    pub(super) preview: Option<Vec<Preview>>,
+    /// Which of the drafts is its commit, if it needs one.
+    pub(super) draft: Option<usize>,
 }
 
 /// Decides each submission against the state that its predecessors would leave.
@@ -69,13 +84,32 @@ pub(super) fn plan<'s>(
     let mut desk = Desk::new(ground);
     let mut plan =
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
-    for submission in submissions {
+    let mut asked: HashMap<Scope, (Fingerprint, usize)> = HashMap::new();
+    for (index, submission) in submissions.into_iter().enumerate() {
+        let once = submission.once.as_ref().filter(|_| !submission.dry_run);
+        let once = once.map(|once| (Scope::of(&submission.author, once), once.fingerprint));
+        if let Some((scope, fingerprint)) = once
+            && let Some((earlier, index)) = asked.get(&scope)
+        {
+            let same = *earlier == fingerprint;
+            plan.answers.push(if same { plan.answers[*index].clone() } else { Err(SubmitError::KeyReused) });
+            continue;
+        }
         let mut attempt = desk.clone();
-        let answer = attempt.carry_out(ground, submission, new_id);
-        if answer.is_ok() {
+        let answer = attempt.carry_out(ground, submission, new_id).map(|outcomes| {
+            if submission.dry_run {
+                let preview = preview::of(ground, &plan.drafts, &attempt.drafts);
+                return Granted { outcomes, preview: Some(preview), draft: None };
+            }
+            let commits = !attempt.drafts.is_empty();
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
             desk = attempt;
+            let draft = commits.then(|| plan.drafts.len() - 1);
+            Granted { outcomes, preview: None, draft }
+        });
+        if let (Some((scope, fingerprint)), Ok(_)) = (once, &answer) {
+            asked.insert(scope, (fingerprint, index));
         }
         plan.answers.push(answer);
     }
@@ -133,6 +167,7 @@ impl Desk {
             let about = message::About {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
+                idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
                 unread: &commit.unread,
                 reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
                 ..message::About::default()

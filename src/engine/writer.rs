@@ -4,23 +4,27 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::error::Error as _;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 use uuid::Uuid;
 
-use super::handle::{Job, SubmitError, Written};
+use super::handle::{Job, Submission, SubmitError, Written};
+use super::ledger::{Known, Ledger, Made, Once, Scope};
 use super::mirror::{Mirror, MirrorOptions};
-use super::plan::{Ground, HandEdit, Plan, plan};
+use super::plan::{Granted, Ground, HandEdit, Plan, plan};
 use super::projection::Projection;
+use super::recall;
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
 use crate::domain::{Command, Key, Revision};
-use crate::store::{BlobId, Journal, Saved, StoreError};
+use crate::store::{BlobId, Committed, Journal, Saved, StoreError};
 
 /// Owns the journal and everything that is known of it.
 pub(super) struct Writer<J> {
     inbox: mpsc::Receiver<Signal>,
     projection: Projection,
+    ledger: Ledger,
     options: Options,
     state: State<J>,
     /// Jobs that wait for a file of their key to be believed.
@@ -33,6 +37,10 @@ pub(super) struct Writer<J> {
 
 /// How long nothing has to happen before the journal is tended.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
+
+/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
+/// believed.
+const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// How many groups may be appended before the journal is tended all the same.
 const UNTENDED_GROUPS_MAX: usize = 32;
@@ -87,10 +95,20 @@ impl<J: Journal> Writer<J> {
         journal: J,
         inbox: mpsc::Receiver<Signal>,
         projection: Projection,
+        ledger: Ledger,
         options: Options,
     ) -> Self {
         let state = State::Unread { journal: Some(journal), again_at: Instant::now() };
-        Self { inbox, projection, options, state, deferred: VecDeque::new(), trouble: None, untended: 0 }
+        Self {
+            inbox,
+            projection,
+            ledger,
+            options,
+            state,
+            deferred: VecDeque::new(),
+            trouble: None,
+            untended: 0,
+        }
     }
 
     /// Runs until the last handle is dropped or a shutdown is asked for.
@@ -180,7 +198,12 @@ impl<J: Journal> Writer<J> {
         }
         let Some(journal) = journal.take() else { return };
         let started = Instant::now();
-        match Mirror::load(journal, self.mirror_options()) {
+        let mirror = Mirror::load(journal, self.mirror_options());
+        let mirror = mirror.and_then(|mut mirror| match self.read_back(&mut mirror) {
+            Ok(()) => Ok(mirror),
+            Err(error) => Err((mirror.journal, error)),
+        });
+        match mirror {
             Ok(mirror) => {
                 let snapshot = mirror.snapshot();
                 tracing::info!(
@@ -199,6 +222,14 @@ impl<J: Journal> Writer<J> {
                 self.state = State::Unread { journal: Some(journal), again_at };
                 self.note(Some(&error));
             }
+        }
+    }
+
+    /// Reads back which names callers gave to the requests behind the newest commits.
+    fn read_back(&self, mirror: &mut Mirror<J>) -> Result<(), StoreError> {
+        match mirror.snapshot().revision {
+            Some(head) => self.ledger.read_back(&mut mirror.journal, head),
+            None => Ok(()),
         }
     }
 
@@ -261,6 +292,9 @@ impl<J: Journal> Writer<J> {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
         };
+        if let Err(error) = recall(mirror, &self.ledger, &mut jobs) {
+            return refuse(jobs, &error);
+        }
         for race in 0..=self.options.races_max {
             jobs.retain(|job| !job.reply.is_closed() || race > 0);
             if jobs.is_empty() {
@@ -269,7 +303,7 @@ impl<J: Journal> Writer<J> {
             let error = match Self::attempt(
                 mirror,
                 &self.options,
-                &self.projection,
+                (&self.projection, &self.ledger),
                 &mut jobs,
                 &mut self.deferred,
                 last,
@@ -308,7 +342,7 @@ impl<J: Journal> Writer<J> {
     fn attempt(
         mirror: &mut Mirror<J>,
         options: &Options,
-        projection: &Projection,
+        (projection, ledger): (&Projection, &Ledger),
         jobs: &mut Vec<Job>,
         deferred: &mut VecDeque<Job>,
         last: bool,
@@ -316,9 +350,14 @@ impl<J: Journal> Writer<J> {
         let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
         let names = keys.iter().flat_map(super::mirror::names_of).collect();
         mirror.refresh(&Hint::Files(names))?;
+        if jobs.iter().any(|job| job.submission.dry_run) {
+            // Nothing is appended for it, so nothing else would notice that the branch has moved.
+            mirror.refresh(&Hint::Branch)?;
+        }
         if !last {
             let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
-                keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
+                job.asked_at.elapsed() < DEFERRED_WAIT_MAX
+                    && keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
             });
             deferred.extend(wait);
             *jobs = go;
@@ -328,8 +367,10 @@ impl<J: Journal> Writer<J> {
         let started = Instant::now();
         let Plan { drafts, answers, catalog, fallbacks } =
             plan(&ground, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
+        let now = ground.now;
+        let mut committed = Vec::new();
         if !drafts.is_empty() {
-            let committed = mirror.journal.append(expected, &drafts)?;
+            committed = mirror.journal.append(expected, &drafts)?;
             let head = committed
                 .last()
                 .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
@@ -347,12 +388,82 @@ impl<J: Journal> Writer<J> {
             }
             mirror.adopt(head, files.into_iter().collect(), &catalog)?;
         }
+        // Recorded before anybody can see the change, so that whoever sees it finds the record.
+        for (job, answer) in jobs.iter().zip(&answers) {
+            record(ledger, job, answer, &committed, now);
+        }
         Self::publish(projection, mirror);
         let snapshot = mirror.snapshot();
         for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
-            job.answer(answer.map(|outcomes| Written { snapshot: snapshot.clone(), outcomes }));
+            job.answer(answer.map(|Granted { outcomes, preview, draft: _ }| Written {
+                snapshot: snapshot.clone(),
+                revision: snapshot.revision,
+                outcomes,
+                preview,
+            }));
         }
         Ok(!drafts.is_empty())
+    }
+}
+
+/// Answers those whose request was granted before, and those who use its name for another one.
+fn recall<J: Journal>(
+    mirror: &mut Mirror<J>,
+    ledger: &Ledger,
+    jobs: &mut Vec<Job>,
+) -> Result<(), StoreError> {
+    let mut index = 0;
+    while let Some(Job { submission, .. }) = jobs.get(index) {
+        let answer = match submission.once.as_ref().filter(|_| !submission.dry_run) {
+            Some(once) => recalled(mirror, ledger, once, submission)?,
+            None => None,
+        };
+        match answer {
+            Some(answer) => jobs.remove(index).answer(answer),
+            None => index += 1,
+        }
+    }
+    Ok(())
+}
+
+fn recalled<J: Journal>(
+    mirror: &mut Mirror<J>,
+    ledger: &Ledger,
+    once: &Once,
+    submission: &Submission,
+) -> Result<Option<Result<Written, SubmitError>>, StoreError> {
+    let scope = Scope::of(&submission.author, once);
+    let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
+        Known::New => return Ok(None),
+        Known::Other => return Ok(Some(Err(SubmitError::KeyReused))),
+        Known::Granted(Made::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
+        Known::Granted(Made::Commit(revision)) => match recall::outcomes(mirror, revision, submission)? {
+            Some(outcomes) => (outcomes, Some(revision)),
+            None => {
+                ledger.forget(scope);
+                return Ok(None);
+            }
+        },
+    };
+    let snapshot = mirror.snapshot().clone();
+    Ok(Some(Ok(Written { snapshot, revision, outcomes, preview: None })))
+}
+
+/// Notes what was granted under a name.
+fn record(
+    ledger: &Ledger,
+    job: &Job,
+    answer: &Result<Granted, SubmitError>,
+    committed: &[Committed],
+    now: DateTime<Utc>,
+) {
+    let Job { submission, .. } = job;
+    if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
+        let made = match granted.draft {
+            Some(draft) => Made::Commit(committed[draft].revision),
+            None => Made::Nothing(granted.outcomes.clone()),
+        };
+        ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
     }
 }
 
@@ -381,7 +492,9 @@ fn ground<'a, J: Journal>(
     let mut files_of = HashMap::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
-        let blob = mirror.snapshot().get(key.as_str()).map(|entry| entry.blob);
+        // A last good version is no ground to build on, and may be nowhere any more.
+        let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
+        let blob = entry.map(|entry| entry.blob);
         if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
             && !sources.contains_key(&blob)
         {
@@ -397,8 +510,17 @@ fn ground<'a, J: Journal>(
         }
         files_of.insert(key.clone(), mirror.files_of(key));
     }
+    let mut heads = HashMap::new();
+    for job in jobs.iter().filter(|job| job.submission.dry_run) {
+        for name in keys_of(std::slice::from_ref(job)).flat_map(super::mirror::names_of) {
+            if let Some(bytes) = mirror.committed_content(&name)? {
+                heads.insert(name, bytes);
+            }
+        }
+    }
     let person = if by_hand.is_empty() { crate::domain::Actor::anonymous() } else { mirror.journal.person() };
     Ok(Ground {
+        heads,
         sources,
         by_hand,
         files_of,

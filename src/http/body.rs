@@ -133,7 +133,7 @@ impl Body {
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
     pub(super) async fn discard(&mut self, limits: &Limits) {
-        if !self.is_there() || self.is_held_back {
+        if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
         }
         let all = async {
@@ -223,5 +223,20 @@ mod tests {
         let mut endless = body(&[100, 100, 100], true);
         endless.discard(&Limits { discard_bytes_max: 150, ..Limits::default() }).await;
         assert!(endless.is_there());
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_an_unwanted_body_that_never_comes() {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
+        let mut lie = Body::of(&headers, Given(VecDeque::new(), false));
+        let refused = lie.collect(&Limits::default()).await.unwrap_err();
+        assert_eq!(refused.status().as_u16(), 413);
+        lie.discard(&Limits::default()).await;
+        assert!(lie.is_there());
+        let mut silent = body(&[], false);
+        let asked = std::time::Instant::now();
+        silent.discard(&Limits::default()).await;
+        assert!(asked.elapsed() < Limits::default().body_wait_max());
     }
 }

@@ -54,19 +54,19 @@ pub(super) fn failure(error: &ApiError, base: &BasePath) -> Response {
 }
 
 /// Adds the entity tag and the revision that an answer comes from.
-pub(super) fn of_snapshot(
+pub(super) fn of_snapshot(response: Response, snapshot: &Snapshot, etag: Option<HeaderValue>) -> Response {
+    of_revision(response, snapshot.revision, etag)
+}
+
+/// The same for an answer to a write, which may have been carried out earlier.
+pub(super) fn of_revision(
     mut response: Response,
-    snapshot: &Snapshot,
+    revision: Option<Revision>,
     etag: Option<HeaderValue>,
 ) -> Response {
     if let Some(etag) = etag {
         response.headers_mut().insert(ETAG, etag);
     }
-    of_revision(response, snapshot.revision)
-}
-
-/// Adds the revision that an answer comes from; there is none before the first commit.
-pub(super) fn of_revision(mut response: Response, revision: Option<Revision>) -> Response {
     if let Some(revision) = &revision {
         response.headers_mut().insert(COLLECTORY_REVISION, revision_header(revision));
     }

@@ -78,7 +78,8 @@ pub(super) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         next.revision = Some(Revision::new([0xcd; 20]));
         let snapshot = Arc::new(next);
         projection.publish(Arc::clone(&snapshot));
-        Ok(Written { snapshot, outcomes })
+        let revision = snapshot.revision;
+        Ok(Written { snapshot, revision, outcomes, preview: None })
     })
 }
 

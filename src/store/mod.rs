@@ -227,6 +227,12 @@ pub trait Journal: Send + 'static {
         each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
     ) -> Result<(), StoreError>;
 
+    /// Tells each commit of the first-parent history from `from` (the newest, included) until
+    /// `each` returns `false` or the root, without looking at what it changed.
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        self.walk(from, &mut |commit, _| each(commit))
+    }
+
     /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 

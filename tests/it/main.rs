@@ -9,12 +9,15 @@ mod collections;
 mod command_line;
 mod commits;
 mod concurrency;
+mod cross_origin;
+mod dry_runs;
 mod durability;
 mod errors;
 mod faults;
 mod format_on_disk;
 mod hand_edits;
 mod history;
+mod idempotency;
 mod negotiation;
 mod openapi;
 mod operations;
@@ -22,6 +25,7 @@ mod policy;
 mod preconditions;
 mod queries;
 mod repositories;
+mod stories;
 mod support;
 
 /// A file that no module names is never compiled, and a test in it never fails.

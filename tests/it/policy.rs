@@ -246,3 +246,16 @@ async fn a_token_made_on_the_command_line_works() {
     server.with_token("mara").list().await.is(200);
     assert!(!server.log().contains(secret), "a secret is never logged");
 }
+
+#[tokio::test]
+async fn an_idempotency_key_is_its_caller_s_own() {
+    let server = guarded().await;
+    for (token, collection) in [("mara", "one"), ("writer", "two")] {
+        let client = server.client().with_token(token);
+        let request = client.request("POST", "/collections").header("Idempotency-Key", "k");
+        request.document(&document(collection, json!({}))).send().await.is(201);
+    }
+    let client = server.client().with_token("reader");
+    let request = client.request("POST", "/collections").header("Idempotency-Key", "k");
+    request.document(&document("one", json!({}))).send().await.is(403);
+}

@@ -88,7 +88,8 @@ impl View {
     }
 }
 
-fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
+/// The difference between two contents of a file as unified text.
+pub(in crate::engine) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
     let name = |side: &str, content: Option<&[u8]>| match content {
         Some(_) => quoted(&format!("{side}/{path}")),
         None => "/dev/null".to_owned(),

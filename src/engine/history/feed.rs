@@ -106,38 +106,49 @@ impl History {
 }
 
 impl Subscription {
-    /// The next thing to tell; `None` when the engine has ended.
+    /// The next thing to tell, as soon as there is one; `None` when the engine has ended.
     ///
     /// # Errors
     ///
     /// Fails when the repository can't be read; asking again goes on from the same place.
     pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
         loop {
+            if let Some(followed) = self.next_known().await? {
+                return Ok(Some(followed));
+            }
+            if self.state.changed().await.is_err() {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next thing to tell, if there is one already; `None` when everything known was told.
+    ///
+    /// # Errors
+    ///
+    /// As [`next`](Self::next).
+    pub async fn next_known(&mut self) -> Result<Option<Followed>, HistoryError> {
+        loop {
             if let Some((event, position)) = self.ready.pop_front() {
                 self.at = Place::After(position);
                 return Ok(Some(Followed::Event(event)));
             }
-            if let Some((view, events_before)) = self.newest() {
-                match self.look(view, events_before).await? {
-                    Found::Reset(place, revision) => {
-                        self.at = place;
-                        return Ok(Some(Followed::Reset(revision)));
-                    }
-                    Found::Events(events) => {
-                        // What comes all at once may take long to read without anybody being slow.
-                        self.live = events.len() < BATCH_LEN;
-                        self.ready.extend(events);
-                        continue;
-                    }
-                    Found::Skip(place) => {
-                        self.at = place;
-                        continue;
-                    }
-                    Found::Nothing => self.live = true,
+            let Some((view, events_before)) = self.newest() else { return Ok(None) };
+            match self.look(view, events_before).await? {
+                Found::Reset(place, revision) => {
+                    (self.at, self.live) = (place, true);
+                    return Ok(Some(Followed::Reset(revision)));
                 }
-            }
-            if self.state.changed().await.is_err() {
-                return Ok(None);
+                Found::Events(events) => {
+                    // What comes all at once may take long to read without anybody being slow.
+                    self.live = events.len() < BATCH_LEN;
+                    self.ready.extend(events);
+                }
+                Found::Skip(place) => self.at = place,
+                Found::Nothing => {
+                    self.live = true;
+                    return Ok(None);
+                }
             }
         }
     }

@@ -71,6 +71,7 @@ use crate::format;
 use crate::store::{Archive, NameError, StoreError, TreeEntry};
 pub use blame::Blame;
 pub use difference::CollectionDifference;
+pub(super) use difference::unified;
 pub use error::HistoryError;
 pub use event::{Action, Effect, EventRecord, Fault, NotAPosition, Origin, Position};
 pub use feed::{Followed, Subscription};

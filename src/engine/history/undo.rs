@@ -161,6 +161,8 @@ impl Undoer {
             author: self.author.clone(),
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),
+            dry_run: false,
+            once: None,
         }
     }
 }

@@ -34,7 +34,7 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-pub use parse::{Message, Told, parse};
+pub use parse::{Message, Told, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 
@@ -58,6 +58,8 @@ const RESTORES: &str = "Collectory-Restores";
 const ORIGIN: &str = "Collectory-Origin";
 const WORK_TREE: &str = "work-tree";
 const REQUEST_ID: &str = "Request-Id";
+const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
+const FINGERPRINT: &str = "Collectory-Fingerprint";
 
 /// What a commit message tells besides its events.
 #[derive(Debug, Clone, Default)]
@@ -66,6 +68,9 @@ pub struct About<'a> {
     pub reason: Option<&'a str>,
     /// The request that asked; any text.
     pub request_id: Option<&'a str>,
+    /// The name that the caller gave to its request, and a digest of the request: the trailers
+    /// `Idempotency-Key` and `Collectory-Fingerprint`.
+    pub idempotency: Option<(&'a str, String)>,
     /// The collection whose file a person saved, if the commit holds such an edit
     /// (`Collectory-Origin: work-tree`). Its events may be unknown: the file may be broken.
     pub by_hand: Option<&'a Key>,
@@ -222,6 +227,10 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     if let Some(id) = about.request_id.map(one_line).filter(|id| !id.is_empty()) {
         let id: String = id.chars().take(REQUEST_ID_CHARS_MAX).collect();
         lines.push(format!("{REQUEST_ID}: {}\n", id.trim()));
+    }
+    if let Some((key, fingerprint)) = &about.idempotency {
+        lines.push(format!("{IDEMPOTENCY_KEY}: {}\n", one_line(key)));
+        lines.push(format!("{FINGERPRINT}: {}\n", one_line(fingerprint)));
     }
     if about.by_hand.is_some() {
         lines.push(format!("{ORIGIN}: {WORK_TREE}\n"));

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::{ACTION, EVENT, KEY, ORIGIN, REQUEST_ID, WORK_TREE};
+use super::{ACTION, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, ORIGIN, REQUEST_ID, WORK_TREE};
 use crate::domain::Key;
 
 /// What a commit message tells.
@@ -65,6 +65,20 @@ pub fn parse(message: &str) -> Message {
         by_hand: value_of(&trailers, ORIGIN) == Some(WORK_TREE),
         events,
     }
+}
+
+/// The name that a caller gave to the request behind a commit, and the digest of the request.
+#[must_use]
+pub fn idempotency(message: &str) -> Option<(String, String)> {
+    // Most messages have none, and a history may be long.
+    if !message.contains(FINGERPRINT) {
+        return None;
+    }
+    let paragraphs = paragraphs(message);
+    let last = paragraphs.last().filter(|last| paragraphs.len() > 1 && are_trailers(last))?;
+    let trailers = pairs(last);
+    let value = |name| value_of(&trailers, name).map(str::to_owned);
+    Some((value(IDEMPOTENCY_KEY)?, value(FINGERPRINT)?))
 }
 
 /// A trailer: its name and its value.

@@ -22,7 +22,7 @@ use super::json;
 use super::query::{Fields, Wanted};
 use crate::config::BasePath;
 use crate::domain::{Attribute, Kind};
-use crate::engine::{Entry, Problem, Snapshot};
+use crate::engine::{Entry, Preview, Problem, Snapshot};
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
@@ -319,6 +319,25 @@ fn problem_resource(problem: &Problem, wanted: Option<&Wanted>) -> serde_json::V
 /// A document that only says something about the service.
 pub(in crate::http) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
+}
+
+/// The document of a write that was not carried out, with what it would commit in `meta`; an empty
+/// one becomes a document that only tells that.
+pub(in crate::http) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
+    let commits: Vec<_> = preview.iter().map(previewed).collect();
+    let told = json!({ "commits": commits });
+    let Some(open) = document.strip_suffix(b"}") else { return meta(&told) };
+    [open, br#","meta":"#, told.to_string().as_bytes(), b"}"].concat().into()
+}
+
+fn previewed(preview: &Preview) -> serde_json::Value {
+    let Preview { message, author, files } = preview;
+    let files = files.iter().map(|(path, difference)| json!({"path": path, "difference": difference}));
+    json!({
+        "message": message,
+        "author": {"name": author.name(), "email": author.email()},
+        "files": files.collect::<Vec<_>>(),
+    })
 }
 
 /// The document of a failure.

@@ -187,6 +187,12 @@ impl From<SubmitError> for ApiError {
                     "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
                 ),
             ),
+            SubmitError::KeyReused => ErrorObject::new(
+                Code::UNPROCESSABLE,
+                "The idempotency key was used for another request; every request needs one of its own.",
+            )
+            .header("Idempotency-Key")
+            .into(),
             SubmitError::Busy => {
                 Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)
             }
@@ -240,7 +246,8 @@ pub(in crate::http) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Condition { index, .. }
         | SubmitError::Broken { index, .. }
         | SubmitError::EditedByHand { index, .. } => Some(*index),
-        SubmitError::Busy
+        SubmitError::KeyReused
+        | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown
         | SubmitError::Unavailable { .. } => None,

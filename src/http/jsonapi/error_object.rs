@@ -34,6 +34,8 @@ impl Code {
         Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
     pub(in crate::http) const UNSUPPORTED_MEDIA_TYPE: Self =
         Self(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported Media Type");
+    pub(in crate::http) const UNPROCESSABLE: Self =
+        Self(StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "Unprocessable Content");
     pub(in crate::http) const PRECONDITION_REQUIRED: Self =
         Self(StatusCode::PRECONDITION_REQUIRED, "precondition_required", "Precondition Required");
     pub(in crate::http) const INTERNAL_ERROR: Self =

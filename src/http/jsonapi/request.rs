@@ -189,7 +189,7 @@ pub(in crate::http) struct New {
 }
 
 /// What an update asks for.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(in crate::http) struct Change {
     /// The kind that the caller takes the collection for.
     pub(in crate::http) kind: Option<Kind>,

@@ -18,8 +18,10 @@ use super::super::jsonapi::listing::Listing;
 use super::super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::jsonapi::request::{self, Change, Resource};
+use super::super::prefer::Preferences;
 use super::super::reply;
-use super::{past, submit};
+use super::past;
+use super::submit::{self, Asked};
 use crate::domain::{Command, Key};
 use crate::engine::{Condition, Entry, Outcome, Problem, Snapshot, SubmitError, Wish, Written};
 
@@ -118,11 +120,12 @@ pub(super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiErro
     let condition = etag::condition(&call.headers)?;
     let fields = read_fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
-    let response = if is_past {
-        reply::document(StatusCode::OK, document::one(entry, &call.context.base_path, &fields, &call.query))
+    let body = if is_past {
+        document::one(entry, &call.context.base_path, &fields, &call.query)
     } else {
-        one(call, entry, &ready, &fields, StatusCode::OK)
+        one(call, entry, &ready, &fields)
     };
+    let response = reply::document(StatusCode::OK, body);
     conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
 }
 
@@ -160,18 +163,18 @@ fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
 }
 
 /// The document of one collection, the ready-made one unless fields are left out.
-fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields, status: StatusCode) -> Response {
-    let body = if fields.is_empty() {
+fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {
+    if fields.is_empty() {
         ready.body()
     } else {
         document::one(entry, &call.context.base_path, fields, &call.query)
-    };
-    reply::document(status, body)
+    }
 }
 
 /// `POST /collections`
 pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
-    let new = resource(call, body).await?.map(Resource::into_new);
+    let (sent, resource) = resource(call, body).await?;
+    let new = resource.map(Resource::into_new);
     let content = new.as_ref().ok();
     let action = Action::Create {
         key: content.and_then(|new| new.key.as_ref()),
@@ -180,56 +183,95 @@ pub(super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response,
     let allowed = call.authorize(action).await?;
     let snapshot = call.snapshot()?;
     let condition = etag::condition(&call.headers)?;
+    let mut faults = Vec::new();
+    let (fields, asked) = asked(call, &sent, &mut faults);
     let mut new = new?;
-    if let Some(key) = &new.key {
-        check(&condition, snapshot.get(key.as_str()))?;
+    if let Some(key) = &new.key
+        && let Err(error) = check(&condition, snapshot.get(key.as_str()))
+        && !asked.is_recorded(call, &allowed.actor)
+    {
+        return Err(error);
     }
-    let (fields, reason) = asked(call, &mut new.faults);
+    new.faults.append(&mut faults);
     let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
         return Err(new.faults.into());
     };
     let wish = Wish { command: Command::Create(collection), condition };
-    write(call, wish, allowed, reason, &fields).await
+    write(call, wish, allowed, asked, &fields).await
 }
 
 /// `PATCH /collections/:key`
 pub(super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Response, ApiError> {
-    let change = resource(call, body).await?.map(Resource::into_change);
+    let (sent, resource) = resource(call, body).await?;
+    let change = resource.map(Resource::into_change);
     let content = change.as_ref().ok().and_then(Change::content);
     let allowed = call.authorize(Action::Update { key: &key, content }).await?;
-    let (found, condition) = existing(call, &key)?;
+    let mut faults = Vec::new();
+    let (fields, asked) = asked(call, &sent, &mut faults);
+    let condition = match examined(call, &key, change.clone(), faults.clone()) {
+        Ok(condition) => condition,
+        // The first answer counts, not what has become of the collection since.
+        Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
+            (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
+                etag::condition(&call.headers)?
+            }
+            _ => return Err(error),
+        },
+    };
+    let change = change?;
+    let command = Command::Update { key, kind: change.kind, patch: change.patch };
+    write(call, Wish { command, condition }, allowed, asked, &fields).await
+}
+
+/// What can be said of a change before the writer sees it, in the order of the checks.
+fn examined(
+    call: &Call<'_>,
+    key: &Key,
+    change: Result<Change, ApiError>,
+    faults: Vec<ErrorObject>,
+) -> Result<Condition, ApiError> {
+    let (found, condition) = existing(call, key)?;
     let mut change = change?;
-    let (fields, reason) = asked(call, &mut change.faults);
+    change.faults.extend(faults);
     match found {
         Ok(entry) => change.check(&entry.collection)?,
         Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
         Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
     }
-    let command = Command::Update { key, kind: change.kind, patch: change.patch };
-    write(call, Wish { command, condition }, allowed, reason, &fields).await
+    Ok(condition)
 }
 
 /// `DELETE /collections/:key`; a body is of no interest.
 pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
-    let (_, condition) = existing(call, &key)?;
+    let mut faults = Vec::new();
+    let asked = Asked::of(call, &[], &mut faults);
+    let condition = match existing(call, &key) {
+        Ok((_, condition)) => condition,
+        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
+        Err(error) => return Err(error),
+    };
     query::none(&call.query()?)?;
-    let reason = submit::reason(&call.headers)?;
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
     let wish = Wish { command: Command::Delete { key }, condition };
-    write(call, wish, allowed, reason, &Fields::default()).await
+    write(call, wish, allowed, asked, &Fields::default()).await
 }
 
-/// Checks the media types and reads the body; what is wrong inside is told after authorization.
-async fn resource(call: &Call<'_>, body: &mut Body) -> Result<Result<Resource, ApiError>, ApiError> {
+/// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
+async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
     negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
     negotiate::accept(&call.headers, Dialect::Plain)?;
     let limits = &call.context.limits;
     let bytes = body.collect(limits).await;
-    Ok(bytes.map(|bytes| {
+    let sent = bytes.clone().unwrap_or_default();
+    let resource = bytes.map(|bytes| {
         let data = request::parse(&bytes, limits.json_depth_max).and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
-    }))
+    });
+    Ok((sent, resource))
 }
 
 /// What there is under a key: a collection, or a file that never was valid and is served by
@@ -272,16 +314,12 @@ pub(super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-fn asked(call: &Call<'_>, faults: &mut Vec<ErrorObject>) -> (Fields, Option<String>) {
+fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
     });
-    let reason = submit::reason(&call.headers).unwrap_or_else(|error| {
-        faults.push(error);
-        None
-    });
-    (fields, reason)
+    (fields, Asked::of(call, sent, faults))
 }
 
 /// Carries out one wish and shows what became of it.
@@ -289,18 +327,25 @@ async fn write(
     call: &Call<'_>,
     wish: Wish,
     allowed: Allowed,
-    reason: Option<String>,
+    asked: Asked,
     fields: &Fields,
 ) -> Result<Response, ApiError> {
     let condition = wish.condition.clone();
-    let written = submit::submit(call, vec![wish], allowed.actor, reason)
+    let preferences = asked.preferences;
+    let written = submit::submit(call, vec![wish], allowed.actor, asked)
         .await
         .map_err(|error| submit::told(error, &condition))?;
-    Ok(self::written(call, &written, fields, StatusCode::OK))
+    Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
 }
 
 /// Shows what became of one wish; `updated` is the status of a change that makes nothing new.
-pub(super) fn written(call: &Call<'_>, written: &Written, fields: &Fields, updated: StatusCode) -> Response {
+pub(super) fn written(
+    call: &Call<'_>,
+    written: &Written,
+    preferences: Preferences,
+    fields: &Fields,
+    updated: StatusCode,
+) -> Response {
     let base = &call.context.base_path;
     let outcome = written.outcomes.first().expect("one wish has one outcome");
     let (status, entry) = match outcome {
@@ -308,14 +353,17 @@ pub(super) fn written(call: &Call<'_>, written: &Written, fields: &Fields, updat
         Outcome::Updated(entry) => (updated, entry),
         Outcome::Unchanged(entry) => (StatusCode::OK, entry),
         Outcome::Deleted => {
-            return reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None);
+            let response = reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None);
+            return submit::told_as_asked(response, Bytes::new(), written, preferences);
         }
     };
     let ready = Ready::one(entry, base);
-    let mut response = one(call, entry, &ready, fields, status);
+    let body = one(call, entry, &ready, fields);
+    let mut response = reply::document(status, body.clone());
     if status == StatusCode::CREATED {
         let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
         response.headers_mut().insert(LOCATION, path);
     }
-    reply::of_snapshot(response, &written.snapshot, Some(ready.etag()))
+    let response = reply::of_revision(response, written.revision, Some(ready.etag()));
+    submit::told_as_asked(response, body, written, preferences)
 }

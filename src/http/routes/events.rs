@@ -103,7 +103,7 @@ async fn page(
         Ok(document(&events, view.count(&filter)?, &asked, &path, &query))
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
-    Ok(reply::of_revision(reply::typed(StatusCode::OK, media_type, body.await?), head))
+    Ok(reply::of_revision(reply::typed(StatusCode::OK, media_type, body.await?), head, None))
 }
 
 /// What the engine is to look for.
@@ -208,5 +208,5 @@ pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Response, ApiE
     let fields = query::fields(&call.query()?, &[past::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
     let body = looking(move || Ok(past::one(&past::event(&*view.event(uuid)?, &fields), &links))).await?;
-    Ok(reply::of_revision(reply::document(StatusCode::OK, body), head))
+    Ok(reply::of_revision(reply::document(StatusCode::OK, body), head, None))
 }

@@ -20,7 +20,8 @@ use super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::jsonapi::query;
 use super::super::jsonapi::request::{self, Resource, article};
 use super::super::reply;
-use super::{Target, submit};
+use super::Target;
+use super::submit::{self, Asked};
 use crate::domain::{Actor, Command, Key, Value};
 use crate::engine::{Condition, Entry, Outcome, Wish};
 
@@ -34,29 +35,30 @@ const OPERATIONS: &str = "atomic:operations";
 pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
     negotiate::content_type(&call.headers, Dialect::Atomic, body.is_there())?;
     negotiate::accept(&call.headers, Dialect::Atomic)?;
-    let batch = body.collect(&call.context.limits).await.and_then(|bytes| Batch::read(call, &bytes));
+    let bytes = body.collect(&call.context.limits).await;
+    let sent = bytes.clone().unwrap_or_default();
+    let batch = bytes.and_then(|bytes| Batch::read(call, &bytes));
     let author = authorize(call, batch.as_ref().ok()).await?;
     call.snapshot()?;
     let batch = batch?;
     let mut faults = batch.faults;
     faults.extend(asked_wrongly(call));
-    let reason = submit::reason(&call.headers).unwrap_or_else(|fault| {
-        faults.push(fault);
-        None
-    });
+    let asked = Asked::of(call, &sent, &mut faults);
     if !faults.is_empty() {
         return Err(faults.into());
     }
     require_conditions(call, &batch.commands)?;
     let changes = batch.commands.into_iter().map(|command| Wish { command, condition: Condition::default() });
-    let written = submit::submit(call, changes.collect(), author, reason).await.map_err(|error| {
+    let preferences = asked.preferences;
+    let written = submit::submit(call, changes.collect(), author, asked).await.map_err(|error| {
         let index = index_of(&error);
         let error = ApiError::from(error);
         index.map_or_else(|| error.clone(), |index| error.clone().below(&pointer(index)))
     })?;
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
-    let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results);
-    Ok(reply::of_snapshot(response, &written.snapshot, None))
+    let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
+    let response = reply::of_revision(response, written.revision, None);
+    Ok(submit::told_as_asked(response, results, &written, preferences))
 }
 
 fn pointer(index: usize) -> String {

@@ -52,7 +52,7 @@ pub(super) async fn difference(call: &Call<'_>) -> Result<Response, ApiError> {
             let resources = seen.map(|difference| past::difference(difference, &fields));
             reply::document(StatusCode::OK, past::list(resources, &links, None))
         };
-        Ok(reply::of_revision(response, Some(to)))
+        Ok(reply::of_revision(response, Some(to), None))
     })
     .await
 }
@@ -95,7 +95,7 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Response, ApiErro
         let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
         let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields));
         let body = past::list(resources, &links, None);
-        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head()))
+        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
     })
     .await
 }
@@ -109,7 +109,7 @@ pub(super) async fn sync_token(call: &Call<'_>) -> Result<Response, ApiError> {
     let token = view.sync_token().to_string();
     let resource = json!({"type": "sync-token", "id": "self", "attributes": {"syncToken": token}});
     let body = past::one(resource.to_string().as_bytes(), &self_link(&call.link()));
-    Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head()))
+    Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
 }
 
 /// `GET /changes`
@@ -129,7 +129,7 @@ pub(super) async fn changes(call: &Call<'_>) -> Result<Response, ApiError> {
         let resources = seen.map(|change| past::change(change, &fields));
         let meta = json!({"syncToken": found.token.to_string()});
         let body = past::list(resources, &links, Some(&meta));
-        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head()))
+        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
     })
     .await
 }

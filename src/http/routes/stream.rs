@@ -65,7 +65,7 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
     let shutdown = call.context.shutdown.clone();
     let teller = Teller { subscription, fields, heartbeat: call.context.limits.heartbeat(), tell };
     call.context.shutdown.spawn(teller.run(shutdown));
-    Ok(reply::of_revision(warp::sse::reply(Told(told)).into_response(), head))
+    Ok(reply::of_revision(warp::sse::reply(Told(told)).into_response(), head, None))
 }
 
 /// How far the client has come. A text that is no position is none that anybody was ever told, so

@@ -1,12 +1,19 @@
 //! What all writes share on their way to the writer and back.
 
-use warp::http::{HeaderMap, HeaderName};
+use bytes::Bytes;
+use warp::http::header::CONTENT_TYPE;
+use warp::http::{HeaderMap, HeaderName, StatusCode};
+use warp::reply::Response;
 
 use super::super::call::Call;
+use super::super::idempotency;
+use super::super::jsonapi::document;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
+use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
+use super::super::reply;
 use crate::domain::Actor;
-use crate::engine::{Condition, Submission, SubmitError, Wish, Written};
+use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
 
 const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
 
@@ -49,10 +56,83 @@ pub(super) async fn submit(
     call: &Call<'_>,
     changes: Vec<Wish>,
     author: Actor,
-    reason: Option<String>,
+    asked: Asked,
 ) -> Result<Written, SubmitError> {
     let request_id = Some(call.id.as_str().to_owned());
-    call.context.handle.submit(Submission { changes, author, reason, request_id }).await
+    let Asked { reason, preferences, once } = asked;
+    let dry_run = preferences.dry_run;
+    let submission = Submission { changes, author, reason, request_id, dry_run, once };
+    call.context.handle.submit(submission).await
+}
+
+/// What else a write is asked with, in headers.
+#[derive(Debug, Default)]
+pub(super) struct Asked {
+    /// Why, in the caller's words.
+    pub(super) reason: Option<String>,
+    /// How the caller would like it.
+    pub(super) preferences: Preferences,
+    /// The name under which the caller asks.
+    pub(super) once: Option<Once>,
+}
+
+impl Asked {
+    /// Reads the headers; what is wrong with them is added to `faults`. The body is part of what
+    /// makes a request the same request.
+    pub(super) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
+        let headers = &call.headers;
+        let mut keep = |fault| faults.push(fault);
+        let reason = reason(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            None
+        });
+        let preferences = Preferences::of(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            Preferences::default()
+        });
+        let key = idempotency::key(headers).unwrap_or_else(|fault| {
+            keep(fault);
+            None
+        });
+        let once = key.map(|key| {
+            let (method, path) = (call.method.as_str().as_bytes(), call.path.as_str().as_bytes());
+            Once { key, fingerprint: Fingerprint::of(&[method, path, body]) }
+        });
+        Self { reason, preferences, once }
+    }
+
+    /// Whether something was granted under the name already; then it is for the writer to answer,
+    /// whatever the collections look like by now.
+    pub(super) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
+        let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
+        once.is_some_and(|once| call.context.handle.is_recorded(author, once))
+    }
+}
+
+/// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
+/// and no header says that anything is there.
+pub(super) fn told_as_asked(
+    response: Response,
+    body: Bytes,
+    written: &Written,
+    preferences: Preferences,
+) -> Response {
+    let mut response = match &written.preview {
+        None => response,
+        Some(preview) => {
+            let body = document::with_preview(&body, preview);
+            let media_type = response.headers().get(CONTENT_TYPE).cloned();
+            let mut previewed = reply::document(StatusCode::OK, body);
+            if let Some(media_type) = media_type {
+                previewed.headers_mut().insert(CONTENT_TYPE, media_type);
+            }
+            reply::of_revision(previewed, written.revision, None)
+        }
+    };
+    if let Some(applied) = preferences.applied() {
+        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    }
+    response
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.
@@ -64,6 +144,7 @@ pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
         error @ (SubmitError::Refused { .. }
         | SubmitError::Broken { .. }
         | SubmitError::EditedByHand { .. }
+        | SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown

@@ -10,6 +10,7 @@ use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::jsonapi::query;
 use super::super::jsonapi::request;
+use super::super::prefer::Preferences;
 use super::collections::{check_write, written};
 use super::{EventId, submit};
 use crate::domain::{Key, Value};
@@ -76,7 +77,7 @@ fn answer(
     updated: StatusCode,
 ) -> Result<Response, ApiError> {
     match done {
-        Ok(done) => Ok(written(call, &done, &query::Fields::default(), updated)),
+        Ok(done) => Ok(written(call, &done, Preferences::default(), &query::Fields::default(), updated)),
         Err(UndoRefusal::Submit(error)) => Err(submit::told(error, condition)),
         Err(refusal) => Err(refusal.into()),
     }

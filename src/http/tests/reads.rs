@@ -7,6 +7,7 @@ use serde_json::json;
 use super::super::testing::{Served, entry, problem, snapshot};
 use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
 use crate::config::BasePath;
+use crate::config::Origin;
 use crate::domain::Kind;
 
 #[tokio::test]
@@ -234,7 +235,7 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
 
 #[tokio::test]
 async fn pages_of_other_origins_are_let_in_by_name() {
-    let cors = Cors::parse(["https://cms.example.org"]).unwrap();
+    let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
     let served = Served::with(|context| Context { cors, ..context });
     let page = ("origin", "https://cms.example.org");
     let answer = served.ask("GET", "/collections/none", &[page], "").await.is(404);

@@ -48,6 +48,25 @@ pub(super) fn walk(
     Ok(())
 }
 
+/// See [`Journal::log`](crate::store::Journal::log).
+pub(super) fn log(
+    objects: &mut Objects,
+    place: &Place,
+    from: Revision,
+    each: &mut dyn FnMut(&Commit) -> bool,
+) -> Result<(), StoreError> {
+    let cut = cut_off(place)?;
+    let mut next = Some(from);
+    while let Some(revision) = next {
+        let commit = objects.commit(revision.as_bytes())?.commit;
+        next = commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes()));
+        if !each(&commit) {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
 /// The collections folder of one commit of a walk.
 struct Folder {
     oid: Option<Oid>,

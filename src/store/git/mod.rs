@@ -217,6 +217,10 @@ impl Journal for GitJournal {
         history::walk(&mut self.objects, &self.place, from, each)
     }
 
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        history::log(&mut self.objects, &self.place, from, each)
+    }
+
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         history::descends(&mut self.objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
     }

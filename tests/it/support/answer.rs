@@ -45,6 +45,8 @@ const ERRORS: &[(u16, &str, &str)] = &[
     (412, "precondition_failed", "Precondition Failed"),
     (413, "payload_too_large", "Payload Too Large"),
     (415, "unsupported_media_type", "Unsupported Media Type"),
+    (422, "unprocessable", "Unprocessable Content"),
+    (428, "precondition_required", "Precondition Required"),
     (500, "internal_error", "Internal Error"),
     (503, "service_unavailable", "Service Unavailable"),
 ];

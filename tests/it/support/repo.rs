@@ -78,7 +78,8 @@ impl Repo {
         clone
     }
 
-    fn introduce(&self) {
+    /// Tells git who works here.
+    pub(crate) fn introduce(&self) {
         self.git(&["config", "user.name", PERSON.0]);
         self.git(&["config", "user.email", PERSON.1]);
     }

@@ -33,7 +33,8 @@ impl Running {
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
         let wish = Wish { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission = Submission { changes: vec![wish], author, reason, request_id: None };
+        let submission =
+            Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
         self.engine.handle.submit(submission).await.map(drop)
     }
 
@@ -94,6 +95,8 @@ fn engine_options() -> EngineOptions {
         races_max: 4,
         settle_patience: Duration::ZERO,
         busy_max: Duration::from_secs(1),
+        idempotency_retention: Duration::from_secs(60),
+        idempotency_len_max: 16,
         retry_wait: Duration::from_secs(1),
         clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
         fallbacks: Arc::default(),
@@ -258,7 +261,8 @@ async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
 async fn heard(subscription: &mut Subscription, count: usize) -> Vec<String> {
     let mut heard = Vec::new();
     for _ in 0..count {
-        heard.push(match subscription.next().await.unwrap().unwrap() {
+        let next = tokio::time::timeout(Duration::from_secs(60), subscription.next());
+        heard.push(match next.await.expect("nothing was told").unwrap().unwrap() {
             Followed::Event(event) => format!("{} {}", event.action.as_str(), event.position),
             Followed::Reset(revision) => format!("reset {}", revision.unwrap()),
         });

@@ -1,0 +1,30 @@
+//! What a dry run tells: the commits that would be made.
+
+use std::collections::HashMap;
+
+use super::handle::Preview;
+use super::history::unified;
+use super::plan::Ground;
+use crate::store::Draft;
+
+/// Shows `drafts` as they would change the files that `earlier` drafts leave behind.
+pub(super) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
+    let mut files: HashMap<&str, Option<&[u8]>> =
+        ground.heads.iter().map(|(name, bytes)| (name.as_str(), Some(bytes.as_slice()))).collect();
+    for (name, bytes) in earlier.iter().flat_map(|draft| &draft.files) {
+        files.insert(name, bytes.as_deref());
+    }
+    let mut previews = Vec::with_capacity(drafts.len());
+    for draft in drafts {
+        let mut shown = Vec::with_capacity(draft.files.len());
+        for (name, after) in &draft.files {
+            let before = files.insert(name, after.as_deref()).flatten();
+            let path = format!("{}/{name}", ground.folder);
+            let difference = unified(&path, before, after.as_deref());
+            shown.push((path, difference));
+        }
+        let Draft { message, author, .. } = draft;
+        previews.push(Preview { message: message.clone(), author: author.clone(), files: shown });
+    }
+    previews
+}

@@ -1,0 +1,127 @@
+//! `Prefer: dry-run`: everything short of the commit.
+
+use serde_json::{Value, json};
+
+use crate::support::{ATOMIC, Good, TestServer, document};
+
+async fn rehearse(server: &TestServer, method: &str, path: &str, body: Option<&Value>, status: u16) -> Good {
+    let request = server.request(method, path).header("Prefer", "dry-run");
+    let request = match body {
+        Some(body) if path == "/operations" => request.body(ATOMIC, body),
+        Some(body) => request.document(body),
+        None => request,
+    };
+    let answer = request.send().await.is(status);
+    if status == 200 {
+        assert_eq!(answer.header("preference-applied"), "dry-run");
+        assert_eq!(answer.header_if_any("etag"), None, "nothing has this tag");
+        assert_eq!(answer.header_if_any("location"), None, "nothing is there");
+    }
+    answer
+}
+
+fn commits(answer: &Good) -> Vec<Value> {
+    answer.json()["meta"]["commits"].as_array().cloned().unwrap_or_default()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+/// What differs between two messages of the same commit: the ids in it.
+fn without_ids(message: &str) -> String {
+    let lines = message.lines();
+    lines.filter(|line| !line.starts_with("Collectory-Event") && !line.starts_with("Request-Id")).collect()
+}
+
+#[tokio::test]
+async fn every_write_is_told_as_it_would_be_and_nothing_changes() {
+    let server = TestServer::on("small").await;
+    let head = server.repo().head();
+    let all = server.list().await.is(200).json();
+    let operations = json!({"atomic:operations": [
+        {"op": "add", "data": {"type": "document-collection", "id": "new", "attributes": {"name": "New"}}},
+        {"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}
+    ]});
+    let new = document("new", json!({"name": "New"}));
+    let changed = document("posts", json!({"name": "Articles"}));
+    for (method, path, body, subject) in [
+        ("POST", "/collections", Some(&new), "Create new"),
+        ("PATCH", "/collections/posts", Some(&changed), "Update posts: name"),
+        ("DELETE", "/collections/posts", None, "Delete posts"),
+        ("POST", "/operations", Some(&operations), "Change 2 collections: new, posts"),
+    ] {
+        let told = rehearse(&server, method, path, body, 200).await;
+        let commits = commits(&told);
+        assert_eq!(commits.len(), 1, "{method} {path}");
+        assert_eq!(text(&commits[0]["message"]).lines().next(), Some(subject));
+        assert_eq!(server.repo().head(), head);
+        assert_eq!(server.repo().status(), "");
+        assert_eq!(server.list().await.is(200).json(), all);
+    }
+}
+
+#[tokio::test]
+async fn a_rehearsal_and_its_write_agree() {
+    let server = TestServer::on("commented").await;
+    let key = server.list().await.is(200).ids()[0].clone();
+    let kind = server.read(&key).await.is(200).data()["type"].clone();
+    let change = json!({"data": {"type": kind, "id": key, "attributes": {"name": "Quite another name"}}});
+    let path = format!("/collections/{key}");
+    let told = rehearse(&server, "PATCH", &path, Some(&change), 200).await;
+    let before = server.repo().head();
+    let done = server.request("PATCH", &path).document(&change).send().await.is(200);
+    assert_eq!(told.data(), done.data());
+    let [commit] = &commits(&told)[..] else { panic!("one commit") };
+    let made = server.repo().field("HEAD", "%B");
+    assert_eq!(without_ids(text(&commit["message"])), without_ids(&made));
+    let patch = server.folder().join("told.patch");
+    std::fs::write(&patch, text(&commit["files"][0]["difference"])).unwrap();
+    server.repo().git(&["read-tree", &before]);
+    server.repo().git(&["apply", "--cached", &patch.display().to_string()]);
+    let told_tree = server.repo().git(&["write-tree"]);
+    assert_eq!(told_tree.trim(), server.repo().git(&["rev-parse", "HEAD^{tree}"]).trim());
+    server.repo().git(&["read-tree", "HEAD"]);
+}
+
+#[tokio::test]
+async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
+    let mut server = TestServer::on("small").await;
+    let saved = "type: document\nname: By hand\ndirectory: content/posts\n";
+    server.repo().save("collections/posts.yaml", saved);
+    server.shows("posts", "name", "By hand").await;
+    let head = server.repo().head();
+    let change = document("posts", json!({"directory": "content/articles"}));
+    let told = rehearse(&server, "PATCH", "/collections/posts", Some(&change), 200).await;
+    let commits = commits(&told);
+    assert_eq!(commits.len(), 2);
+    assert_eq!(text(&commits[0]["message"]).lines().next(), Some("Edit posts by hand"));
+    assert!(text(&commits[0]["files"][0]["difference"]).contains("+name: By hand"));
+    let second = text(&commits[1]["files"][0]["difference"]);
+    assert!(second.contains("-directory: content/posts") && !second.contains("+name"), "{second}");
+    assert_eq!(server.repo().head(), head);
+    assert_eq!(server.repo().read("collections/posts.yaml"), saved);
+    assert_eq!(server.read("posts").await.is(200).data()["meta"]["uncommitted"], true);
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn what_would_be_refused_is_refused() {
+    let server = TestServer::on("small").await;
+    rehearse(&server, "POST", "/collections", Some(&document("posts", json!({}))), 409).await;
+    rehearse(&server, "PATCH", "/collections/posts", Some(&document("posts", json!({"name": 7}))), 400).await;
+    rehearse(&server, "DELETE", "/collections/nothing", None, 404).await;
+    let request = server.request("DELETE", "/collections/posts").header("Prefer", "dry-run");
+    request.header("If-Match", "\"old\"").send().await.is(412);
+    let request = server.request("DELETE", "/collections/posts").header("Prefer", "dry-run=yes");
+    let refused = request.send().await.is(400);
+    assert_eq!(refused.error(), ("bad_request".into(), json!({"header": "Prefer"})));
+}
+
+#[tokio::test]
+async fn a_write_that_would_change_nothing_would_commit_nothing() {
+    let server = TestServer::on("small").await;
+    let told =
+        rehearse(&server, "PATCH", "/collections/posts", Some(&document("posts", json!({}))), 200).await;
+    assert_eq!(told.json()["meta"], json!({"commits": []}));
+}
