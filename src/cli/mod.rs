@@ -10,6 +10,7 @@
 
 mod check;
 mod init;
+mod past;
 mod serve;
 mod token;
 
@@ -37,7 +38,8 @@ Examples:
   collectory serve --auth allow-all          serve ./settings, made when absent, to everybody
   collectory token Mara --policy policy.yaml make a token, and then:
   collectory serve --auth policy.yaml        serve to whoever has a token
-  collectory check                           look for problems in ./settings";
+  collectory check                           look for problems in ./settings
+  collectory log posts                       who changed a collection, when and why";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -45,6 +47,11 @@ enum Command {
     Init(init::Init),
     Check(check::Check),
     Token(token::Token),
+    Log(past::Log),
+    Show(past::Show),
+    Diff(past::Diff),
+    Blame(past::Blame),
+    Verify(past::Verify),
 }
 
 /// How a command ended that did what it was asked.
@@ -83,6 +90,11 @@ impl Cli {
             Command::Init(init) => init.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),
+            Command::Log(log) => log.run(),
+            Command::Show(show) => show.run(),
+            Command::Diff(diff) => diff.run(),
+            Command::Blame(blame) => blame.run(),
+            Command::Verify(verify) => verify.run(),
         }
     }
 }

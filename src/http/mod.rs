@@ -64,6 +64,31 @@ pub use self::call::Peer;
 pub use self::context::{Clock, Context, Guard, Readiness};
 pub use self::cors::Cors;
 
+/// Resources of the past as the API shows them, for the command line.
+pub(crate) mod resources {
+    use bytes::Bytes;
+
+    use super::jsonapi::past;
+    use super::jsonapi::query::Fields;
+    use crate::domain::Key;
+    use crate::engine::history::{Blame, CollectionDifference, EventRecord};
+
+    /// An event.
+    pub(crate) fn event(event: &EventRecord) -> Bytes {
+        past::event(event, &Fields::default())
+    }
+
+    /// What differs in a collection.
+    pub(crate) fn difference(difference: &CollectionDifference) -> Bytes {
+        past::difference(difference, &Fields::default())
+    }
+
+    /// An attribute and the event that gave it its value.
+    pub(crate) fn blame(key: &Key, blame: &Blame) -> Bytes {
+        past::blame(key, blame, &Fields::default())
+    }
+}
+
 /// Everything that can be asked of the service, as one filter that answers every request.
 ///
 /// The server puts a [`Peer`] into the extensions of each request, so that the authorizer and the

@@ -221,7 +221,7 @@ impl Policy {
         let grant = self.grant(head.headers)?;
         let (permission, key) = needed(action);
         let is_covered = match key {
-            Of::Key(key) | Of::EventOf(key) => grant.covers(key),
+            Of::Key(key) | Of::Hidden(key) => grant.covers(key),
             Of::Nothing => grant.keys.is_none(),
             Of::Any => true,
         };
@@ -250,7 +250,7 @@ enum Of<'a> {
     /// This key.
     Key(&'a Key),
     /// An event of this key, which the request does not name, and the answer to it must not.
-    EventOf(&'a Key),
+    Hidden(&'a Key),
     /// Something that there is not: for those only to whom no key is hidden.
     Nothing,
 }
@@ -270,13 +270,13 @@ fn needed(action: Action<'_>) -> (Permission, Of<'_>) {
         Action::Update { key, .. } | Action::Delete { key } | Action::Restore { key } => {
             (Write, Of::Key(key))
         }
-        Action::UndoEvent { key } => (Write, key.map_or(Of::Nothing, Of::EventOf)),
+        Action::UndoEvent { key } => (Write, key.map_or(Of::Nothing, Of::Hidden)),
         Action::ListPast | Action::ReadDifference | Action::ReadSyncToken | Action::ReadChanges => {
             (Audit, Of::Any)
         }
         Action::ListEvents { key } | Action::StreamEvents { key } => (Audit, key.map_or(Of::Any, Of::Key)),
         Action::ReadPast { key } | Action::ReadBlame { key } => (Audit, Of::Key(key)),
-        Action::ReadEvent { key } => (Audit, key.map_or(Of::Nothing, Of::EventOf)),
+        Action::ReadEvent { key } => (Audit, key.map_or(Of::Nothing, Of::Hidden)),
     }
 }
 
@@ -284,7 +284,7 @@ fn denial(permission: Permission, of: Of<'_>) -> Denied {
     let verb = permission.as_str();
     let detail = match of {
         Of::Key(key) => format!("This token may not {verb} '{key}'."),
-        Of::Any | Of::EventOf(_) | Of::Nothing => format!("This token may not {verb}."),
+        Of::Any | Of::Hidden(_) | Of::Nothing => format!("This token may not {verb}."),
     };
     Denied::forbidden().with_detail(detail)
 }

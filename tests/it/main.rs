@@ -17,6 +17,7 @@ mod errors;
 mod faults;
 mod format_on_disk;
 mod hand_edits;
+mod history;
 mod idempotency;
 mod merging;
 mod negotiation;

@@ -62,6 +62,11 @@ pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
 }
 
 fn undoer(call: &Call<'_>, allowed: Allowed, condition: &Condition) -> Result<Undoer, ApiError> {
+    // Whoever asks for a dry run must never get the real thing.
+    if Preferences::of(&call.headers)?.dry_run {
+        let detail = "taking back has no dry run; ask /diff what would change";
+        return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header("Prefer").into());
+    }
     Ok(Undoer {
         author: allowed.actor,
         reason: submit::reason(&call.headers)?,

@@ -1,0 +1,45 @@
+//! `collectory blame`: which events gave a collection its values.
+
+use chrono::SecondsFormat;
+
+use super::{Done, Failure, Ink, SHORT_LEN, Source, key, plain, shown};
+use crate::domain::Key;
+use crate::http::resources;
+
+/// Show who gave a collection its present values
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Blame {
+    /// The collection.
+    #[arg(value_name = "KEY", value_parser = key)]
+    key: Key,
+
+    #[command(flatten)]
+    source: Source,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory blame posts          each attribute, and the commit that it has its value from
+  collectory blame posts --json   for programs, one attribute a line";
+
+impl Blame {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
+        let view = self.source.view()?;
+        let blames = view.blame(&self.key)?;
+        shown(Done::Well, |screen| {
+            for blame in &blames {
+                if self.source.json {
+                    screen.resource(&resources::blame(&self.key, blame))?;
+                    continue;
+                }
+                let revision = screen.ink(Ink::Name, &blame.event.revision.to_string()[..SHORT_LEN]);
+                let at = blame.event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+                let (who, attribute) = (plain(blame.event.actor.name()), plain(&blame.attribute));
+                let value = screen.ink(Ink::Good, &blame.value.to_string());
+                screen.line(&format!("{revision} {at} {who}: {attribute}: {value}"))?;
+            }
+            Ok(())
+        })
+    }
+}

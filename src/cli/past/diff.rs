@@ -1,0 +1,72 @@
+//! `collectory diff`: what differs between two revisions.
+
+use super::{Done, Failure, Ink, Source, key, plain, shown};
+use crate::domain::Key;
+use crate::http::resources;
+
+/// Show what differs between two revisions
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Show what differs between two revisions, collection by collection and attribute by attribute. \
+With --text the difference of the files, which `git apply` takes.")]
+pub(crate) struct Diff {
+    /// The older side: a revision, a tag, a branch, or an RFC 3339 time.
+    #[arg(value_name = "FROM")]
+    from: String,
+
+    /// The newer side.
+    #[arg(value_name = "TO")]
+    to: String,
+
+    /// Only this collection.
+    #[arg(value_name = "KEY", value_parser = key)]
+    key: Option<Key>,
+
+    /// Show the difference of the files as unified text.
+    #[arg(long, env = "COLLECTORY_TEXT", conflicts_with = "json")]
+    text: bool,
+
+    #[command(flatten)]
+    source: Source,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory diff v1.0 main                     since a release
+  collectory diff 2026-03-01T00:00:00Z main     since a day
+  collectory diff v1.0 main posts --text        the lines of one file";
+
+impl Diff {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
+        let view = self.source.view()?;
+        let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
+        let wanted = |key: &Key| self.key.as_ref().is_none_or(|only| only == key);
+        if self.text {
+            let text = view.text_difference(Some(from), Some(to), &wanted)?;
+            return shown(Done::Well, |screen| {
+                Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?)
+            });
+        }
+        let found = view.difference(from, to)?;
+        shown(Done::Well, |screen| {
+            for difference in found.iter().filter(|difference| wanted(&difference.key)) {
+                if self.source.json {
+                    screen.resource(&resources::difference(difference))?;
+                    continue;
+                }
+                let what = format!("{} {}", difference.action.as_str(), difference.key);
+                let what = screen.ink(Ink::Name, &what);
+                screen.line(&what)?;
+                for change in &difference.changes {
+                    screen.change(change)?;
+                }
+            }
+            Ok(())
+        })
+    }
+}
+
+/// A line of a patch: tabs belong to it.
+fn safe(line: &str) -> String {
+    line.split('\t').map(plain).collect::<Vec<_>>().join("\t")
+}

@@ -1,0 +1,203 @@
+//! `collectory log`, `show`, `diff`, `blame` and `verify`: the history on the command line, read
+//! from the repository itself, with or without a service beside.
+//!
+//! People get lines, coloured on a terminal; programs get `--json`, one resource a line, as the API
+//! shows it. What people wrote is shown without its control characters: a commit's message is no
+//! way to drive a terminal.
+
+mod blame;
+mod diff;
+mod log;
+mod show;
+mod verify;
+
+use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use chrono::SecondsFormat;
+
+pub(super) use self::blame::Blame;
+pub(super) use self::diff::Diff;
+pub(super) use self::log::Log;
+pub(super) use self::show::Show;
+pub(super) use self::verify::Verify;
+use super::{Done, Failure};
+use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
+use crate::domain::{Actor, Change, Key};
+use crate::engine::history::{Effect, EventRecord, History, Options, View};
+use crate::store::git::{Access, GitArchive, GitJournal, Options as JournalOptions};
+
+/// Which history, and for whom it is shown.
+#[derive(Debug, clap::Args)]
+struct Source {
+    /// The repository.
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
+    repository: PathBuf,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    /// The folder of the collection files inside the repository.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    folder: String,
+
+    /// The e-mail address that the service commits under, if it was given another one.
+    #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    committer_email: String,
+
+    /// Show resources for programs, one a line.
+    #[arg(long, env = "COLLECTORY_JSON")]
+    json: bool,
+}
+
+impl Source {
+    /// Reads the history as the branch stands now.
+    fn view(&self) -> anyhow::Result<View> {
+        let journal = GitJournal::open(JournalOptions {
+            branch: self.branch.clone(),
+            folder: self.folder.clone(),
+            access: Access::Read,
+            ..JournalOptions::new(&self.repository)
+        })?;
+        let archive = GitArchive::open(&self.repository, journal.branch(), &self.folder)?;
+        let usual = Actor::service().email().to_owned();
+        let mut committers = vec![self.committer_email.clone()];
+        committers.extend((self.committer_email != usual).then_some(usual));
+        let progress = |done, total| super::note(&format!("read {done} of {total} commits"));
+        let options = Options {
+            committers,
+            progress: Arc::new(progress),
+            ..Options::new(self.folder.trim_matches('/'))
+        };
+        Ok(History::read(Arc::new(archive), &options)?)
+    }
+}
+
+fn key(text: &str) -> Result<Key, String> {
+    Key::parse(text).map_err(|error| error.to_string())
+}
+
+/// What part of a line is, for its colour.
+#[derive(Debug, Clone, Copy)]
+enum Ink {
+    Name,
+    Good,
+    Bad,
+    Faint,
+}
+
+impl Ink {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Name => "33",
+            Self::Good => "32",
+            Self::Bad => "31",
+            Self::Faint => "2",
+        }
+    }
+}
+
+/// Standard output as lines.
+struct Screen {
+    out: BufWriter<StdoutLock<'static>>,
+    is_coloured: bool,
+}
+
+impl Screen {
+    fn new() -> Self {
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let is_dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let out = io::stdout();
+        let is_coloured = out.is_terminal() && !is_set("NO_COLOR") && !is_dumb;
+        Self { out: BufWriter::new(out.lock()), is_coloured }
+    }
+
+    /// A text in its colour, fit for a terminal.
+    fn ink(&self, ink: Ink, text: &str) -> String {
+        let text = plain(text);
+        if self.is_coloured { format!("\x1b[{}m{text}\x1b[m", ink.code()) } else { text }
+    }
+
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        writeln!(self.out, "{line}")
+    }
+
+    fn resource(&mut self, resource: &[u8]) -> io::Result<()> {
+        self.out.write_all(resource)?;
+        self.out.write_all(b"\n")
+    }
+
+    /// One event: a line that names it, and what it did below.
+    fn event(&mut self, event: &EventRecord) -> io::Result<()> {
+        let revision = self.ink(Ink::Name, &event.revision.to_string()[..SHORT_LEN]);
+        let at = event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let what = self.ink(Ink::Good, &format!("{} {}", event.action.as_str(), event.key));
+        let who = plain(event.actor.name());
+        let origin = self.ink(Ink::Faint, event.origin.as_str());
+        self.line(&format!("{revision} {at} {what} by {who} ({origin})"))?;
+        for line in event.reason.iter().flat_map(|reason| reason.lines()) {
+            self.line(&format!("    {}", plain(line)))?;
+        }
+        match &event.effect {
+            Effect::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
+            Effect::Problem(fault) => {
+                let fault = self.ink(Ink::Bad, &fault.to_string());
+                self.line(&format!("  ! {fault}"))
+            }
+        }
+    }
+
+    fn change(&mut self, change: &Change) -> io::Result<()> {
+        let attribute = plain(&change.attribute);
+        let shown = |value: &crate::domain::Value| plain(&value.to_string());
+        let line = match (&change.from, &change.to) {
+            (Some(from), Some(to)) => {
+                let (from, to) = (self.ink(Ink::Bad, &shown(from)), self.ink(Ink::Good, &shown(to)));
+                format!("  ~ {attribute}: {from} -> {to}")
+            }
+            (None, Some(to)) => format!("  + {attribute}: {}", self.ink(Ink::Good, &shown(to))),
+            (Some(from), None) => format!("  - {attribute}: {}", self.ink(Ink::Bad, &shown(from))),
+            (None, None) => return Ok(()),
+        };
+        self.line(&line)
+    }
+}
+
+/// How many digits of a revision people are shown.
+const SHORT_LEN: usize = 10;
+
+/// A text of whoever wrote it, without what a terminal would obey.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// Shows something; that whoever reads has had enough is a good end.
+fn shown(done: Done, show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
+    let mut screen = Screen::new();
+    let outcome = show(&mut screen).and_then(|()| Ok(screen.out.flush()?));
+    match outcome {
+        Ok(()) => Ok(done),
+        Err(Failure::Failed(error)) if is_broken_pipe(&error) => Ok(done),
+        Err(failure) => Err(failure),
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_people_wrote_drives_no_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\tc\u{9b}"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}");
+        assert_eq!(plain("Käse \"x\""), "Käse \"x\"");
+    }
+}

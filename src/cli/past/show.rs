@@ -1,0 +1,49 @@
+//! `collectory show`: what one commit did.
+
+use super::{Done, Failure, Ink, Source, shown};
+use crate::http::resources;
+
+/// Show what one commit did to the collections
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Show {
+    /// The commit: a revision, a tag, a branch, or an RFC 3339 time.
+    #[arg(value_name = "R")]
+    revision: String,
+
+    #[command(flatten)]
+    source: Source,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory show main                   the newest commit
+  collectory show 9fceb02d               a commit by the first digits of its id
+  collectory show 2026-03-01T09:30:00Z   what was newest at a time";
+
+impl Show {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
+        let view = self.source.view()?;
+        let revision = view.resolve(&self.revision)?;
+        let events = view.events_of(revision)?;
+        shown(Done::Well, |screen| {
+            for event in &events {
+                if self.source.json {
+                    screen.resource(&resources::event(event))?;
+                    continue;
+                }
+                screen.event(event)?;
+                let told = [("event", Some(event.id.to_string())), ("request", event.request_id.clone())];
+                for (name, text) in told.into_iter().filter_map(|(name, text)| Some((name, text?))) {
+                    let text = screen.ink(Ink::Faint, &format!("{name} {text}"));
+                    screen.line(&format!("    {text}"))?;
+                }
+            }
+            if events.is_empty() && !self.source.json {
+                let name = screen.ink(Ink::Name, &revision.to_string());
+                screen.line(&format!("{name} touches no collection"))?;
+            }
+            Ok(())
+        })
+    }
+}

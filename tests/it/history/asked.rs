@@ -1,0 +1,149 @@
+//! As it was, differences, blame, capabilities.
+
+use serde_json::json;
+
+use super::{each, first_parents, told};
+use crate::support::{RawRequest, TestServer};
+
+#[tokio::test]
+async fn any_revision_is_shown_as_git_has_it_by_whatever_name() {
+    let server = told().await;
+    let revisions = first_parents(&server);
+    server.repo().git(&["tag", "-a", "-m", "A tag", "v1", &revisions[2]]);
+    for (name, revision, posts) in [
+        (revisions[3].as_str(), &revisions[3], "Posts"),
+        (&revisions[2][..9], &revisions[2], "All posts"),
+        ("v1", &revisions[2], "All posts"),
+        ("main", &revisions[0], "By hand"),
+        ("2999-01-01T00:00:00Z", &revisions[0], "By hand"),
+        ("2999-01-01T00:00:00+02:00", &revisions[0], "By hand"),
+    ] {
+        let one = server.get(&format!("/collections/posts?asOf={name}")).await.is(200);
+        assert_eq!(
+            (one.attributes()["name"].as_str(), one.header("collectory-revision").as_str()),
+            (Some(posts), revision.as_str()),
+            "{name}"
+        );
+        let list =
+            server.get(&format!("/collections?asOf={name}&sort=-id&filter[type]=document")).await.is(200);
+        assert_eq!(list.header("collectory-revision"), *revision);
+        assert_eq!(list.ids(), ["posts", "pages"]);
+    }
+    let sparse = server.get("/collections/posts?asOf=v1&fields[document-collection]=name").await.is(200);
+    assert_eq!(sparse.attributes(), json!({"name": "All posts"}));
+    let page = server.get("/collections?asOf=v1&page[size]=1").await.is(200).json();
+    let next = server.get(page["links"]["next"].as_str().unwrap()).await.is(200);
+    assert_eq!(next.header("collectory-revision"), revisions[2], "the next page is of the same past");
+}
+
+#[tokio::test]
+async fn what_is_deleted_or_broken_since_is_shown_as_it_was() {
+    let server = TestServer::on("small").await;
+    let before = server.repo().head();
+    server.delete("pages").await.is(204);
+    server.repo().write("collections/posts.yaml", "type: [\n");
+    let broken = server.repo().commit("Break it");
+    server.serves(&broken).await;
+    assert_eq!(
+        server.get(&format!("/collections/pages?asOf={before}")).await.is(200).attributes()["name"],
+        "Pages"
+    );
+    server.get(&format!("/collections/pages?asOf={broken}")).await.is(404);
+    server.get(&format!("/collections/never?asOf={before}")).await.is(404);
+    let posts = server.get(&format!("/collections/posts?asOf={broken}")).await.is(200);
+    assert_eq!(posts.attributes()["name"], "Posts");
+    assert_eq!(posts.data()["meta"]["problem"]["path"], "collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
+    let server = told().await;
+    server.repo().git(&["branch", "other", "HEAD~2"]);
+    let tree = server.repo().git(&["rev-parse", "HEAD^{tree}"]);
+    let stray = server.repo().git(&["commit-tree", "-m", "Stray", &tree]);
+    server.repo().git(&["tag", "stray", &stray]);
+    server.get("/collections?asOf=other").await.is(200);
+    for (name, status) in [
+        (stray.as_str(), 404),
+        ("stray", 404),
+        ("0123456789012345678901234567890123456789", 404),
+        ("abcdef0", 404),
+        ("1970-01-01T00:00:00Z", 404),
+        ("HEAD~1", 400),
+        ("main@{1}", 400),
+        ("abcde", 400),
+        ("..", 400),
+        ("", 400),
+        ("2026-02-30T00:00:00Z", 400),
+    ] {
+        for path in ["/collections", "/collections/posts"] {
+            let (_, source) = server.get(&format!("{path}?asOf={name}")).await.is(status).error();
+            assert_eq!(source["parameter"], "asOf", "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_revisions_are_compared_both_ways_and_as_text() {
+    let server = told().await;
+    let revisions = first_parents(&server);
+    let path = format!("/diff?filter[from]={}&filter[to]=main", revisions[3]);
+    let found = server.get(&path).await.is(200);
+    assert_eq!(found.ids(), ["posts"]);
+    assert_eq!(
+        found.data()[0]["attributes"],
+        json!({"action": "updated", "changes": [{"attribute": "name", "from": "Posts", "to": "By hand"},
+                                                {"attribute": "recursive", "from": true, "to": false}]})
+    );
+    let back =
+        server.get(&format!("/diff?filter[from]=main&filter[to]={}", revisions[3])).await.is(200).json();
+    assert_eq!(each(&back, "action"), ["updated"]);
+    let text = RawRequest::new("GET", &path).header("Accept", "text/x-diff").send(server.address());
+    assert_eq!(text.status(), 200);
+    let text = String::from_utf8(text.body).unwrap();
+    let git = server.repo().git(&["diff", "--no-color", "--no-prefix", &revisions[3], "HEAD"]);
+    let lines = |text: &str| {
+        let changed = |line: &&str| {
+            (line.starts_with('+') || line.starts_with('-'))
+                && !line.starts_with("---")
+                && !line.starts_with("+++")
+        };
+        text.lines().filter(changed).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(lines(&text), lines(&git));
+    for (query, parameter) in [
+        ("", "filter[from]"),
+        ("filter[from]=main", "filter[to]"),
+        ("filter[from]=main&filter[to]=a..b", "filter[to]"),
+        ("filter[from]=main&filter[to]=main&x=1", "x"),
+    ] {
+        let (_, source) = server.get(&format!("/diff?{query}")).await.is(400).error();
+        assert_eq!(source["parameter"], parameter, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn each_value_has_the_event_that_gave_it() {
+    let server = told().await;
+    let revisions = first_parents(&server);
+    let blame = server.get("/collections/posts/blame").await.is(200);
+    assert_eq!(blame.ids(), ["posts/type", "posts/name", "posts/directory", "posts/recursive"]);
+    let by = |at: usize| blame.data()[at]["attributes"]["event"]["attributes"]["revision"].clone();
+    assert_eq!([by(0), by(1), by(3)], [json!(revisions[3]), json!(revisions[1]), json!(revisions[0])]);
+    assert_eq!(blame.data()[1]["attributes"]["value"], "By hand");
+    server.get("/collections/never/blame").await.is(404);
+    server.delete("posts").await.is(204);
+    server.get("/collections/posts/blame").await.is(404);
+}
+
+#[tokio::test]
+async fn the_service_says_what_it_can() {
+    let server = TestServer::on("small").await;
+    let capabilities = server.get("/capabilities").await.is(200);
+    assert_eq!(capabilities.data()["id"], "self");
+    assert_eq!(
+        capabilities.attributes()["pagination"]["styles"],
+        json!({"offset": true, "page": true, "cursor": true})
+    );
+    assert_eq!(capabilities.attributes()["changes"], json!({"supported": true}));
+}

@@ -1,0 +1,177 @@
+//! `/events`: pages, filters, and what each event tells.
+
+use serde_json::json;
+
+use super::{each, first_parents, told};
+use crate::support::{TestServer, document};
+
+#[tokio::test]
+async fn every_commit_is_told_newest_first_with_its_changes() {
+    let server = told().await;
+    let all = server.get("/collections/posts/events").await.is(200);
+    assert_eq!(all.header("collectory-revision"), server.repo().head());
+    let list = all.json();
+    assert_eq!(each(&list, "action"), ["updated", "updated", "updated", "created"]);
+    assert_eq!(each(&list, "origin"), ["api", "git", "api", "git"]);
+    assert_eq!(each(&list, "reason"), ["null", "Because I can.", "Spring clean-up", "null"]);
+    assert_eq!(each(&list, "revision"), first_parents(&server));
+    let changes = |at: usize| list["data"][at]["attributes"]["changes"].clone();
+    assert_eq!(changes(2), json!([{"attribute": "name", "from": "Posts", "to": "All posts"}]));
+    assert_eq!(
+        changes(1),
+        json!([{"attribute": "name", "from": "All posts", "to": "By hand"}, {"attribute": "recursive", "from": true}])
+    );
+    assert_eq!(changes(3)[0], json!({"attribute": "type", "to": "document"}));
+    let at = list["data"][1]["attributes"]["at"].as_str().unwrap();
+    let git: i64 = server.repo().field("HEAD~1", "%ct").parse().unwrap();
+    let git = chrono::DateTime::from_timestamp(git, 0).unwrap().format("%Y-%m-%dT%H:%M:%SZ").to_string();
+    assert_eq!(at, git);
+    let id = list["data"][0]["id"].as_str().unwrap();
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Event"), [id]);
+    assert_eq!(server.get(&format!("/events/{id}")).await.is(200).data(), list["data"][0]);
+}
+
+#[tokio::test]
+async fn pages_follow_their_links_in_both_directions() {
+    let server = told().await;
+    let all = server.get("/events").await.is(200);
+    let ids = all.ids();
+    assert_eq!(ids.len(), 6, "three of the fixture and three more");
+    assert_eq!(all.json()["meta"]["page"]["total"], 6);
+    for (start, along, backward) in [("/events?page[size]=2", "next", false), ("", "prev", true)] {
+        let first = server.get("/events?page[size]=2").await.is(200).json();
+        let mut link = if start.is_empty() { first["links"]["last"].clone() } else { json!(start) };
+        let mut pages = Vec::new();
+        while let Some(path) = link.as_str() {
+            let page = server.get(path).await.is(200);
+            pages.push(page.ids());
+            link = page.json()["links"][along].clone();
+        }
+        if backward {
+            pages.reverse();
+        }
+        assert_eq!(pages.concat(), ids, "along {along}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_stays_where_it_was_when_new_commits_come() {
+    let server = told().await;
+    let ids = server.get("/events").await.is(200).ids();
+    let first = server.get("/events?page[size]=2").await.is(200).json();
+    server.patch("posts", json!({"name": "Newer"})).await.is(200);
+    let next = server.get(first["links"]["next"].as_str().unwrap()).await.is(200);
+    assert_eq!(next.ids(), ids[2..4]);
+}
+
+#[tokio::test]
+async fn filters_hold_together_and_alone() {
+    let server = told().await;
+    let first = first_parents(&server).pop().unwrap();
+    for (query, count) in [
+        ("filter[collection]=posts".to_owned(), 4),
+        ("filter[action]=created".to_owned(), 3),
+        ("filter[action]=deleted".to_owned(), 0),
+        ("filter[origin]=api".to_owned(), 2),
+        ("filter[origin]=git&filter[action]=updated".to_owned(), 1),
+        ("filter[actor]=anonymous".to_owned(), 2),
+        ("filter[actor]=anonymous@localhost".to_owned(), 2),
+        ("filter[actor]=nobody".to_owned(), 0),
+        (format!("filter[since]={first}"), 3),
+        (format!("filter[until]={first}"), 3),
+        ("filter[since]=2000-01-01T00:00:00Z".to_owned(), 6),
+        ("filter[since]=2000-01-01T00:00:00+01:00".to_owned(), 6),
+        ("filter[until]=2000-01-01T00:00:00Z".to_owned(), 0),
+    ] {
+        let answer = server.get(&format!("/events?{query}")).await.is(200);
+        assert_eq!(answer.ids().len(), count, "{query}");
+        assert_eq!(answer.json()["meta"]["page"]["total"], count, "{query}");
+    }
+}
+
+#[tokio::test]
+async fn what_can_not_be_answered_is_refused_by_name() {
+    let server = told().await;
+    let cursor = server.get("/events?page[size]=1").await.is(200).json()["links"]["next"].clone();
+    let cursor = cursor.as_str().unwrap().replace("/events?", "");
+    for (path, status, parameter) in [
+        ("/events?foo=1".to_owned(), 400, "foo"),
+        ("/events?page[offset]=1".to_owned(), 400, "page[offset]"),
+        ("/events?page[size]=0".to_owned(), 400, "page[size]"),
+        ("/events?page[after]=nonsense".to_owned(), 400, "page[after]"),
+        (format!("/events?filter[origin]=api&{cursor}"), 400, "page[after]"),
+        (format!("/collections/posts/events?{cursor}"), 400, "page[after]"),
+        ("/events?filter[action]=made".to_owned(), 400, "filter[action]"),
+        ("/events?filter[origin]=x".to_owned(), 400, "filter[origin]"),
+        ("/events?filter[since]=main~1".to_owned(), 400, "filter[since]"),
+        ("/events?filter[since]=12345".to_owned(), 400, "filter[since]"),
+        ("/events?filter[until]=2026-13-01T00:00:00Z".to_owned(), 400, "filter[until]"),
+        ("/events?filter[until]=abcdef0123".to_owned(), 404, "filter[until]"),
+        ("/collections/posts/events?filter[collection]=posts".to_owned(), 400, "filter[collection]"),
+    ] {
+        let (_, source) = server.get(&path).await.is(status).error();
+        assert_eq!(source["parameter"], parameter, "{path}");
+    }
+    for path in [
+        "/events?filter[collection]=never",
+        "/events?filter[collection]=no%20key",
+        "/collections/never/events",
+        "/events/posts",
+        "/events/00000000-0000-0000-0000-000000000000",
+    ] {
+        server.get(path).await.is(404);
+    }
+    for (method, path) in [("POST", "/events"), ("DELETE", "/diff"), ("GET", "/events/x/undo")] {
+        server.request(method, path).send().await.is(405);
+    }
+    server.request("HEAD", "/events").send().await.is(200);
+}
+
+#[tokio::test]
+async fn merges_broken_files_and_forged_trailers_are_told_as_they_are() {
+    let mut server = TestServer::on("small").await;
+    let repo = server.repo();
+    repo.git(&["checkout", "--quiet", "-b", "side"]);
+    repo.write("collections/side.yaml", "type: media\n");
+    repo.commit("Side one");
+    repo.write("collections/side.yaml", "type: media\nname: Side\n");
+    repo.commit("Side two");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.git(&["merge", "--quiet", "--no-ff", "-m", "Merge the side", "side"]);
+    repo.write("collections/posts.yaml", "type: document\nname: [\n");
+    repo.commit("Break it\n\nCollectory-Action: collection.created\nCollectory-Key: pages\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e");
+    repo.write(
+        "collections/posts.yaml",
+        "type: document\nname: Mended\ndirectory: content/posts\nrecursive: true\n",
+    );
+    let head = repo.commit("Mend it");
+    server.serves(&head).await;
+    let posts = server.get("/collections/posts/events").await.is(200).json();
+    let shown = |at: usize, name: &str| posts["data"][at]["attributes"][name].clone();
+    assert_eq!(shown(0, "changes"), json!([{"attribute": "name", "from": "Posts", "to": "Mended"}]));
+    assert_eq!(shown(1, "problem")["path"], "collections/posts.yaml");
+    assert_eq!((shown(1, "changes"), shown(1, "origin")), (json!(null), json!("git")));
+    let side = server.get("/collections/side/events").await.is(200).json();
+    assert_eq!(each(&side, "action"), ["created"], "a merge is compared with its first parent");
+    assert_eq!(side["data"][0]["attributes"]["changes"][1], json!({"attribute": "name", "to": "Side"}));
+    server.stop();
+}
+
+#[tokio::test]
+async fn a_deleted_collection_keeps_its_past() {
+    let server = told().await;
+    server.delete("posts").await.is(204);
+    server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
+    let list = server.get("/collections/posts/events").await.is(200).json();
+    assert_eq!(each(&list, "action")[..2], ["created", "deleted"]);
+    assert_eq!(list["data"][1]["attributes"]["changes"][0], json!({"attribute": "type", "from": "document"}));
+}
+
+#[tokio::test]
+async fn before_the_first_commit_there_is_nothing_to_tell() {
+    let server = TestServer::setup("small").unborn().start().await;
+    let answer = server.get("/events").await.is(200);
+    assert_eq!((answer.ids().len(), answer.header_if_any("collectory-revision")), (0, None));
+    assert_eq!(server.get("/sync-token").await.is(200).attributes(), json!({"syncToken": ""}));
+    server.get("/collections?asOf=2999-01-01T00:00:00Z").await.is(404);
+}

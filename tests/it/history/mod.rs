@@ -1,0 +1,38 @@
+//! The history as its readers meet it: over HTTP and on the command line, beside git's own word.
+
+mod asked;
+mod command_line;
+mod events;
+mod polled;
+mod stream;
+mod taken_back;
+
+use serde_json::{Value, json};
+
+use crate::support::{TestServer, document};
+
+/// A service with three events of `posts` beside those of the fixture: two by the API, one by hand.
+async fn told() -> TestServer {
+    let server = TestServer::on("small").await;
+    let rename = server.request("PATCH", "/collections/posts").header("Commit-Message", "Spring clean-up");
+    rename.document(&document("posts", json!({"name": "All posts"}))).send().await.is(200);
+    server
+        .repo()
+        .write("collections/posts.yaml", "type: document\nname: By hand # why\ndirectory: content/posts\n");
+    let head = server.repo().commit("Rename by hand\n\nBecause I can.");
+    server.serves(&head).await;
+    server.patch("posts", json!({"recursive": false})).await.is(200);
+    server
+}
+
+/// One attribute of each resource in a list.
+fn each(list: &Value, attribute: &str) -> Vec<String> {
+    let shown = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    list["data"].as_array().unwrap().iter().map(|item| shown(&item["attributes"][attribute])).collect()
+}
+
+/// The revisions along first parents, newest first, as git tells them.
+fn first_parents(server: &TestServer) -> Vec<String> {
+    let log = server.repo().git(&["log", "--first-parent", "--format=%H"]);
+    log.lines().map(str::to_owned).collect()
+}

@@ -1,0 +1,85 @@
+//! `/sync-token` and `/changes`, and who may read the history.
+
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::told;
+use crate::support::{Auth, TestServer, document};
+
+async fn token(server: &TestServer) -> String {
+    server.get("/sync-token").await.is(200).attributes()["syncToken"].as_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn each_poll_tells_what_changed_since_the_last_one() {
+    let server = told().await;
+    let mut since = token(&server).await;
+    server.patch("posts", json!({"name": "A"})).await.is(200);
+    server.delete("pages").await.is(204);
+    let changes = server.get(&format!("/changes?filter[since]={since}")).await.is(200);
+    assert_eq!(changes.ids(), ["pages", "posts"]);
+    assert_eq!(changes.data()[0]["attributes"], json!({"version": null, "deleted": true}));
+    let tag = server.read("posts").await.is(200).header("etag");
+    assert_eq!(changes.data()[1]["attributes"], json!({"version": tag.trim_matches('"'), "deleted": false}));
+    since = changes.json()["meta"]["syncToken"].as_str().unwrap().to_owned();
+    assert_eq!(since, token(&server).await);
+    assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(200).ids().len(), 0);
+    assert_eq!(server.get("/changes?filter[since]=").await.is(200).ids(), ["images", "pages", "posts"]);
+}
+
+#[tokio::test]
+async fn a_token_that_is_none_or_of_another_history_is_refused() {
+    let server = told().await;
+    let since = token(&server).await;
+    for query in ["", "?filter[since]=nonsense", "?filter[since]=&x=1"] {
+        server.get(&format!("/changes{query}")).await.is(400);
+    }
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    server.serves(&server.repo().head()).await;
+    assert_eq!(server.get(&format!("/changes?filter[since]={since}")).await.is(410).error().0, "gone");
+}
+
+fn hash(secret: &str) -> String {
+    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[tokio::test]
+async fn a_token_for_some_keys_reads_the_past_of_those_only() {
+    let policy = format!(
+        "tokens:\n  - name: Vera\n    hash: sha256:{}\n    may: [read, audit, write]\n  - name: Blogger\n    hash: sha256:{}\n    may: [read, audit]\n    keys: [\"blog-*\"]\n  - name: Reader\n    hash: sha256:{}\n    may: [read]\n",
+        hash("vera"),
+        hash("blogger"),
+        hash("reader")
+    );
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
+    let [vera, blogger, reader] = ["vera", "blogger", "reader"].map(|token| server.with_token(token));
+    vera.create(&document("blog-a", json!({"name": "A"}))).await.is(201);
+    let all = vera.get("/events").await.is(200);
+    assert_eq!(all.ids().len(), 4);
+    assert_eq!(blogger.get("/events").await.is(200).ids(), all.ids()[..1]);
+    assert_eq!(blogger.get("/changes?filter[since]=").await.is(200).ids(), ["blog-a"]);
+    assert_eq!(blogger.get("/collections?asOf=main").await.is(200).ids(), ["blog-a"]);
+    let root = server.repo().git(&["rev-list", "--max-parents=0", "HEAD"]);
+    assert_eq!(
+        blogger.get(&format!("/diff?filter[from]={root}&filter[to]=main")).await.is(200).ids(),
+        ["blog-a"]
+    );
+    for path in [
+        "/events?filter[collection]=posts",
+        "/collections/posts/events",
+        "/collections/posts/blame",
+        "/collections/posts?asOf=main",
+    ] {
+        blogger.get(path).await.is(403);
+    }
+    let other = blogger.get(&format!("/events/{}", all.ids()[1])).await.is(403);
+    let none = blogger.get("/events/00000000-0000-0000-0000-000000000000").await.is(403);
+    assert_eq!(other.json(), none.json(), "nobody can probe for events");
+    for path in
+        ["/events", "/diff", "/sync-token", "/changes", "/collections?asOf=main", "/collections/posts/blame"]
+    {
+        reader.get(path).await.is(403);
+        server.get(path).await.is(401);
+    }
+    reader.request("POST", &format!("/events/{}/undo", all.ids()[0])).send().await.is(403);
+}

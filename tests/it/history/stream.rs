@@ -1,0 +1,169 @@
+//! The stream of events: each once, in order, over cuts, restarts and rewritten branches.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::{Value, json};
+
+use super::{first_parents, told};
+use crate::support::{TestServer, document};
+
+/// An open stream, read as a browser reads it.
+struct Stream {
+    head: String,
+    body: BufReader<TcpStream>,
+    text: String,
+}
+
+#[derive(Debug, PartialEq)]
+struct Heard {
+    id: Option<String>,
+    event: String,
+    data: Value,
+}
+
+impl Stream {
+    fn open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Self {
+        let mut socket = TcpStream::connect(address).unwrap();
+        socket.set_read_timeout(Some(crate::support::DEADLINE)).unwrap();
+        let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        write!(socket, "GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n")
+            .unwrap();
+        let mut body = BufReader::new(socket);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            assert_ne!(body.read_line(&mut head).unwrap(), 0, "{head}");
+        }
+        Self { head: head.to_lowercase(), body, text: String::new() }
+    }
+
+    /// The next thing that is said; `None` at the end.
+    fn next(&mut self) -> Option<Heard> {
+        while !self.text.contains("\n\n") {
+            let mut size = String::new();
+            self.body.read_line(&mut size).ok()?;
+            let size = usize::from_str_radix(size.trim(), 16).ok().filter(|size| *size > 0)?;
+            let mut chunk = vec![0; size + 2];
+            self.body.read_exact(&mut chunk).ok()?;
+            self.text.push_str(std::str::from_utf8(&chunk[..size]).unwrap());
+        }
+        let (block, rest) = self.text.split_once("\n\n").unwrap();
+        let field = |name: &str| {
+            let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.map(|value| value.trim_start().to_owned())
+        };
+        let data = serde_json::from_str(&field("data").unwrap()).unwrap();
+        let heard = Heard { id: field("id"), event: field("event").unwrap(), data };
+        self.text = rest.to_owned();
+        Some(heard)
+    }
+
+    /// The next event, heartbeats aside.
+    fn event(&mut self) -> Heard {
+        loop {
+            let heard = self.next().expect("the stream goes on");
+            if heard.event != "head" {
+                return heard;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_happens_is_told_as_it_happens_and_the_head_meanwhile() {
+    let server = TestServer::setup("small").flag(&["--heartbeat-ms", "50"]).start().await;
+    let mut stream = Stream::open(server.address(), "", None);
+    assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
+    for line in ["content-type: text/event-stream", "cache-control: no-store", "vary: accept"] {
+        assert!(stream.head.contains(line), "{}", stream.head);
+    }
+    let head = stream.next().unwrap();
+    let before = server.repo().head();
+    assert_eq!(
+        head,
+        Heard { id: Some(before.clone()), event: "head".into(), data: json!({"revision": before}) }
+    );
+    server.create(&document("new", json!({"name": "New"}))).await.is(201);
+    let heard = stream.event();
+    assert_eq!((heard.id, heard.event.as_str()), (Some(server.repo().head()), "created"));
+    assert_eq!(heard.data, server.get("/events?page[size]=1").await.is(200).data()[0]);
+    server.delete("new").await.is(204);
+    assert_eq!(stream.event().event, "deleted");
+}
+
+#[tokio::test]
+async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once() {
+    let mut server = told().await;
+    server.repo().write("collections/a.yaml", "type: media\n");
+    server.repo().write("collections/b.yaml", "type: media\n");
+    let two = server.repo().commit("Two at once");
+    server.serves(&two).await;
+    server.patch("posts", json!({"name": "Last"})).await.is(200);
+    let mut expected = server.get("/events?page[size]=100").await.is(200).ids();
+    expected.reverse();
+    let root = first_parents(&server).pop().unwrap();
+    let mut heard: Vec<String> = expected[..3].to_vec();
+    let mut last = root;
+    while heard.len() < expected.len() {
+        let mut stream = Stream::open(server.address(), "", Some(&last));
+        let event = stream.event();
+        heard.push(event.data["id"].as_str().unwrap().to_owned());
+        last = event.id.unwrap();
+        if heard.len().is_multiple_of(2) {
+            server.kill();
+            server.start_again().await;
+        }
+    }
+    assert_eq!(heard, expected);
+    assert!(last == server.repo().head());
+    let all = Stream::open(server.address(), "?filter[since]=2000-01-01T00:00:00Z", None);
+    let all = std::iter::repeat_n((), expected.len()).scan(all, |stream, ()| Some(stream.event()));
+    let all: Vec<_> = all.map(|event| event.data["id"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(all, expected, "from the first event on");
+    let ids =
+        Stream::open(server.address(), "?filter[collection]=b&filter[since]=2000-01-01T00:00:00Z", None)
+            .event();
+    assert_eq!(ids.id, Some(format!("{two}/2")));
+}
+
+#[tokio::test]
+async fn a_place_that_is_no_more_or_never_was_is_told_to_reset() {
+    let server = told().await;
+    let gone = server.repo().head();
+    let mut open = Stream::open(server.address(), "", None);
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let head = server.repo().head();
+    server.serves(&head).await;
+    let reset = || Heard { id: Some(head.clone()), event: "reset".into(), data: json!({"revision": head}) };
+    assert_eq!(open.event(), reset());
+    for last in [gone.as_str(), "0123456789012345678901234567890123456789", "nonsense"] {
+        assert_eq!(Stream::open(server.address(), "", Some(last)).event(), reset(), "{last}");
+    }
+    server.patch("posts", json!({"name": "On"})).await.is(200);
+    assert_eq!(open.event().event, "updated", "it goes on from the named revision");
+}
+
+#[tokio::test]
+async fn filters_hold_in_the_stream_and_what_is_wrong_is_refused() {
+    let server = TestServer::on("small").await;
+    let mut stream = Stream::open(server.address(), "?filter[collection]=pages&filter[action]=updated", None);
+    server.patch("posts", json!({"name": "A"})).await.is(200);
+    server.patch("pages", json!({"name": "B"})).await.is(200);
+    assert_eq!(stream.event().data["attributes"]["collection"], "pages");
+    for (query, status) in
+        [("?page[size]=1", "400"), ("?filter[collection]=never", "404"), ("?filter[since]=a..b", "400")]
+    {
+        let refused = Stream::open(server.address(), query, None);
+        assert!(refused.head.starts_with(&format!("http/1.1 {status}")), "{}", refused.head);
+        assert!(refused.head.contains("application/vnd.api+json"), "{}", refused.head);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_with_the_service() {
+    let mut server = TestServer::on("small").await;
+    let mut stream = Stream::open(server.address(), "", None);
+    let log = server.stop();
+    assert!(!log.contains("cut off"), "{log}");
+    assert_eq!(stream.next(), None);
+}

@@ -1,0 +1,107 @@
+//! Undo and restore.
+
+use serde_json::json;
+
+use super::{first_parents, told};
+use crate::support::TestServer;
+
+const POSTS: &str = "collections/posts.yaml";
+
+async fn newest(server: &TestServer, key: &str) -> String {
+    server.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200).ids().remove(0)
+}
+
+#[tokio::test]
+async fn a_change_followed_by_its_undo_gives_the_identical_file() {
+    let server = TestServer::on("small").await;
+    server.repo().write(POSTS, "# Mine\ntype: document\nname:   'Posts' # why\n");
+    let head = server.repo().commit("With comments");
+    server.serves(&head).await;
+    let before = server.repo().committed(POSTS);
+    server.patch("posts", json!({"name": "Other", "recursive": true})).await.is(200);
+    let id = newest(&server, "posts").await;
+    let undo = server.request("POST", &format!("/events/{id}/undo")).header("Commit-Message", "A mistake");
+    let answer = undo.send().await.is(201);
+    assert_eq!(answer.attributes()["name"], "Posts");
+    assert_eq!(server.repo().committed(POSTS), before);
+    assert!(server.repo().field("HEAD", "%B").contains("A mistake"));
+    assert!(server.repo().field("HEAD", "%B").contains(&id), "the commit names what it undoes");
+}
+
+#[tokio::test]
+async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
+    let server = TestServer::on("small").await;
+    server.patch("posts", json!({"name": "One"})).await.is(200);
+    let id = newest(&server, "posts").await;
+    server.patch("posts", json!({"recursive": false})).await.is(200);
+    server.patch("pages", json!({"name": "Other"})).await.is(200);
+    let undo = format!("/events/{id}/undo");
+    server.request("POST", &undo).send().await.is(201);
+    server.patch("posts", json!({"name": "One"})).await.is(200);
+    let head = server.repo().head();
+    let detail = server.request("POST", &undo).send().await.is(409).detail();
+    assert!(detail.contains("`name`") && detail.matches("\"One\"").count() == 2, "{detail}");
+    assert_eq!(server.repo().head(), head, "nothing has changed");
+}
+
+#[tokio::test]
+async fn creations_and_deletions_are_undone() {
+    let server = TestServer::on("small").await;
+    let before = server.repo().committed("collections/pages.yaml");
+    server.delete("pages").await.is(204);
+    let deletion = newest(&server, "pages").await;
+    let back = server.request("POST", &format!("/events/{deletion}/undo")).send().await.is(201);
+    assert_eq!(back.header("location"), "/collections/pages");
+    assert_eq!(server.repo().committed("collections/pages.yaml"), before);
+    let creation = newest(&server, "pages").await;
+    server.request("POST", &format!("/events/{creation}/undo")).send().await.is(204);
+    server.loses("pages").await;
+}
+
+#[tokio::test]
+async fn preconditions_and_unknown_events_are_kept_to() {
+    let server = told().await;
+    let id = newest(&server, "posts").await;
+    let undo = format!("/events/{id}/undo");
+    server.request("POST", &undo).header("If-Match", "\"nonsense\"").send().await.is(412);
+    let tag = server.read("posts").await.is(200).header("etag");
+    server.request("POST", &undo).header("If-Match", &tag).send().await.is(201);
+    server.request("POST", "/events/00000000-0000-0000-0000-000000000000/undo").send().await.is(404);
+    let head = server.repo().head();
+    server.request("POST", &undo).header("Prefer", "dry-run").send().await.is(400);
+    assert_eq!(server.repo().head(), head, "a dry run is never the real thing");
+    server.request("POST", &format!("{undo}?x=1")).send().await.is(400);
+}
+
+#[tokio::test]
+async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
+    let server = told().await;
+    let first = first_parents(&server).pop().unwrap();
+    let before = server.repo().git(&["show", &format!("{first}:{POSTS}")]);
+    let body = |revision: &str| json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    let restore = async |revision: &str| {
+        server.request("POST", "/collections/posts/restore").document(&body(revision)).send().await
+    };
+    restore(&first).await.is(200);
+    assert_eq!(server.repo().committed(POSTS).trim_end(), before);
+    let head = server.repo().head();
+    restore(&first).await.is(200);
+    assert_eq!(server.repo().head(), head, "what is so already makes no commit");
+    server.delete("posts").await.is(204);
+    restore(&first[..8]).await.is(201);
+    assert_eq!(server.repo().committed(POSTS).trim_end(), before);
+    for (revision, status) in [("0123456789012345678901234567890123456789", 404), ("HEAD~1", 400)] {
+        let (_, source) = restore(revision).await.is(status).error();
+        assert_eq!(source["pointer"], "/data/attributes/revision");
+    }
+    for document in [
+        json!({}),
+        json!({"data": {"type": "restore"}}),
+        json!({"data": {"type": "other", "attributes": {"revision": first}}}),
+        json!({"data": {"type": "restore", "attributes": {"revision": 7}}}),
+        json!({"data": {"type": "restore", "attributes": {"revision": first, "more": 1}}}),
+    ] {
+        server.request("POST", "/collections/posts/restore").document(&document).send().await.is(400);
+    }
+    server.request("POST", "/collections/never/restore").document(&body(&first)).send().await.is(404);
+}
