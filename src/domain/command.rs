@@ -22,6 +22,8 @@ pub enum Command {
     Delete {
         /// The collection.
         key: Key,
+        /// The kind that the caller takes it for, if it said so.
+        kind: Option<Kind>,
     },
     /// Bring a collection back to what it was.
     Restore(Box<Restore>),
@@ -69,7 +71,7 @@ impl Command {
     pub fn key(&self) -> &Key {
         match self {
             Self::Create(collection) => collection.key(),
-            Self::Update { key, .. } | Self::Delete { key } => key,
+            Self::Update { key, .. } | Self::Delete { key, .. } => key,
             Self::Restore(restore) => &restore.key,
         }
     }

@@ -33,7 +33,14 @@ pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option
             }
             Ok((after != *before).then(|| Event::Updated { before, after: Arc::new(after) }))
         }
-        Command::Delete { key } => Ok(Some(Event::Deleted(find(key)?))),
+        Command::Delete { key, kind } => {
+            let before = find(key)?;
+            match kind.filter(|kind| *kind != before.kind()) {
+                // A resource is its type and its id: the one that was named is not there.
+                Some(_) => Err(Refusal::UnknownKey(key.clone())),
+                None => Ok(Some(Event::Deleted(before))),
+            }
+        }
         Command::Restore(restore) => match (find(&restore.key), &restore.to) {
             (Ok(before), None) => Ok(Some(Event::Deleted(before))),
             // Whether the same values stand in the same bytes is for the writer to see.
@@ -136,7 +143,11 @@ mod tests {
     #[test]
     fn what_is_not_there_can_not_be_changed() {
         check(&[], &rename("posts", "x"), Err(Refusal::UnknownKey(key("posts"))));
-        check(&[], &Command::Delete { key: key("posts") }, Err(Refusal::UnknownKey(key("posts"))));
+        check(
+            &[],
+            &Command::Delete { key: key("posts"), kind: None },
+            Err(Refusal::UnknownKey(key("posts"))),
+        );
     }
 
     #[test]
@@ -158,6 +169,14 @@ mod tests {
         let other = [created(docs("Posts"))];
         let taken = Refusal::KeyTakenInOtherCase { key: key("posts"), existing: key("Posts") };
         check(&other, &restore(Some(&old)), Err(taken));
+    }
+
+    #[test]
+    fn what_is_named_by_another_kind_is_not_deleted() {
+        let delete = |kind| Command::Delete { key: key("posts"), kind: Some(kind) };
+        let given = [created(docs("posts"))];
+        check(&given, &delete(Kind::Media), Err(Refusal::UnknownKey(key("posts"))));
+        check(&given, &delete(Kind::Document), Ok(Some(Event::Deleted(Arc::new(docs("posts"))))));
     }
 
     #[test]

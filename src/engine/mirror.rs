@@ -244,6 +244,14 @@ impl<J: Journal> Mirror<J> {
         names_of(key).iter().any(|name| self.suspects.contains_key(name))
     }
 
+    /// Whether one of the files of this key is no regular file.
+    pub(super) fn is_special(&self, key: &Key) -> bool {
+        names_of(key).iter().any(|name| {
+            matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
+                || matches!(self.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
+        })
+    }
+
     /// The saved files of this key that differ from the head.
     pub(super) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
         names_of(key)
@@ -739,7 +747,7 @@ impl<J: Journal> Mirror<J> {
             Some(head) if !uncommitted => trace(&mut self.journal, head, BTreeSet::from([name.to_owned()]))?,
             _ => HashMap::new(),
         };
-        let fault = Fault { line: 1, column: 1, message: format!("the file's name is no key: {why}") };
+        let fault = Fault { line: 1, column: 1, message: why.to_owned() };
         let wrong = Wrong { name: name.to_owned(), fault, uncommitted };
         let problem = Problem {
             collection: None,

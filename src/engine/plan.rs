@@ -1,6 +1,6 @@
 //! From waiting submissions to commits that can be made: pure.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
@@ -32,6 +32,9 @@ pub(super) struct Ground<'a> {
     pub(super) by_hand: BTreeMap<Key, HandEdit>,
     /// Every file that stands for a key at the head or in the work tree, if not just the served one.
     pub(super) files_of: HashMap<Key, Vec<String>>,
+    /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
+    /// person's to remove.
+    pub(super) special: HashSet<Key>,
     /// The folder, as a path inside the repository.
     pub(super) folder: &'a str,
     /// The author of hand edits.
@@ -280,11 +283,12 @@ impl Desk {
             Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
-        if self.settled.contains(key) || replaces {
+        let is_special = ground.special.contains(key);
+        if self.settled.contains(key) || (replaces && !is_special) {
             return Ok(());
         }
         let problem = match self.catalog.get(key.as_str()) {
-            Some(entry) if entry.stale => entry.problem.as_ref(),
+            Some(entry) if entry.stale || is_special => entry.problem.as_ref(),
             Some(_) => None,
             None => ground.snapshot.problem_of(key.as_str()),
         };

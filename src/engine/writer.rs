@@ -1,6 +1,6 @@
 //! The writer: the one thread that changes anything.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::error::Error as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -211,7 +211,7 @@ impl<J: Journal> Writer<J> {
                     collections = snapshot.catalog().len(),
                     problems = snapshot.problems.len(),
                     revision = snapshot.revision.map(|revision| revision.to_string()),
-                    duration_ms = started.elapsed().as_millis(),
+                    duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX),
                     "the repository is read"
                 );
                 self.projection.publish(snapshot.clone());
@@ -473,7 +473,7 @@ fn log_batch(submissions: usize, commits: &usize, revision: Revision, took: Dura
         batch.len = submissions,
         commits,
         %revision,
-        duration_ms = took.as_millis(),
+        duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         "committed"
     );
 }
@@ -491,6 +491,7 @@ fn ground<'a, J: Journal>(
     let mut sources = HashMap::new();
     let mut by_hand = BTreeMap::new();
     let mut files_of = HashMap::new();
+    let mut special = HashSet::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
         // A last good version is no ground to build on, and may be nowhere any more.
@@ -510,6 +511,9 @@ fn ground<'a, J: Journal>(
             by_hand.insert(key.clone(), HandEdit { files, event, committable });
         }
         files_of.insert(key.clone(), mirror.files_of(key));
+        if mirror.is_special(key) {
+            special.insert(key.clone());
+        }
     }
     let mut bases = HashMap::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
@@ -530,6 +534,7 @@ fn ground<'a, J: Journal>(
         sources,
         by_hand,
         files_of,
+        special,
         folder: &options.folder,
         person,
         now: (options.clock)(),

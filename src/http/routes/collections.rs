@@ -288,7 +288,7 @@ pub(super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiErr
     if !faults.is_empty() {
         return Err(faults.into());
     }
-    let wish = Wish { command: Command::Delete { key }, condition };
+    let wish = Wish { command: Command::Delete { key, kind: None }, condition };
     write(call, wish, allowed, asked, &Fields::default()).await
 }
 

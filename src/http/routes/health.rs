@@ -28,6 +28,10 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Response, ApiError> {
         return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
     }
     let snapshot = call.snapshot()?;
+    if let Some(trouble) = call.context.projection.trouble() {
+        let detail = format!("What was read last is served, but {trouble}.");
+        return Err(ApiError::unavailable(detail, RETRY_AFTER));
+    }
     let mut meta = json!({
         "status": "ready",
         "revision": snapshot.revision.map(|revision| revision.to_string()),

@@ -17,6 +17,8 @@ use warp::reply::Response;
 use super::super::authorize::Action;
 use super::super::call::Call;
 use super::super::jsonapi::error::ApiError;
+use super::super::jsonapi::negotiate::{self, Dialect};
+use super::super::jsonapi::query;
 use super::super::reply;
 use crate::config::BasePath;
 
@@ -38,7 +40,9 @@ pub(super) enum Format {
 
 /// `GET /openapi.json`, `GET /openapi.yaml`
 pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Response, ApiError> {
+    negotiate::content_type(&call.headers, Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
+    query::none(&call.query()?)?;
     let address = address(&call.headers, &call.context.base_path);
     let (media_type, document) = match format {
         Format::Json => ("application/json", &*JSON),

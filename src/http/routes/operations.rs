@@ -22,7 +22,7 @@ use super::super::jsonapi::request::{self, Resource, article};
 use super::super::reply;
 use super::Target;
 use super::submit::{self, Asked};
-use crate::domain::{Actor, Command, Key, Value};
+use crate::domain::{Actor, Command, Key, Kind, Value};
 use crate::engine::{Condition, Entry, Outcome, Wish};
 
 /// What an answer with results is written in.
@@ -86,7 +86,7 @@ async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiE
                 Action::Create { key: Some(collection.key()), content: Some(collection) }
             }
             Command::Update { key, patch, .. } => Action::Update { key, content: Some(patch) },
-            Command::Delete { key } => Action::Delete { key },
+            Command::Delete { key, .. } => Action::Delete { key },
             Command::Restore(restore) => Action::Update { key: &restore.key, content: None },
         };
         let allowed = call.authorize(action).await.map_err(|error| error.below(&pointer(index)))?;
@@ -248,10 +248,15 @@ impl Names<'_> {
     }
 
     fn update(&mut self, parts: Operation) -> Result<Command, Faults> {
-        let target = self.target(parts.target, parts.href)?;
+        let (target, named) = self.target(parts.target, parts.href)?.unzip();
         let data = resource_data(parts.data, "update")?;
         let mut change = Resource::read(data).into_change();
         let mut faults = std::mem::take(&mut change.faults);
+        if let (Some(named), Some(kind)) = (named.flatten(), change.kind)
+            && named != kind
+        {
+            faults.push(ErrorObject::invalid("/ref/type", "`ref.type` and `data.type` differ"));
+        }
         let key = match (target, change.id()) {
             (Some(key), Some(id)) if id != key.as_str() => {
                 let detail = format!("`data.id` ({id:?}) names another collection than the target ({key})");
@@ -270,13 +275,14 @@ impl Names<'_> {
 
     fn remove(&mut self, parts: Operation) -> Result<Command, Faults> {
         match self.target(parts.target, parts.href)? {
-            Some(key) => Ok(Command::Delete { key }),
+            Some((key, kind)) => Ok(Command::Delete { key, kind }),
             None => invalid("", "a `remove` needs a `ref` or an `href`"),
         }
     }
 
-    /// The collection that `ref` or `href` names; `None` without either.
-    fn target(&self, reference: Option<Value>, href: Option<Value>) -> Result<Option<Key>, Faults> {
+    /// The collection that `ref` or `href` names, with its kind if that is said; `None` without
+    /// either.
+    fn target(&self, reference: Option<Value>, href: Option<Value>) -> Result<Option<Named>, Faults> {
         match (reference, href) {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
@@ -285,27 +291,26 @@ impl Names<'_> {
                 let Target::Collection(key) = self.path(&href)? else {
                     return invalid("/href", "the path is not that of a collection");
                 };
-                Ok(Some(key))
+                Ok(Some((key, None)))
             }
         }
     }
 
-    fn referred(&self, reference: &Value) -> Result<Key, Faults> {
+    fn referred(&self, reference: &Value) -> Result<Named, Faults> {
         if !matches!(reference, Value::Map(_)) {
             return invalid("/ref", format!("expected an object, found {}", article(reference)));
         }
         if reference.get("relationship").is_some() {
             return invalid("/ref/relationship", "there are no relationships");
         }
-        match reference.get("type") {
+        let kind = match reference.get("type") {
             None => return invalid("/ref", "`type` is missing"),
-            Some(value) if value.as_text().and_then(kind_of).is_none() => {
-                let detail = "`type` is `document-collection` or `media-collection`";
-                return invalid("/ref/type", detail);
-            }
-            Some(_) => {}
+            Some(value) => value.as_text().and_then(kind_of),
+        };
+        if kind.is_none() {
+            return invalid("/ref/type", "`type` is `document-collection` or `media-collection`");
         }
-        match (reference.get("id"), reference.get("lid")) {
+        let key = match (reference.get("id"), reference.get("lid")) {
             (Some(Value::Text(id)), None) => key_of(id, "/ref/id"),
             (None, Some(Value::Text(lid))) => self.local.get(lid).cloned().ok_or_else(|| {
                 let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
@@ -315,7 +320,8 @@ impl Names<'_> {
             (Some(_), Some(_)) => invalid("/ref/lid", "a `ref` has an `id` or a `lid`, not both"),
             (Some(_), None) => invalid("/ref/id", "expected a string"),
             (None, Some(_)) => invalid("/ref/lid", "expected a string"),
-        }
+        };
+        key.map(|key| (key, kind))
     }
 
     /// Where an `href` leads, a path as in `links.self`.
@@ -329,6 +335,9 @@ impl Names<'_> {
         }
     }
 }
+
+/// A collection as an operation names it.
+type Named = (Key, Option<Kind>);
 
 fn resource_data(data: Option<Value>, op: &str) -> Result<Value, Faults> {
     match data {
