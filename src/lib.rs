@@ -14,3 +14,8 @@ pub mod watch;
 
 pub use http::{AllowAll, Authorizer};
 pub use service::{Service, ServiceBuilder};
+
+/// The examples of the README, compiled as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

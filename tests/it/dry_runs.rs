@@ -77,11 +77,11 @@ async fn a_rehearsal_and_its_write_agree() {
     assert_eq!(without_ids(text(&commit["message"])), without_ids(&made));
     let patch = server.folder().join("told.patch");
     std::fs::write(&patch, text(&commit["files"][0]["difference"])).unwrap();
-    server.repo().git(&["read-tree", &before]);
-    server.repo().git(&["apply", "--cached", &patch.display().to_string()]);
-    let told_tree = server.repo().git(&["write-tree"]);
-    assert_eq!(told_tree.trim(), server.repo().git(&["rev-parse", "HEAD^{tree}"]).trim());
-    server.repo().git(&["read-tree", "HEAD"]);
+    let clone = server.repo().bare_clone(server.folder().join("clone"));
+    clone.git(&["read-tree", &before]);
+    clone.git(&["apply", "--cached", &patch.display().to_string()]);
+    let told_tree = clone.git(&["write-tree"]);
+    assert_eq!(told_tree, server.repo().git(&["rev-parse", "HEAD^{tree}"]));
 }
 
 #[tokio::test]

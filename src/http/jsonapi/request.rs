@@ -7,7 +7,7 @@
 use super::document::{kind_of, resource_type};
 use super::error::{ApiError, Code, ErrorObject};
 use super::json;
-use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value, Violation};
+use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
 
 /// A body or a part of one: how far it could be read, and what is wrong with it.
 #[derive(Debug, Default)]
@@ -157,12 +157,6 @@ impl Resource {
                 None
             }
         });
-        let is_null = |(name, value): &(String, Value)| (*value == Value::Null).then(|| name.clone());
-        let nulls: Vec<String> = self.attributes.iter().filter_map(is_null).collect();
-        for name in nulls.iter().filter(|name| name.starts_with("x-")) {
-            let message = "there is nothing that `null` could remove; leave the attribute out";
-            self.faults.push(ErrorObject::from(&Violation::at(name, message)));
-        }
         let mut collection = None;
         if let Some(kind) = self.kind {
             // Without a key the attributes are checked all the same, to report everything at once.

@@ -24,8 +24,8 @@ const DRAFT: &str = "index-draft";
 /// The revision that the branch is to have.
 const TARGET: &str = "index-target";
 
-/// A new index whose branch has not moved yet; dropped without [`keep`](Self::keep), the old one
-/// comes back.
+/// A new index whose branch may not have moved yet; dropped without [`keep`](Self::keep), the old
+/// one comes back.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct AheadIndex {
@@ -58,9 +58,11 @@ impl AheadIndex {
         Ok(ahead)
     }
 
-    /// The branch has moved: the new index is the right one.
-    pub(super) fn keep(mut self) {
+    /// The branch has moved: the new index is the right one. What is returned is to be dropped when
+    /// the files are there too, so that a kill before that is noticed.
+    pub(super) fn keep(mut self) -> Self {
         self.is_kept = true;
+        self
     }
 }
 
@@ -73,7 +75,8 @@ impl Drop for AheadIndex {
     }
 }
 
-/// Puts the old index back after a kill, unless the branch has come to where it was to go.
+/// Puts the old index back after a kill, unless the branch has come to where it was to go; answers
+/// whether it has, so that the index is ahead of the files.
 ///
 /// Only for the holder of the service lock, and while the killed one's `index.lock` still stands.
 pub(super) fn recover(
@@ -81,15 +84,17 @@ pub(super) fn recover(
     desk: &Path,
     is_locked: bool,
     has_moved: impl FnOnce(Oid) -> Result<bool, StoreError>,
-) -> Result<(), StoreError> {
-    let Some(target) = read_if_there(&desk.join(TARGET))? else { return Ok(()) };
-    if let Some(target) = unhex(&target).filter(|_| is_locked)
-        && !has_moved(target)?
-    {
+) -> Result<bool, StoreError> {
+    let Some(target) = read_if_there(&desk.join(TARGET))? else { return Ok(false) };
+    let is_ahead = match unhex(&target).filter(|_| is_locked) {
+        Some(target) => has_moved(target)?,
+        None => return forget(desk).map(|()| false),
+    };
+    if !is_ahead {
         tracing::info!(path = %index.display(), "putting back the index of before an unfinished write");
         restore(index, desk)?;
     }
-    forget(desk)
+    forget(desk).map(|()| is_ahead)
 }
 
 fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {

@@ -50,6 +50,7 @@ mod worktree;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ahead::AheadIndex;
 pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
@@ -83,6 +84,8 @@ pub struct GitJournal {
     stats: StatCache,
     note: Note,
     recent: Recent,
+    // Whether the index has what the files do not have yet.
+    is_index_ahead: bool,
     // The revision up to which everything is on disk; `None` as long as that is not known.
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
@@ -183,6 +186,7 @@ impl Journal for GitJournal {
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
         }
+        self.forget_what_is_not_on_the_branch()?;
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -190,13 +194,13 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;
-        if let Some(ahead) = ahead {
-            ahead.keep();
-        }
+        let ahead = ahead.map(AheadIndex::keep);
         if let Some(index) = index {
+            self.is_index_ahead = true;
             self.bring_up(index, &group);
             self.recent.note(&group.changes);
         }
+        drop(ahead);
         self.trees = Some(group.trees);
         Ok(group.committed)
     }

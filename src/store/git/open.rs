@@ -95,6 +95,7 @@ impl GitJournal {
             note: Note::new(&place.work_tree_desk()),
             durable: None,
             recent: Recent::default(),
+            is_index_ahead: false,
             is_work_tree_dirty: false,
             #[cfg(test)]
             fault: None,
@@ -130,10 +131,11 @@ impl GitJournal {
         let is_locked = lock::is_left(&desk, &index);
         let head = refs::read(&self.place.common_dir, &self.branch)?;
         let (objects, place) = (&mut self.objects, &self.place);
-        ahead::recover(&index, &desk, is_locked, |target| match head {
+        self.is_index_ahead = ahead::recover(&index, &desk, is_locked, |target| match head {
             Some(head) => history::descends(objects, place, head, target),
             None => Ok(false),
-        })
+        })?;
+        Ok(())
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.

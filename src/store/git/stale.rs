@@ -3,7 +3,8 @@
 //! `git commit` writes the index that it read before it took the lock. When we wrote in between, its
 //! commit fails, as it must, but what it leaves behind is an index with our paths as they were, and
 //! the next commit would revert them. Such an entry can be told from one that a person staged: it is
-//! what we replaced a moment ago, and the file beside it is what we put there.
+//! what we replaced a moment ago, and the branch and the file beside it have what we put there. (Who
+//! takes a write out of the index on purpose, in the first two seconds, finds it there again.)
 
 use std::time::{Duration, Instant};
 
@@ -14,10 +15,10 @@ use super::folder::{Folder, Found};
 use super::index::GitIndex;
 use super::lock::LockFile;
 use super::worktree::{is_after, is_known, write_index};
-use crate::store::StoreError;
+use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
-const STALE_AGE_MAX: Duration = Duration::from_secs(10);
+const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// What we changed a moment ago.
 #[derive(Debug, Default)]
@@ -50,6 +51,7 @@ impl GitJournal {
         if self.recent.get().next().is_none() || !self.is_stale(&path)? {
             return Ok(());
         }
+        self.forget_what_is_not_on_the_branch()?;
         let desk = self.place.work_tree_desk();
         let mut lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
             Err(StoreError::Locked { .. }) => return Ok(()),
@@ -63,6 +65,21 @@ impl GitJournal {
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
         write_index(&mut lock, &path, &index.encode())?;
         lock.commit()
+    }
+
+    /// What a person has moved the branch away from is theirs to stage.
+    pub(super) fn forget_what_is_not_on_the_branch(&mut self) -> Result<(), StoreError> {
+        if self.recent.changes.is_empty() {
+            return Ok(());
+        }
+        let head = self.head()?;
+        self.trees(head)?;
+        let trees = self.trees.as_ref().expect("loaded above");
+        let folder = trees.folder();
+        self.recent.changes.retain(|(_, name, change)| {
+            folder.get(name.as_bytes()).map(|pointer| pointer.oid) == change.after.map(|pointer| pointer.oid)
+        });
+        Ok(())
     }
 
     fn is_stale(&self, path: &std::path::Path) -> Result<bool, StoreError> {

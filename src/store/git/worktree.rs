@@ -65,6 +65,8 @@ enum Occasion {
     Ours,
     /// The branch was moved, and the work tree may have been brought along since.
     Found,
+    /// We moved the branch and brought the index along, and got no further.
+    Interrupted,
     /// The same, and not everything that was written reached the disk.
     PowerCut,
 }
@@ -110,6 +112,7 @@ impl GitJournal {
     pub(super) fn bring_up(&mut self, index: LockFile, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
         let noted = self.apply(index, &group.changes, Occasion::Ours).and_then(|()| self.note.write(&new));
+        self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%error, cause, "committed, but the work tree is not up to date yet");
@@ -136,10 +139,16 @@ impl GitJournal {
         {
             let mut changes = self.changes_between(&noted.revision, &head)?;
             self.add_passed(&mut changes, &noted.revision, &head)?;
-            let occasion = if noted.after_restart { Occasion::PowerCut } else { Occasion::Found };
+            let occasion = match (noted.after_restart, self.is_index_ahead) {
+                (true, _) => Occasion::PowerCut,
+                (false, true) => Occasion::Interrupted,
+                (false, false) => Occasion::Found,
+            };
             self.apply(lock, &changes, occasion)?;
         }
-        self.note.write(&head)
+        self.note.write(&head)?;
+        self.is_index_ahead = false;
+        Ok(())
     }
 
     fn is_ahead(&mut self, head: &Oid, old: &Oid) -> Result<bool, StoreError> {
@@ -289,14 +298,17 @@ fn apply_one(
     let may_touch = match occasion {
         Occasion::Ours => true,
         Occasion::Found => is_old,
-        Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
+        Occasion::Interrupted | Occasion::PowerCut => {
+            is_old || staged.is_some_and(|staged| is_after(&staged, change))
+        }
     };
     let is_new = match bench.filter(|_| may_touch) {
         Some(bench) => change_file(bench, name, change, occasion),
         None => Ok(false),
     };
     // Our own entries are in the index already, without the stat of their files.
-    let is_ahead = occasion == Occasion::Ours && staged.is_some_and(|staged| is_after(&staged, change));
+    let is_ours = matches!(occasion, Occasion::Ours | Occasion::Interrupted);
+    let is_ahead = is_ours && staged.is_some_and(|staged| is_after(&staged, change));
     if let Some(index) = index.filter(|_| is_old || is_ahead) {
         // Zeros make git look into the file.
         let stat = match (bench, &is_new) {

@@ -292,12 +292,16 @@ fn every_version_of_the_index_is_kept_up() {
 }
 
 #[test]
-fn a_split_index_is_left_alone() {
+fn nothing_is_written_beside_an_index_that_can_not_be_read() {
     let (repo, mut journal) = served();
     repo.git(&["update-index", "--split-index"]);
+    let head = journal.head().unwrap();
+    let refused = journal.append(head, &[set("a.yaml", "a2\n")]);
+    assert!(matches!(refused, Err(StoreError::Unsuitable { .. })), "{refused:?}");
+    assert_eq!(journal.head().unwrap(), head);
+    repo.git(&["update-index", "--no-split-index"]);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "a2\n");
-    assert_eq!(repo.git(&["show", "HEAD:collections/a.yaml"]), "a2\n");
 }
 
 #[test]
