@@ -1,4 +1,4 @@
-//! The command line: one variant of [`Command`], one file.
+//! The command line: one variant of `Command`, one file.
 //!
 //! | exit code | meaning |
 //! |---|---|

@@ -156,7 +156,7 @@ fn write_quoted(f: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
             '\r' => f.write_str("\\r")?,
             '\t' => f.write_str("\\t")?,
             c if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') => {
-                write!(f, "\\u{:04x}", u32::from(c))?
+                write!(f, "\\u{:04x}", u32::from(c))?;
             }
             c => write!(f, "{c}")?,
         }

@@ -114,8 +114,8 @@ impl<J: Journal> Writer<J> {
 
     /// Runs until the last handle is dropped or a shutdown is asked for.
     ///
-    /// Everything that can change the collections arrives here as a [`Signal`], so [`gather`]
-    /// (Self::gather) is the whole list of reasons for a change. Waiting for one signal and then
+    /// Everything that can change the collections arrives here as a [`Signal`], so
+    /// [`gather`](Self::gather) is the whole list of reasons for a change. Waiting for one signal and then
     /// taking what else has queued up is the group commit: the disk's own slowness sizes the
     /// batch, and an idle service commits at once.
     pub(super) fn run(mut self) {
@@ -277,7 +277,7 @@ impl<J: Journal> Writer<J> {
         }
         match &now {
             Some(error) => {
-                tracing::error!(error, "the repository cannot be read; what was read last is served")
+                tracing::error!(error, "the repository cannot be read; what was read last is served");
             }
             None if trouble.is_some() => tracing::info!("the repository can be read again"),
             None => {}

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! warp is asked for one thing, the parts of the request. Which path and method is answered by
-//! whom stands in one table ([`routes`](self::routes)), because the contract is strict about what
+//! whom stands in one table ([`routes`]), because the contract is strict about what
 //! is said of a path that exists with a method that it does not take, and a chain of filters would
 //! have to guess that from rejections.
 //!

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::{BlobId, Commit, FileChange, StoreError, TreeEntry};
+use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry};
 use crate::domain::Revision;
 
 /// Revisions along first parents.
@@ -99,11 +99,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`,
     /// in no order.
-    fn contents(
-        &self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError>;
+    fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Whether `descendant` reaches `ancestor` by whatever parents (a commit reaches itself).
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;

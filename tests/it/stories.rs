@@ -23,6 +23,7 @@ const KEYS: [&str; 5] = ["alpha", "bravo", "charlie", "delta", "echo"];
 /// The stories differ in their seed only.
 #[tokio::test]
 async fn nothing_is_lost_whatever_people_and_programs_do_at_once() {
+    #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let seeds = match number("COLLECTORY_STORY_SEED") {
         Some(seed) => vec![seed],

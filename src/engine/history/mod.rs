@@ -1,7 +1,7 @@
 //! The history: who changed what, when and why, and how it was.
 //!
 //! Git holds everything; this makes it answer. A thread of its own follows the head of the served
-//! branch and keeps an [`index`] of what every commit did to every collection. A reader takes a
+//! branch and keeps an index of what every commit did to every collection. A reader takes a
 //! [`View`], which stays as it is, and asks; contents are read from the [`Archive`] when they are
 //! shown.
 //!

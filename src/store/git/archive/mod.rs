@@ -85,11 +85,7 @@ impl GitArchive {
     }
 
     /// Does work by index on all cores, if it is enough to share.
-    fn share(
-        &self,
-        len: usize,
-        work: &(dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync),
-    ) -> Result<(), StoreError> {
+    fn share(&self, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let threads = cores.min(len.div_ceil(SHARE_LEN)).max(1);
         if threads == 1 {
@@ -113,6 +109,9 @@ impl GitArchive {
         })
     }
 }
+
+/// Work on a part of what was asked for, by index.
+type Work<'a> = dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
 /// A handle on loan.
 struct Borrowed<'a> {
@@ -380,7 +379,7 @@ impl Archive for GitArchive {
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.place.desk())?;
+            fs::create_dir_all(self.place.desk())?;
             // Several processes may do this at once; each has a file of its own until the rename.
             let turn = self.notes.fetch_add(1, Ordering::Relaxed);
             let aside = self.place.desk().join(format!("{name}.{}.{turn}.new", std::process::id()));

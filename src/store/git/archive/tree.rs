@@ -119,7 +119,7 @@ fn common_entries_bytes(one: &[u8], two: &[u8]) -> usize {
     const BLOCK: usize = 64;
     let blocks = one.chunks_exact(BLOCK).zip(two.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
     let equal = blocks * BLOCK;
-    let mut rest = &one[..];
+    let mut rest = one;
     let mut start = 0;
     while let Some((_, next)) = RawEntry::first(rest) {
         let end = one.len() - next.len();
