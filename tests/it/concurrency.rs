@@ -111,7 +111,7 @@ async fn ordinary_commits_beside_api_writes_lose_nothing() {
     let repo = server.repo().clone();
     let committing = tokio::task::spawn_blocking(move || {
         let mut done = 0;
-        for number in 0..30 {
+        for number in 0..60 {
             repo.write("notes.txt", &format!("note {number}\n"));
             let added = repo.try_git(&["add", "notes.txt"]).status.success();
             let message = format!("Note {number}");

@@ -179,3 +179,19 @@ async fn a_long_batch_has_a_subject_of_bearable_length() {
     assert!(subject.len() <= 120, "{subject}");
     assert_eq!(server.repo().trailer("HEAD", "Collectory-Key").len(), 50);
 }
+
+#[tokio::test]
+async fn a_reference_of_another_type_finds_nothing() {
+    let server = TestServer::on("small").await;
+    let remove = json!([{"op": "remove", "ref": {"type": "media-collection", "id": "posts"}}]);
+    server.operations(remove).await.is(404);
+    let data = json!({"type": "document-collection", "id": "posts", "attributes": {"name": "Other"}});
+    let update = json!([{"op": "update", "ref": {"type": "media-collection", "id": "posts"}, "data": data}]);
+    server.operations(update).await.is(400);
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    server
+        .operations(json!([{"op": "remove", "ref": {"type": "document-collection", "id": "posts"}}]))
+        .await
+        .is(200);
+    server.read("posts").await.is(404);
+}

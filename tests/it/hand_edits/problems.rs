@@ -119,3 +119,19 @@ async fn an_empty_file_is_never_taken_for_no_settings() {
     server.no_problem().await;
     server.leaves("");
 }
+
+#[tokio::test]
+async fn a_committed_link_is_a_problem_and_harms_no_other_write() {
+    let server = TestServer::on("small").await;
+    std::os::unix::fs::symlink("../elsewhere", server.repo().path().join("collections/link.yaml")).unwrap();
+    let head = server.repo().commit("Add a link");
+    server.serves(&head).await;
+    for round in 0..3 {
+        let name = format!("Name {round}");
+        let (refused, written) =
+            tokio::join!(server.delete("link"), server.patch("posts", json!({"name": name})));
+        assert!(refused.is(409).detail().contains("link.yaml"));
+        written.is(200);
+    }
+    assert!(server.repo().path().join("collections/link.yaml").is_symlink());
+}

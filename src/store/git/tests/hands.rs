@@ -2,7 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
+use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
 use crate::store::{Journal as _, Look, StoreError, WorkTree};
@@ -379,4 +381,42 @@ fn a_save_at_the_same_time_is_never_overwritten() {
         });
         append(&mut journal, &[set("a.yaml", &format!("by hand {round}\n"))]);
     }
+}
+
+#[test]
+fn a_kill_between_the_index_and_the_branch_leaves_nothing_visible() {
+    let (repo, mut journal) = served();
+    let folder = tempfile::tempdir().unwrap();
+    let killed = folder.path().join("killed");
+    journal.fault = Some(Fault::BeforeTheBranch);
+    journal.interlude = Some(Box::new({
+        let (from, to) = (repo.path().to_owned(), killed.clone());
+        move || assert!(Command::new("cp").arg("-a").args([&from, &to]).status().unwrap().success())
+    }));
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]).is_err());
+    assert!(killed.join(".git/index.lock").exists(), "the copy was taken in the middle");
+    let mut journal = GitJournal::open(Options::new(&killed)).unwrap();
+    journal.catch_up().unwrap();
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "");
+    assert!(!killed.join(".git/index.lock").exists());
+}
+
+#[test]
+fn an_index_that_a_racing_commit_wrote_back_is_mended() {
+    let (repo, mut journal) = served();
+    let index = repo.path().join(".git/index");
+    let old = fs::read(&index).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("b.yaml")]);
+    fs::write(&index, old).unwrap();
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn a_write_that_a_person_took_back_stays_out_of_the_index() {
+    let (repo, mut journal) = served();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.git(&["reset", "--quiet", "--mixed", "HEAD~1"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), " M collections/a.yaml\n");
 }
