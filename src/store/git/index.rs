@@ -28,6 +28,8 @@ use super::pack::distance;
 const FIXED_LEN: usize = 62;
 const STAT_LEN: usize = 40;
 const EXTENDED_FLAG: u16 = 0x4000;
+/// In the extended flags: the file is left out of the work tree.
+const SKIP_WORKTREE_FLAG: u16 = 0x4000;
 const STAGE_MASK: u16 = 0x3000;
 const NAME_MASK: u16 = 0x0fff;
 
@@ -152,6 +154,13 @@ impl<'a> GitIndex<'a> {
                 Staged::File { mode, oid: entry.fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
             }
         }
+    }
+
+    /// Whether git was told to leave the file at a path out of the work tree.
+    pub(super) fn is_skipped(&self, path: &str) -> bool {
+        let entry = self.entries.get(self.search(path.as_bytes()));
+        let extended = entry.filter(|entry| entry.path == path.as_bytes()).and_then(|entry| entry.extended);
+        extended.is_some_and(|flags| u16::from_be_bytes(flags) & SKIP_WORKTREE_FLAG != 0)
     }
 
     /// Whether a file stands where a folder of the path would be, or a folder where the file would.

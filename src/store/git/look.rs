@@ -10,7 +10,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::{Dir, FileType, Stat};
 
+use super::barrier::read_if_there;
 use super::folder::{Content, Folder, Found, Stamp, kind};
+use super::index::GitIndex;
 use super::object::Oid;
 use super::place::Place;
 use super::read::is_told;
@@ -51,7 +53,7 @@ pub(super) fn compare(
     if is_busy(place) && !despite_locks {
         return Ok(WorkTree::Busy);
     }
-    let edits = match Folder::collections(place, false)? {
+    let mut edits = match Folder::collections(place, false)? {
         Found::Folder(folder) => edits(&folder, cache, head, look)?,
         Found::Nothing => all_gone(head, look),
         Found::Obstacle(path) => {
@@ -61,11 +63,24 @@ pub(super) fn compare(
             )));
         }
     };
+    if edits.iter().any(|edit| edit.now == Saved::Gone) {
+        forget_skipped(place, &mut edits)?;
+    }
     // A checkout that began meanwhile has changed files that the head does not explain.
     if (is_busy(place) && !despite_locks) || away(place, branch)?.is_some() {
         return Ok(WorkTree::Busy);
     }
     Ok(WorkTree::Here { edits, half_done: half_done(place) })
+}
+
+/// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has
+/// deleted it.
+fn forget_skipped(place: &Place, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
+    let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
+    if let Ok(index) = GitIndex::parse(&bytes) {
+        edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&place.inside(&edit.name)));
+    }
+    Ok(())
 }
 
 /// Why the work tree does not show the branch.

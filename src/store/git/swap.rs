@@ -92,6 +92,7 @@ impl<'a> Bench<'a> {
             }
             (Some(old), Some(new)) => {
                 self.write_draft(&draft, new)?;
+                self.keep_mode(&draft, name)?;
                 self.exchange(&draft, name, old)
             }
             (Some(old), None) => self.take_away(&draft, name, old),
@@ -178,6 +179,14 @@ impl<'a> Bench<'a> {
         let mut file = File::from(fd.map_err(|errno| self.desk.failed("make", draft, errno))?);
         file.write_all(new.bytes)
             .map_err(|source| StoreError::at("write", &self.desk.path.join(draft), source))
+    }
+
+    /// Gives a draft the mode of the file that it replaces: who changed that has not committed it.
+    fn keep_mode(&self, draft: &str, name: &str) -> Result<(), StoreError> {
+        let Some(stat) = self.folder.stat(name)? else { return Ok(()) };
+        let mode = Mode::from_raw_mode(stat.st_mode);
+        rustix::fs::chmodat(&self.desk.fd, draft, mode, AtFlags::empty())
+            .map_err(|errno| self.desk.failed("change the mode of", draft, errno))
     }
 
     fn drop_draft(&self, draft: &str) -> Result<(), StoreError> {

@@ -420,3 +420,24 @@ fn a_write_that_a_person_took_back_stays_out_of_the_index() {
     journal.catch_up().unwrap();
     assert_eq!(repo.status(), " M collections/a.yaml\n");
 }
+
+#[test]
+fn what_git_was_told_to_leave_out_is_not_deleted() {
+    let (repo, mut journal) = served();
+    repo.git(&["update-index", "--skip-worktree", "collections/a.yaml"]);
+    fs::remove_file(repo.path().join("collections/a.yaml")).unwrap();
+    fs::remove_file(repo.path().join("collections/b.yaml")).unwrap();
+    assert_eq!(edits(&mut journal), [edit("b.yaml", "gone")]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_changed_mode_is_a_person_s_and_stays() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (repo, mut journal) = served();
+    let path = repo.path().join("collections/a.yaml");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
+    assert_eq!(repo.status(), " M collections/a.yaml\n");
+}
