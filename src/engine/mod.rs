@@ -20,6 +20,7 @@
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
 //! about those.
 
+mod ground;
 mod handle;
 pub mod history;
 mod layers;
@@ -31,6 +32,7 @@ mod preview;
 mod problem;
 mod projection;
 mod recall;
+mod refuse;
 mod signal;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,6 @@
 //! The writer: the one thread that changes anything.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
-use std::error::Error as _;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -10,16 +8,18 @@ use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 use uuid::Uuid;
 
-use super::handle::{Job, Submission, SubmitError, Wish, Written};
+use super::ground::ground;
+use super::handle::{Job, Submission, SubmitError, Written};
 use super::ledger::{Known, Ledger, Made, Once, Scope};
 use super::mirror::{Mirror, MirrorOptions};
-use super::plan::{Granted, Ground, HandEdit, Plan, plan};
+use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
+use super::refuse::{refuse, unavailable};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
-use crate::domain::{Collection, Command, Key, Revision};
-use crate::store::{BlobId, Committed, Journal, Saved, StoreError};
+use crate::domain::{Key, Revision};
+use crate::store::{BlobId, Committed, Journal, StoreError};
 
 /// Owns the journal and everything that is known of it.
 pub(super) struct Writer<J> {
@@ -478,155 +478,6 @@ fn log_batch(submissions: usize, commits: &usize, revision: Revision, took: Dura
     );
 }
 
-fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
+pub(super) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
     jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
 }
-
-/// Reads from the disk whatever the plan will need, so that planning itself is pure.
-fn ground<'a, J: Journal>(
-    mirror: &'a mut Mirror<J>,
-    options: &'a Options,
-    jobs: &[Job],
-) -> Result<Ground<'a>, StoreError> {
-    let mut sources = HashMap::new();
-    let mut by_hand = BTreeMap::new();
-    let mut files_of = HashMap::new();
-    let mut special = HashSet::new();
-    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
-        let key = wish.command.key();
-        // A last good version is no ground to build on, and may be nowhere any more.
-        let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
-        let blob = entry.map(|entry| entry.blob);
-        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
-            && !sources.contains_key(&blob)
-        {
-            sources.insert(blob, mirror.content(blob)?);
-        }
-        let edits = mirror.edits_of(key);
-        if !edits.is_empty() && !by_hand.contains_key(key) {
-            let committable = options.serve_uncommitted
-                && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
-            let event = mirror.event_by_hand(key)?;
-            let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
-            by_hand.insert(key.clone(), HandEdit { files, event, committable });
-        }
-        files_of.insert(key.clone(), mirror.files_of(key));
-        if mirror.is_special(key) {
-            special.insert(key.clone());
-        }
-    }
-    let mut bases = HashMap::new();
-    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
-        bases.extend(bases_of(mirror, wish)?);
-    }
-    let mut heads = HashMap::new();
-    for job in jobs.iter().filter(|job| job.submission.dry_run) {
-        for name in keys_of(std::slice::from_ref(job)).flat_map(super::mirror::names_of) {
-            if let Some(bytes) = mirror.committed_content(&name)? {
-                heads.insert(name, bytes);
-            }
-        }
-    }
-    let person = if by_hand.is_empty() { crate::domain::Actor::anonymous() } else { mirror.journal.person() };
-    Ok(Ground {
-        bases,
-        heads,
-        sources,
-        by_hand,
-        files_of,
-        special,
-        folder: &options.folder,
-        person,
-        now: (options.clock)(),
-        snapshot: mirror.snapshot(),
-    })
-}
-
-/// How many commits are looked through for the version that an update builds on.
-const MERGE_COMMITS_MAX: usize = 1_000;
-
-/// The older versions of its collection that an update may be merged over, by tag.
-fn bases_of<J: Journal>(
-    mirror: &mut Mirror<J>,
-    wish: &Wish,
-) -> Result<HashMap<(Key, String), Arc<Collection>>, StoreError> {
-    let key = wish.command.key();
-    let current = mirror.snapshot().get(key.as_str()).cloned();
-    let mut bases = HashMap::new();
-    let Some(tags) = wish.condition.mergeable(current.as_deref()) else { return Ok(bases) };
-    let mut missing = BTreeSet::new();
-    for tag in tags {
-        match &current {
-            // Somebody in the same batch may be faster.
-            Some(entry) if entry.tag() == *tag => {
-                bases.insert((key.clone(), tag.clone()), Arc::clone(&entry.collection));
-            }
-            Some(_) | None => {
-                missing.insert(tag.clone());
-            }
-        }
-    }
-    // With one tag at hand the others are of no interest: the condition holds, or they are older.
-    if bases.is_empty() {
-        for (tag, collection) in mirror.older(key, missing, MERGE_COMMITS_MAX)? {
-            bases.insert((key.clone(), tag), collection);
-        }
-    }
-    Ok(bases)
-}
-
-fn content_of(saved: Saved) -> Option<Vec<u8>> {
-    match saved {
-        Saved::File { bytes, .. } => Some(bytes),
-        Saved::Gone | Saved::Special(_) => None,
-    }
-}
-
-/// Answers a whole batch that the repository could not take.
-fn refuse(jobs: Vec<Job>, error: &StoreError) {
-    let answer = match error {
-        StoreError::Locked { path } => {
-            tracing::warn!(path = %path.display(), "{error}");
-            let name =
-                path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
-            unavailable(&format!("another git process holds the lock file `{name}`, try again"))
-        }
-        StoreError::HeadMoved { .. }
-        | StoreError::Served { .. }
-        | StoreError::Unsuitable { .. }
-        | StoreError::Path { .. }
-        | StoreError::Git { .. } => {
-            let hint = hint_for(error);
-            tracing::error!(error = %chain(error), hint, "a batch of {} could not be committed", jobs.len());
-            unavailable("the repository cannot be written at the moment")
-        }
-    };
-    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
-}
-
-/// What the operator can do about it.
-fn hint_for(error: &StoreError) -> &'static str {
-    use std::io::ErrorKind;
-    let mut cause = error.source();
-    let mut kind = None;
-    while let Some(error) = cause {
-        kind = kind.or_else(|| error.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
-        cause = error.source();
-    }
-    match kind {
-        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
-            "make room on the disk; writes go on by themselves then"
-        }
-        Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
-            "let the service's user write to the repository; writes go on by themselves then"
-        }
-        _ => "run `git fsck --full` in the repository; writes go on by themselves once the cause is gone",
-    }
-}
-
-fn unavailable(reason: &str) -> SubmitError {
-    SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
-}
-
-/// When a client is told to try again after the repository could not be written.
-const RETRY_AFTER: Duration = Duration::from_secs(1);

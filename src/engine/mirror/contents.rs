@@ -1,0 +1,172 @@
+//! Contents of files: read, and remembered as far as the snapshot does not tell.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::{Mirror, Moved, Readings, names_of};
+use crate::domain::{Collection, Event, Key};
+use crate::engine::layers::{Content, Good};
+use crate::format::layout::{FileName, file_name};
+use crate::format::{self, Fault};
+use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
+
+impl<J: Journal> Mirror<J> {
+    /// What committing the saved files of this key would mean; `None` if it means nothing that
+    /// can be read.
+    pub(in crate::engine) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
+        let before = self.good_at_head(key)?;
+        let after = names_of(key).into_iter().find_map(|name| {
+            match self.edits.get(&name).map(|edit| &edit.content) {
+                Some(Some(Content::Good(good))) => Some(Some(Arc::clone(&good.collection))),
+                Some(Some(Content::Broken(_) | Content::Special(_))) => Some(None),
+                Some(None) | None => None,
+            }
+        });
+        let gone = self.edits_of(key).iter().all(|(_, saved)| matches!(saved, Saved::Gone));
+        Ok(match (before, after) {
+            (None, Some(Some(after))) => Some(Event::Created(after)),
+            (Some(before), Some(Some(after))) if before != after => Some(Event::Updated { before, after }),
+            (Some(before), None) if gone => Some(Event::Deleted(before)),
+            _ => None,
+        })
+    }
+
+    pub(super) fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
+        for name in names_of(key) {
+            if let Some(TreeEntry::File(blob)) = self.committed(&Moved::new(), &name) {
+                return Ok(match self.read_one(key, &name, blob, &Readings::new())? {
+                    Ok(good) => Some(good.collection),
+                    Err(_) => None,
+                });
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the head has under a name.
+    pub(super) fn committed(&self, moved: &Moved, name: &str) -> Option<TreeEntry> {
+        if let Some(now) = moved.get(name) {
+            return *now;
+        }
+        if let Some(entry) = self.aside.get(name) {
+            return Some(*entry);
+        }
+        let FileName::Collection { key, .. } = file_name(name) else { return None };
+        let entry = self.snapshot.get(key.as_str())?;
+        (*entry.file == *name && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
+    }
+
+    /// The content that the head has under a name, if that is a regular file.
+    pub(in crate::engine) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.committed(&Moved::new(), name) {
+            Some(TreeEntry::File(blob)) => self.content(blob).map(Some),
+            Some(TreeEntry::Special(_)) | None => Ok(None),
+        }
+    }
+
+    /// The versions of a collection that these tags name and that are in the newest commits of its
+    /// history, if they are valid.
+    pub(in crate::engine) fn older(
+        &mut self,
+        key: &Key,
+        mut tags: BTreeSet<String>,
+        commits_max: usize,
+    ) -> Result<Vec<(String, Arc<Collection>)>, StoreError> {
+        let Some(head) = self.snapshot.revision.filter(|_| !tags.is_empty()) else { return Ok(Vec::new()) };
+        let names = names_of(key);
+        let mut found = Vec::new();
+        let mut left = commits_max;
+        self.journal.walk(head, &mut |_, changes| {
+            left -= 1;
+            for change in changes.iter().filter(|change| names.contains(&change.name)) {
+                for entry in [change.after, change.before] {
+                    if let Some(TreeEntry::File(blob)) = entry
+                        && let Some(tag) = tags.take(&blob.to_string())
+                    {
+                        found.push((tag, change.name.clone(), blob));
+                    }
+                }
+            }
+            left > 0 && !tags.is_empty()
+        })?;
+        let mut versions = Vec::new();
+        for (tag, name, blob) in found {
+            if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
+                versions.push((tag, good.collection));
+            }
+        }
+        Ok(versions)
+    }
+
+    /// Reads every new content of the changes, on all cores when they are many.
+    pub(super) fn read_all(&mut self, changes: &[FileChange]) -> Result<Readings, StoreError> {
+        let wanted: Vec<(Key, &str, BlobId)> = changes
+            .iter()
+            .filter_map(|change| match (change.after, file_name(&change.name)) {
+                (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) => {
+                    Some((key, change.name.as_str(), blob))
+                }
+                _ => None,
+            })
+            .collect();
+        let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
+        let slots: Vec<OnceLock<Result<Good, Fault>>> = wanted.iter().map(|_| OnceLock::new()).collect();
+        let failed = Mutex::new(None);
+        self.journal.read(&blobs, &|index, content| match content {
+            Ok(bytes) => {
+                let (key, _, blob) = &wanted[index];
+                slots[index].get_or_init(|| read_good(key, *blob, bytes));
+            }
+            Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+        })?;
+        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        Ok(wanted
+            .iter()
+            .zip(slots)
+            .filter_map(|((_, name, blob), slot)| Some(((*name).to_owned(), (*blob, slot.into_inner()?))))
+            .collect())
+    }
+
+    pub(super) fn read_one(
+        &mut self,
+        key: &Key,
+        name: &str,
+        blob: BlobId,
+        readings: &Readings,
+    ) -> Result<Result<Good, Fault>, StoreError> {
+        if let Some((read, reading)) = readings.get(name)
+            && *read == blob
+        {
+            return Ok(reading.clone());
+        }
+        if let Some(entry) = self.snapshot.get(key.as_str())
+            && entry.blob == blob
+        {
+            return Ok(Ok(Good { blob, collection: Arc::clone(&entry.collection) }));
+        }
+        let bytes = self.content(blob)?;
+        Ok(read_good(key, blob, &bytes))
+    }
+
+    /// Reads one content.
+    pub(in crate::engine) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        if let Some(edit) = self
+            .edits
+            .values()
+            .find(|edit| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob))
+        {
+            return Ok(edit.bytes.as_ref().clone());
+        }
+        let found = Mutex::new(Ok(Vec::new()));
+        self.journal.read(&[blob], &|_, content| {
+            *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
+        })?;
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Fault> {
+    format::read(key, bytes).map(|collection| Good { blob, collection: Arc::new(collection) })
+}

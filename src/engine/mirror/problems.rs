@@ -1,0 +1,109 @@
+//! What is wrong, since when, and who brought it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use super::rebuild::Rebuild;
+use super::{Mirror, Moved, Readings, names_of};
+use crate::domain::{Actor, Key, Revision};
+use crate::engine::layers::{Resolved, Wrong};
+use crate::engine::problem::{Problem, Serving};
+use crate::engine::trace::{Trace, trace};
+use crate::format::Fault;
+use crate::store::{Journal, StoreError, TreeEntry};
+
+impl<J: Journal> Mirror<J> {
+    /// Looks up in the history, in one walk, where every broken committed file comes from.
+    pub(super) fn trace_broken(
+        &mut self,
+        work: &Rebuild<'_>,
+        moved: &Moved,
+        readings: &Readings,
+        head: Option<Revision>,
+    ) -> Result<HashMap<String, Trace>, StoreError> {
+        let Some(head) = head else { return Ok(HashMap::new()) };
+        let mut broken = BTreeSet::new();
+        for key in &work.queue {
+            let names = names_of(key);
+            let committed: Vec<_> =
+                names.iter().filter_map(|name| Some((name, self.committed(moved, name)?))).collect();
+            let doubled = committed.len() > 1;
+            for (name, entry) in committed {
+                let bad = match entry {
+                    TreeEntry::Special(_) => true,
+                    TreeEntry::File(blob) => self.read_one(key, name, blob, readings)?.is_err(),
+                };
+                if bad || doubled {
+                    broken.extend(names.iter().cloned());
+                }
+            }
+        }
+        if broken.is_empty() {
+            return Ok(HashMap::new());
+        }
+        trace(&mut self.journal, head, broken)
+    }
+
+    pub(super) fn problems(
+        &self,
+        key: &Key,
+        resolved: &Resolved,
+        traces: &HashMap<String, Trace>,
+    ) -> Vec<Arc<Problem>> {
+        let serving = if resolved.served.is_some() { Serving::LastGood } else { Serving::Nothing };
+        resolved
+            .wrong
+            .iter()
+            .map(|wrong| self.problem(key, wrong, serving, traces.get(&wrong.name)))
+            .collect()
+    }
+
+    pub(super) fn problem(
+        &self,
+        key: &Key,
+        wrong: &Wrong,
+        serving: Serving,
+        trace: Option<&Trace>,
+    ) -> Arc<Problem> {
+        self.problem_at(Some(key), wrong, serving, trace)
+    }
+
+    /// A problem keeps the time and the commit that it was first told with.
+    pub(super) fn problem_at(
+        &self,
+        key: Option<&Key>,
+        wrong: &Wrong,
+        serving: Serving,
+        trace: Option<&Trace>,
+    ) -> Arc<Problem> {
+        let path = self.path(&wrong.name);
+        let known = self.snapshot.problems.get(&path).filter(|known| {
+            known.message == wrong.fault.message
+                && (known.line, known.column) == (wrong.fault.line, wrong.fault.column)
+                && (wrong.uncommitted == known.committed.is_none())
+        });
+        let brought = trace.filter(|_| !wrong.uncommitted);
+        let (since, committed) = match (brought, known) {
+            (Some(trace), _) => (trace.at, Some((trace.revision, trace.author.clone()))),
+            (None, Some(known)) => (known.since, known.committed.clone()),
+            (None, None) => ((self.options.clock)(), None::<(Revision, Actor)>),
+        };
+        let Fault { line, column, message } = wrong.fault.clone();
+        Arc::new(Problem { path, line, column, message, collection: key.cloned(), serving, since, committed })
+    }
+
+    /// Tells the operator of each problem once, when it comes and when it goes.
+    pub(super) fn tell(&self, problems: &BTreeMap<String, Arc<Problem>>) {
+        let known = &self.snapshot.problems;
+        for (path, problem) in problems {
+            if known.get(path).is_none_or(|old| old.to_string() != problem.to_string()) {
+                let revision = problem.committed.as_ref().map(|(revision, _)| revision.to_string());
+                let (line, column, serving) = (problem.line, problem.column, problem.serving.as_str());
+                tracing::warn!(path, line, column, serving, revision, "{problem}");
+            }
+        }
+        for path in known.keys().filter(|path| !problems.contains_key(*path)) {
+            tracing::info!(path, "the problem of {path} is solved");
+        }
+    }
+}

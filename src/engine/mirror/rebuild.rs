@@ -1,0 +1,320 @@
+//! From files to what is served: the one place where a snapshot is made.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, OnceLock};
+
+use super::{Mirror, Moved, Readings, names_of};
+use crate::domain::{Catalog, Key, Revision};
+use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
+use crate::engine::problem::{Problem, Serving};
+use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::trace::{Trace, trace};
+use crate::format::Fault;
+use crate::format::layout::{FileName, file_name};
+use crate::store::{Journal, Saved, StoreError, TreeEntry};
+
+impl<J: Journal> Mirror<J> {
+    /// Builds the next snapshot: what is served for every key whose files moved or were edited.
+    pub(super) fn rebuild(
+        &mut self,
+        head: Option<Revision>,
+        moved: Moved,
+        edited: BTreeSet<String>,
+        readings: Readings,
+        ready: &Catalog<Arc<Entry>>,
+    ) -> Result<(), StoreError> {
+        let mut work = Rebuild {
+            next: self.snapshot.next(),
+            problems: BTreeMap::clone(&self.snapshot.problems),
+            queue: VecDeque::new(),
+            ready,
+        };
+        work.next.revision = head;
+        let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
+        let mut keys = BTreeSet::new();
+        for name in &names {
+            match file_name(name) {
+                FileName::Collection { key, .. } => {
+                    keys.insert(key);
+                }
+                FileName::BadKey(why) => self.rebuild_bad_key(name, &why, &moved, &mut work, head)?,
+                FileName::Other => {}
+            }
+        }
+        work.queue.extend(keys);
+        let traces = self.trace_broken(&work, &moved, &readings, head)?;
+        while let Some(key) = work.queue.pop_front() {
+            self.rebuild_key(&key, &moved, &readings, &traces, &mut work)?;
+        }
+        let Rebuild { mut next, problems, .. } = work;
+        self.tell(&problems);
+        if problems != *self.snapshot.problems {
+            next.problems = Arc::new(problems);
+        }
+        next.uncommitted = self.count_uncommitted(&next);
+        self.snapshot = Arc::new(next);
+        Ok(())
+    }
+
+    /// The two files of a key as they count now.
+    pub(super) fn files(
+        &mut self,
+        key: &Key,
+        moved: &Moved,
+        readings: &Readings,
+    ) -> Result<[Option<File>; 2], StoreError> {
+        let mut files = [None, None];
+        for (slot, name) in files.iter_mut().zip(names_of(key)) {
+            let edit = self.edits.get(&name).filter(|_| self.options.serve_uncommitted);
+            if let Some(edit) = edit {
+                *slot = edit.content.clone().map(|content| File { name, content, uncommitted: true });
+                continue;
+            }
+            let content = match self.committed(moved, &name) {
+                None => continue,
+                Some(TreeEntry::Special(what)) => Content::Special(what),
+                Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, readings)? {
+                    Ok(good) => Content::Good(good),
+                    Err(fault) => Content::Broken(fault),
+                },
+            };
+            *slot = Some(File { name, content, uncommitted: false });
+        }
+        Ok(files)
+    }
+
+    pub(super) fn rebuild_key(
+        &mut self,
+        key: &Key,
+        moved: &Moved,
+        readings: &Readings,
+        traces: &HashMap<String, Trace>,
+        work: &mut Rebuild<'_>,
+    ) -> Result<(), StoreError> {
+        let [yaml, yml] = self.files(key, moved, readings)?;
+        let main = yaml.as_ref().or(yml.as_ref());
+        let last_good = match main {
+            Some(File { content: Content::Broken(_) | Content::Special(_), uncommitted, .. }) => {
+                self.last_good(key, *uncommitted, moved, readings, traces)?
+            }
+            Some(File { content: Content::Good(_), .. }) | None => None,
+        };
+        let resolved = resolve(key, yaml, yml, || last_good);
+        for name in names_of(key) {
+            work.problems.remove(&self.path(&name));
+        }
+        let problems = self.problems(key, &resolved, traces);
+        for problem in &problems {
+            work.problems.insert(problem.path.clone(), Arc::clone(problem));
+        }
+        let entry = resolved.served.map(|(file, good)| {
+            let entry = Entry {
+                collection: good.collection,
+                file: file.into(),
+                blob: good.blob,
+                uncommitted: resolved.uncommitted,
+                problem: problems.first().cloned(),
+                stale: resolved.stale,
+                answer: OnceLock::new(),
+            };
+            work.ready
+                .get(key.as_str())
+                .filter(|ready| ready.is_same(&entry))
+                .cloned()
+                .unwrap_or_else(|| Arc::new(entry))
+        });
+        self.note_aside(key, entry.as_deref(), moved);
+        self.place(key, entry, work)
+    }
+
+    /// Keeps in mind the committed files that the entry alone does not tell of.
+    pub(super) fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, moved: &Moved) {
+        for name in names_of(key) {
+            let committed = self.committed(moved, &name);
+            let plain = entry.is_some_and(|entry| {
+                *entry.file == *name
+                    && !entry.uncommitted
+                    && !entry.stale
+                    && committed == Some(TreeEntry::File(entry.blob))
+            });
+            match committed.filter(|_| !plain) {
+                Some(committed) => self.aside.insert(name, committed),
+                None => self.aside.remove(&name),
+            };
+        }
+    }
+
+    /// Puts the entry into the snapshot, unless another key that differs in letter case only is
+    /// there and was there first.
+    pub(super) fn place(
+        &mut self,
+        key: &Key,
+        entry: Option<Arc<Entry>>,
+        work: &mut Rebuild<'_>,
+    ) -> Result<(), StoreError> {
+        let Some(entry) = entry else {
+            if work.next.get(key.as_str()).is_some() {
+                work.next.remove(key.as_str());
+            }
+            let folded = key.folded();
+            let others = work.problems.values().filter_map(|problem| problem.collection.as_ref());
+            let freed: BTreeSet<Key> =
+                others.filter(|other| *other != key && other.folded() == folded).cloned().collect();
+            work.queue.extend(freed);
+            return Ok(());
+        };
+        let Some(other) = work.next.catalog().in_other_case(key).cloned() else {
+            work.next.insert(entry);
+            return Ok(());
+        };
+        let stays = match work.next.get(other.as_str()).cloned() {
+            Some(there) => self.was_first(&there, &entry, work.next.revision)?,
+            None => false,
+        };
+        let (winner, loser) = if stays { (other, key.clone()) } else { (key.clone(), other) };
+        let (kept, lost) = if winner == *key {
+            let lost = work.next.get(loser.as_str()).cloned();
+            work.next.remove(loser.as_str());
+            (Some(entry), lost)
+        } else {
+            work.next.remove(key.as_str());
+            (None, Some(entry))
+        };
+        if let Some(lost) = lost {
+            let file = lost.file.to_string();
+            if !lost.uncommitted && !lost.stale {
+                self.aside.insert(file.clone(), TreeEntry::File(lost.blob));
+            }
+            let fault = Fault {
+                line: 1,
+                column: 1,
+                message: format!(
+                    "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
+                ),
+            };
+            let problem = self.problem(
+                &loser,
+                &Wrong { name: file, fault, uncommitted: lost.uncommitted },
+                Serving::Nothing,
+                None,
+            );
+            work.problems.insert(problem.path.clone(), problem);
+        }
+        if let Some(kept) = kept {
+            work.next.insert(kept);
+        }
+        Ok(())
+    }
+
+    /// Whether `one` has more right to a name than `two`, which differs in letter case only: the
+    /// committed one, then the one that the history has for longer, then the first in byte order.
+    pub(super) fn was_first(
+        &mut self,
+        one: &Entry,
+        two: &Entry,
+        head: Option<Revision>,
+    ) -> Result<bool, StoreError> {
+        if one.uncommitted != two.uncommitted {
+            return Ok(two.uncommitted);
+        }
+        let in_byte_order = one.collection.key() < two.collection.key();
+        let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
+        let names = [&one.file, &two.file].map(|file| file.to_string());
+        let traces = trace(&mut self.journal, head, BTreeSet::from(names.clone()))?;
+        let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
+        Ok(if one == two { in_byte_order } else { one > two })
+    }
+
+    pub(super) fn rebuild_bad_key(
+        &mut self,
+        name: &str,
+        why: &str,
+        moved: &Moved,
+        work: &mut Rebuild<'_>,
+        head: Option<Revision>,
+    ) -> Result<(), StoreError> {
+        let committed = self.committed(moved, name);
+        match committed {
+            Some(committed) => self.aside.insert(name.to_owned(), committed),
+            None => self.aside.remove(name),
+        };
+        let edit = self.edits.get(name).filter(|_| self.options.serve_uncommitted);
+        let stands = edit.map_or(committed.is_some(), |edit| edit.saved != Saved::Gone);
+        let uncommitted = edit.is_some();
+        let path = self.path(name);
+        if !stands {
+            work.problems.remove(&path);
+            return Ok(());
+        }
+        let traces = match head {
+            Some(head) if !uncommitted => trace(&mut self.journal, head, BTreeSet::from([name.to_owned()]))?,
+            _ => HashMap::new(),
+        };
+        let fault = Fault { line: 1, column: 1, message: why.to_owned() };
+        let wrong = Wrong { name: name.to_owned(), fault, uncommitted };
+        let problem = Problem {
+            collection: None,
+            ..Problem::clone(&self.problem_at(None, &wrong, Serving::Nothing, traces.get(name)))
+        };
+        work.problems.insert(path, Arc::new(problem));
+        Ok(())
+    }
+
+    /// The version to serve in place of a broken file: an edit that was being served, else the
+    /// head's file below a broken edit, else the newest valid version in the history.
+    pub(super) fn last_good(
+        &mut self,
+        key: &Key,
+        edit_is_broken: bool,
+        moved: &Moved,
+        readings: &Readings,
+        traces: &HashMap<String, Trace>,
+    ) -> Result<Option<LastGood>, StoreError> {
+        if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
+            let good = Good { blob: entry.blob, collection: Arc::clone(&entry.collection) };
+            return Ok(Some(LastGood { name: entry.file.to_string(), good, uncommitted: true }));
+        }
+        for name in names_of(key) {
+            if edit_is_broken
+                && let Some(TreeEntry::File(blob)) = self.committed(moved, &name)
+                && let Ok(good) = self.read_one(key, &name, blob, readings)?
+            {
+                return Ok(Some(LastGood { name, good, uncommitted: false }));
+            }
+        }
+        for name in names_of(key) {
+            for blob in traces.get(&name).into_iter().flat_map(|trace| trace.older.clone()) {
+                if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
+                    return Ok(Some(LastGood { name, good, uncommitted: false }));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// How many hand edits are served that are not committed, deleted files included.
+    pub(super) fn count_uncommitted(&self, next: &Snapshot) -> usize {
+        if !self.options.serve_uncommitted {
+            return 0;
+        }
+        self.edits
+            .iter()
+            .filter(|(name, edit)| match file_name(name) {
+                FileName::Collection { key, .. } => {
+                    edit.saved == Saved::Gone
+                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && *it.file == ***name)
+                }
+                FileName::BadKey(_) | FileName::Other => false,
+            })
+            .count()
+    }
+}
+
+/// A snapshot under construction.
+pub(super) struct Rebuild<'a> {
+    pub(super) next: Snapshot,
+    pub(super) problems: BTreeMap<String, Arc<Problem>>,
+    pub(super) queue: VecDeque<Key>,
+    /// Entries that somebody has made already and that may be shared.
+    pub(super) ready: &'a Catalog<Arc<Entry>>,
+}

@@ -1,0 +1,173 @@
+//! What is seen in the work tree, and what of it is believed.
+//!
+//! A saved file that is good is believed at once. One that is broken, empty or gone is a suspect
+//! until it has stayed so for a while: many editors pass through such a state when they save.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::contents::read_good;
+use super::{Believed, Busy, Mirror, Suspect, names_of};
+use crate::domain::Key;
+use crate::engine::chain;
+use crate::engine::layers::{Content, not_a_file};
+use crate::engine::signal::Hint;
+use crate::format::layout::{FileName, file_name};
+use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
+
+impl<J: Journal> Mirror<J> {
+    /// Brings a work tree forward that is behind the branch. While it is behind, its files say
+    /// nothing about what a person saved, so they are not looked at: false means "later".
+    pub(super) fn catch_up(&mut self) -> bool {
+        match self.journal.catch_up() {
+            Ok(()) => true,
+            Err(error) => {
+                let late = self.note_busy();
+                tracing::debug!(error = %chain(&error), late, "the work tree cannot be brought up to the branch yet");
+                late
+            }
+        }
+    }
+
+    /// Notes that the work tree can't be looked at now; returns whether that has lasted too long
+    /// to go on waiting.
+    pub(super) fn note_busy(&mut self) -> bool {
+        let now = Instant::now();
+        let since = self.busy.map_or(now, |busy| busy.since);
+        let late = now - since >= self.options.busy_max;
+        let wait = if late { self.options.busy_max } else { BUSY_LOOK_WAIT };
+        self.busy = Some(Busy { since, again_at: now + wait });
+        late
+    }
+
+    /// When to look again without being asked, if something is not believed yet.
+    pub(in crate::engine) fn look_again_at(&self) -> Option<Instant> {
+        let busy = self.busy.map(|busy| busy.again_at);
+        self.suspects.values().map(|suspect| suspect.since + self.options.patience).chain(busy).min()
+    }
+
+    /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
+    pub(in crate::engine) fn look_again_hint(&self) -> Hint {
+        if self.busy.is_some() {
+            Hint::Everything
+        } else {
+            Hint::Files(self.suspects.keys().cloned().collect())
+        }
+    }
+
+    /// Whether a file of this key is being watched for whether it stays broken or gone.
+    pub(in crate::engine) fn is_suspect(&self, key: &Key) -> bool {
+        names_of(key).iter().any(|name| self.suspects.contains_key(name))
+    }
+
+    /// Looks at the work tree and notes what is believed of it; returns the names for which that
+    /// changed.
+    pub(super) fn look(&mut self, look: Look<'_>) -> Result<BTreeSet<String>, StoreError> {
+        let mut looked: BTreeSet<String> = match look {
+            Look::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
+            Look::At(names) => names.iter().cloned().collect(),
+        };
+        let mut seen = self.journal.work_tree(self.snapshot.revision, look, false)?;
+        if seen != WorkTree::Busy {
+            self.busy = None;
+        } else if self.note_busy() {
+            seen = self.journal.work_tree(self.snapshot.revision, look, true)?;
+        }
+        let (edits, note) = match seen {
+            WorkTree::Busy => return Ok(BTreeSet::new()),
+            WorkTree::Away(why) => {
+                looked = self.edits.keys().cloned().collect();
+                self.suspects.clear();
+                self.away = true;
+                (Vec::new(), Some(why))
+            }
+            WorkTree::Here { edits, half_done } => {
+                if std::mem::take(&mut self.away) && matches!(look, Look::At(_)) {
+                    return self.look(Look::All);
+                }
+                (edits, half_done.map(|what| format!("{what} stands half-done in the work tree")))
+            }
+        };
+        self.note_work_tree(note);
+        let mut found: BTreeMap<String, Saved> =
+            edits.into_iter().map(|Edit { name, now }| (name, now)).collect();
+        looked.extend(found.keys().cloned());
+        let mut changed = BTreeSet::new();
+        for name in looked {
+            let now = found.remove(&name);
+            if self.believe(&name, now) {
+                changed.insert(name);
+            }
+        }
+        Ok(changed)
+    }
+
+    pub(super) fn note_work_tree(&mut self, note: Option<String>) {
+        if self.snapshot.work_tree.as_deref() == note.as_deref() {
+            return;
+        }
+        match &note {
+            Some(why) => tracing::info!(why, "the work tree is not served as it stands"),
+            None => tracing::info!("the work tree is served again"),
+        }
+        let mut next = self.snapshot.next();
+        next.work_tree = note.map(Into::into);
+        self.snapshot = Arc::new(next);
+    }
+
+    /// Decides whether to believe what a file is now; returns whether that changes anything.
+    pub(super) fn believe(&mut self, name: &str, now: Option<Saved>) -> bool {
+        let Some(saved) = now else {
+            self.suspects.remove(name);
+            return self.edits.remove(name).is_some();
+        };
+        if self.edits.get(name).is_some_and(|edit| edit.saved == saved) {
+            self.suspects.remove(name);
+            return false;
+        }
+        let (content, bytes) = read_saved(name, &saved);
+        let good = matches!(content, Some(Content::Good(_)));
+        if !good && !self.is_patience_over(name, &saved) {
+            return false;
+        }
+        self.suspects.remove(name);
+        self.edits.insert(name.to_owned(), Believed { content, bytes: Arc::new(bytes), saved });
+        true
+    }
+
+    pub(super) fn is_patience_over(&mut self, name: &str, saved: &Saved) -> bool {
+        if self.options.patience.is_zero() {
+            return true;
+        }
+        match self.suspects.get(name) {
+            Some(suspect) if suspect.saved == *saved => suspect.since.elapsed() >= self.options.patience,
+            _ => {
+                let suspect = Suspect { saved: saved.clone(), since: Instant::now() };
+                self.suspects.insert(name.to_owned(), suspect);
+                false
+            }
+        }
+    }
+}
+
+/// How long to wait before looking again at a work tree that git is in the middle of changing.
+const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
+
+fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
+    match saved {
+        Saved::Gone => (None, Vec::new()),
+        Saved::Special(what) => (Some(Content::Special(what)), Vec::new()),
+        Saved::File { blob, bytes } => {
+            let content = match file_name(name) {
+                FileName::Collection { key, .. } => match read_good(&key, *blob, bytes) {
+                    Ok(good) => Content::Good(good),
+                    Err(fault) => Content::Broken(fault),
+                },
+                FileName::BadKey(why) => Content::Broken(not_a_file(&why)),
+                FileName::Other => return (None, Vec::new()),
+            };
+            (Some(content), bytes.clone())
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What is said when the repository can't take a batch: to the clients, and to the operator.
+
+use std::error::Error as _;
+use std::time::Duration;
+
+use super::chain;
+use super::handle::{Job, SubmitError};
+use crate::store::StoreError;
+
+/// Answers a whole batch that the repository could not take.
+pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
+    let answer = match error {
+        StoreError::Locked { path } => {
+            tracing::warn!(path = %path.display(), "{error}");
+            let name =
+                path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
+            unavailable(&format!("another git process holds the lock file `{name}`, try again"))
+        }
+        StoreError::HeadMoved { .. }
+        | StoreError::Served { .. }
+        | StoreError::Unsuitable { .. }
+        | StoreError::Path { .. }
+        | StoreError::Git { .. } => {
+            let hint = hint_for(error);
+            tracing::error!(error = %chain(error), hint, "a batch of {} could not be committed", jobs.len());
+            unavailable("the repository cannot be written at the moment")
+        }
+    };
+    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+}
+
+/// What the operator can do about it.
+fn hint_for(error: &StoreError) -> &'static str {
+    use std::io::ErrorKind;
+    let mut cause = error.source();
+    let mut kind = None;
+    while let Some(error) = cause {
+        kind = kind.or_else(|| error.downcast_ref::<std::io::Error>().map(std::io::Error::kind));
+        cause = error.source();
+    }
+    match kind {
+        Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
+            "make room on the disk; writes go on by themselves then"
+        }
+        Some(ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+            "let the service's user write to the repository; writes go on by themselves then"
+        }
+        _ => "run `git fsck --full` in the repository; writes go on by themselves once the cause is gone",
+    }
+}
+
+/// The repository can't be written now, for this reason.
+pub(super) fn unavailable(reason: &str) -> SubmitError {
+    SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
+}
+
+/// When a client is told to try again after the repository could not be written.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
