@@ -1,0 +1,107 @@
+//! How long a hand edit takes from `rename(2)`, or from the end of `git commit`, to the new answer
+//! over HTTP.
+//!
+//! Prints the median and the 99th percentile for small and large repositories, for saved files and
+//! for commits, measured on the real program in one run (the aims are 30 ms and 100 ms).
+//!
+//! `COLLECTORY_BENCH_EDITS` (200; a quarter as many commits), `COLLECTORY_BENCH_SMALL` (10) and
+//! `COLLECTORY_BENCH_LARGE` (10000) collections.
+
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
+mod support;
+
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{Connection, Process, git, key, on_one_thread, repository, setting};
+
+/// No edit takes this long to be seen unless something is wrong.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// The collection that is edited.
+const EDITED: usize = 5;
+
+fn main() {
+    println!("{:<32}{:>10}{:>10}", "from the edit to the answer, ms", "median", "99 %");
+    on_one_thread(async {
+        for count in [setting("COLLECTORY_BENCH_SMALL", 10), setting("COLLECTORY_BENCH_LARGE", 10_000)] {
+            compare(count).await;
+        }
+    });
+}
+
+async fn compare(count: usize) {
+    let edits = setting("COLLECTORY_BENCH_EDITS", 200);
+    let (_folder, path) = repository(count, false);
+    let service = Process::serve(&path);
+    let mut connection = Connection::open(service.address).await;
+    let file = path.join(format!("collections/{}.yaml", key(EDITED)));
+    ready(&mut connection).await;
+    let saved = measure(0..edits, true, &mut connection, |round| {
+        let beside = file.with_file_name(".saving");
+        fs::write(&beside, content(round)).expect("a file can be written");
+        let started = Instant::now();
+        fs::rename(beside, &file).expect("a file can be renamed");
+        started
+    });
+    report(&format!("saved file, {count} collections"), saved.await);
+    let committed = measure(edits..edits + edits / 4, false, &mut connection, |round| {
+        commit(&path, &file, round);
+        Instant::now()
+    });
+    report(&format!("commit, {count} collections"), committed.await);
+}
+
+async fn ready(connection: &mut Connection) {
+    let started = Instant::now();
+    while connection.ask(request().as_bytes()).await.0 != 200 {
+        assert!(started.elapsed() < DEADLINE, "the service never became ready");
+    }
+}
+
+/// Makes an edit a round, and measures until the answer shows it: as an uncommitted one, or not
+/// before it is known to be committed.
+async fn measure(
+    rounds: Range<usize>,
+    uncommitted: bool,
+    connection: &mut Connection,
+    edit: impl Fn(usize) -> Instant,
+) -> Vec<Duration> {
+    let mut times = Vec::with_capacity(rounds.len());
+    for round in rounds {
+        let started = edit(round);
+        let shown = format!("Round {round}\"");
+        loop {
+            let (_, answer) = connection.ask(request().as_bytes()).await;
+            let answer = String::from_utf8_lossy(answer);
+            if answer.contains(&shown) && answer.contains("uncommitted") == uncommitted {
+                break;
+            }
+            assert!(started.elapsed() < DEADLINE, "the edit never became visible");
+        }
+        times.push(started.elapsed());
+    }
+    times
+}
+
+fn request() -> String {
+    format!("GET /collections/{} HTTP/1.1\r\nHost: localhost\r\n\r\n", key(EDITED))
+}
+
+fn content(round: usize) -> String {
+    support::file(EDITED, &format!("Round {round}"))
+}
+
+fn commit(folder: &Path, file: &Path, round: usize) {
+    fs::write(file, content(round)).expect("a file can be written");
+    git(folder, &["commit", "-q", "-a", "-m", "By hand"]);
+}
+
+fn report(what: &str, mut times: Vec<Duration>) {
+    times.sort();
+    let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
+    println!("{what:<32}{:>10.2}{:>10.2}", at(50), at(99));
+}
