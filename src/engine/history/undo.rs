@@ -83,9 +83,10 @@ pub struct Undoer {
 }
 
 /// What is to be taken back.
-enum What<'a> {
+#[derive(Clone)]
+enum What {
     Event(Uuid),
-    Since(&'a Key, Revision),
+    Since(Key, Revision),
 }
 
 impl History {
@@ -101,7 +102,7 @@ impl History {
         event: Uuid,
         by: &Undoer,
     ) -> Result<Written, UndoRefusal> {
-        self.take_back(engine, &What::Event(event), by).await
+        self.take_back(engine, What::Event(event), by).await
     }
 
     /// Restores one collection, a deleted one too, to what it was at a revision, byte for byte, by
@@ -118,25 +119,24 @@ impl History {
         revision: Revision,
         by: &Undoer,
     ) -> Result<Written, UndoRefusal> {
-        self.take_back(engine, &What::Since(key, revision), by).await
+        self.take_back(engine, What::Since(key.clone(), revision), by).await
     }
 
     async fn take_back(
         &self,
         (handle, projection): (&Handle, &Projection),
-        what: &What<'_>,
+        what: What,
         by: &Undoer,
     ) -> Result<Written, UndoRefusal> {
         let mut races = 0;
         loop {
             let view = self.view().await?;
             let snapshot = projection.snapshot().ok_or(SubmitError::Loading)?;
-            let current = view.head() == snapshot.revision;
-            if current {
-                let plan = match what {
-                    What::Event(event) => view.plan_undo(*event, &snapshot)?,
-                    What::Since(key, revision) => view.plan_restore(key, *revision, &snapshot)?,
-                };
+            if view.head() == snapshot.revision {
+                let (what, planned_on) = (what.clone(), Arc::clone(&snapshot));
+                let plan = tokio::task::spawn_blocking(move || view.plan(&what, &planned_on)).await;
+                let stopped = |_| HistoryError::Unreadable("the service is shutting down".into());
+                let plan = plan.map_err(stopped)??;
                 let entry = snapshot.get(plan.command.key().as_str());
                 let wanted = by.condition.holds(entry.map(AsRef::as_ref));
                 match handle.submit(by.submission(plan)).await {
@@ -168,6 +168,13 @@ impl Undoer {
 }
 
 impl View {
+    fn plan(&self, what: &What, snapshot: &Snapshot) -> Result<Plan, UndoRefusal> {
+        match what {
+            What::Event(event) => self.plan_undo(*event, snapshot),
+            What::Since(key, revision) => self.plan_restore(key, *revision, snapshot),
+        }
+    }
+
     /// Plans to undo an event; `snapshot` is what is served at the view's head.
     ///
     /// # Errors

@@ -326,3 +326,70 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
     assert_eq!(heard(&mut replay, 10).await.len(), 10, "who comes back later is not slow");
     running.stop().await;
 }
+
+mod any_change {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file() -> impl Strategy<Value = String> {
+        let lines = prop::collection::vec(
+            prop::sample::select(vec![
+                "# a comment\n",
+                "\n",
+                "name: 'Posts'   # said so\n",
+                "directory: content/posts/\n",
+                "recursive: false\n",
+                "draftDirectory: drafts # short\n",
+                "x-list: [1, two, {three: 3}]\n",
+                "x-text: |\n  a\n  b\n",
+            ]),
+            0..8,
+        );
+        lines.prop_map(|lines| {
+            let mut file = String::from("type: document\n");
+            for line in lines {
+                let name = line.split(':').next().unwrap();
+                if !line.contains(':') || !file.contains(&format!("{name}:")) {
+                    file.push_str(line);
+                }
+            }
+            file
+        })
+    }
+
+    fn change() -> impl Strategy<Value = (&'static str, Value)> {
+        prop::sample::select(vec![
+            ("name", "Other".into()),
+            ("name", Value::Null),
+            ("recursive", true.into()),
+            ("directory", "elsewhere".into()),
+            ("x-list", Value::List(Vec::new())),
+            ("x-text", "one line".into()),
+            ("draftDirectory", "unborn".into()),
+            ("draftDirectory", Value::Null),
+        ])
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+        #[test]
+        fn followed_by_its_undoing_leaves_the_identical_file(file in file(), change in change()) {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+            runtime.block_on(async {
+                let repo = Repo::new("collections");
+                repo.commit(&[("posts.yml", &file)], "Posts");
+                let running = Running::on(repo).await;
+                let before = running.newest().await.revision;
+                running.patch(change.0, change.1).await;
+                let newest = running.newest().await;
+                if newest.revision != before {
+                    running.undo(newest.id).await.unwrap();
+                }
+                assert_eq!(running.file("posts.yml"), Some(file));
+                running.stop().await;
+            });
+        }
+    }
+}
