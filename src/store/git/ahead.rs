@@ -38,14 +38,13 @@ impl AheadIndex {
     /// Puts `bytes` in the place of the index; the caller holds its lock.
     pub(super) fn put(index: &Path, desk: &Path, bytes: &[u8], target: &Oid) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
-        for name in [BEFORE, DRAFT] {
-            remove_if_there(&desk.join(name))?;
-        }
-        fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
+        forget(desk)?;
         let old = fs::metadata(index).ok();
         if old.is_some() {
             fs::hard_link(index, desk.join(BEFORE)).map_err(failed)?;
         }
+        // Only now: a target without an old index beside it says that there was no index.
+        fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
         let draft = desk.join(DRAFT);
         let mut file = OpenOptions::new().write(true).create_new(true).open(&draft).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
@@ -102,9 +101,64 @@ fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {
     if !before.exists() {
         return remove_if_there(index);
     }
-    fs::rename(&before, index).map_err(|source| StoreError::at("put back", index, source))
+    // Under a further name, so that the old index is there until the target is forgotten: a kill in
+    // between restores once more.
+    let draft = desk.join(DRAFT);
+    remove_if_there(&draft)?;
+    let put_back = fs::hard_link(&before, &draft).and_then(|()| fs::rename(&draft, index));
+    put_back.map_err(|source| StoreError::at("put back", index, source))
 }
 
+/// Removes the target first: without it the others mean nothing.
 fn forget(desk: &Path) -> Result<(), StoreError> {
-    [BEFORE, DRAFT, TARGET].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
+    [TARGET, BEFORE, DRAFT].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WANTED: Oid = [1; 20];
+
+    /// A folder with an index and a desk.
+    fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let (index, desk) = (folder.path().join("index"), folder.path().join("desk"));
+        fs::write(&index, "old").unwrap();
+        fs::create_dir(&desk).unwrap();
+        (folder, index, desk)
+    }
+
+    fn start_after_a_kill(index: &Path, desk: &Path) -> bool {
+        recover(index, desk, true, |_| Ok(false)).unwrap()
+    }
+
+    #[test]
+    fn a_kill_before_the_branch_moved_brings_the_old_index_back() {
+        let (_folder, index, desk) = place();
+        std::mem::forget(AheadIndex::put(&index, &desk, b"new", &WANTED).unwrap());
+        assert_eq!(fs::read(&index).unwrap(), b"new");
+        assert!(!start_after_a_kill(&index, &desk));
+        assert_eq!(fs::read(&index).unwrap(), b"old");
+        assert_eq!(fs::read_dir(&desk).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_kill_while_the_old_index_is_put_back_does_not_cost_the_index() {
+        let (_folder, index, desk) = place();
+        std::mem::forget(AheadIndex::put(&index, &desk, b"new", &WANTED).unwrap());
+        restore(&index, &desk).unwrap();
+        assert!(!start_after_a_kill(&index, &desk));
+        assert_eq!(fs::read(&index).unwrap(), b"old");
+    }
+
+    #[test]
+    fn a_write_that_could_not_set_the_old_index_aside_leaves_it_alone() {
+        let (_folder, index, desk) = place();
+        // A folder can't have a second name, so the write ends where a kill may end it.
+        fs::remove_file(&index).unwrap();
+        fs::create_dir(&index).unwrap();
+        assert!(AheadIndex::put(&index, &desk, b"new", &WANTED).is_err());
+        assert!(!desk.join(TARGET).exists(), "nothing may ask for an index that was not set aside");
+    }
 }
