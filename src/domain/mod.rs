@@ -54,4 +54,5 @@ pub use key::{Key, KeyError};
 pub use media_type::MediaType;
 pub use refusal::{Refusal, Segment, Violation};
 pub use revision::Revision;
+pub(crate) use revision::hex;
 pub use value::{Number, VALUE_DEPTH_MAX, Value};

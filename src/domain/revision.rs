@@ -21,6 +21,17 @@ impl Revision {
     }
 }
 
+/// The forty digits of an object's name: written for every answer and every log line, so without
+/// the detour of formatting each byte.
+pub(crate) fn hex(name: &[u8; 20]) -> [u8; 40] {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let mut text = [0; 40];
+    for (digits, byte) in text.chunks_exact_mut(2).zip(name) {
+        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    }
+    text
+}
+
 /// A text that is not forty hexadecimal digits.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a revision is written as 40 hexadecimal digits")]
@@ -44,7 +55,7 @@ impl FromStr for Revision {
 
 impl fmt::Display for Revision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
     }
 }
 

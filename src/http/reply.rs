@@ -13,7 +13,7 @@ use super::jsonapi::error::ApiError;
 use super::jsonapi::negotiate::JSON_API;
 use super::request_id::X_REQUEST_ID;
 use crate::config::BasePath;
-use crate::domain::Revision;
+use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 
 /// Names the revision that an answer comes from.
@@ -74,13 +74,7 @@ pub(super) fn of_revision(
 }
 
 fn revision_header(revision: &Revision) -> HeaderValue {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let mut text = [0; 40];
-    for (index, byte) in revision.as_bytes().iter().enumerate() {
-        text[2 * index] = DIGITS[usize::from(byte >> 4)];
-        text[2 * index + 1] = DIGITS[usize::from(byte & 15)];
-    }
-    HeaderValue::from_bytes(&text).expect("digits can stand in a header")
+    HeaderValue::from_bytes(&hex(revision.as_bytes())).expect("digits can stand in a header")
 }
 
 /// What may be asked of a path.

@@ -18,7 +18,7 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use sha1::Digest as _;
 
-use crate::domain::{Actor, Revision};
+use crate::domain::{Actor, Revision, hex};
 pub use archive::{Archive, Line, NameError, RawSignature, Step};
 pub use error::StoreError;
 
@@ -52,7 +52,7 @@ impl BlobId {
 
 impl fmt::Display for BlobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
     }
 }
 

@@ -43,11 +43,17 @@ impl Objects {
         kind: ObjectType,
         take: impl FnOnce(&[u8]) -> T,
     ) -> Result<T, StoreError> {
-        if self.try_read(oid, kind).is_err() {
+        let mut take = Some(take);
+        let mut attempt = |objects: &mut Self| {
+            let object = objects.try_read(oid, kind)?;
+            Ok(take.take().expect("a read succeeds once")(object.data()))
+        };
+        let read = attempt(self).or_else(|_: git2::Error| {
             self.close();
-        }
-        self.try_read(oid, kind).map(|object| take(object.data())).map_err(|source| {
-            self.odb = None;
+            attempt(self)
+        });
+        read.map_err(|source| {
+            self.close();
             StoreError::Git { action: format!("read the {kind} {}", hex(oid)), source }
         })
     }
