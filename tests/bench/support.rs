@@ -22,6 +22,11 @@ pub(crate) fn setting(name: &str, default: usize) -> usize {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
+#[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
+fn program() -> String {
+    std::env::var("COLLECTORY_BENCH_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_collectory").into())
+}
+
 /// The median of some figures.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
@@ -55,9 +60,10 @@ impl Process {
         Self { child, address, started_in }
     }
 
-    /// Starts the service on a repository.
+    /// Starts the service on a repository: the program of this build, or the one that
+    /// `COLLECTORY_BENCH_PROGRAM` names, to compare two builds.
     pub(crate) fn serve(repository: &Path) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_collectory"));
+        let mut command = Command::new(program());
         hermetic(&mut command);
         command.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--repo"]).arg(repository);
         Self::start(&mut command)
