@@ -60,6 +60,13 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
+/// What the branch's next step changes.
+#[derive(Default)]
+struct Step {
+    moved: Moved,
+    readings: Readings,
+}
+
 /// What readings of committed files are at hand, by name.
 type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
 
@@ -77,6 +84,8 @@ pub(super) struct Mirror<J> {
     away: bool,
     busy: Option<Busy>,
     pending: Pending,
+    /// Names for which what is believed has changed since the last snapshot.
+    unbuilt: BTreeSet<String>,
 }
 
 /// What is to be looked at in the work tree and was not yet, because git stood in the middle of
@@ -130,6 +139,7 @@ impl<J: Journal> Mirror<J> {
             away: true,
             busy: None,
             pending: Pending::default(),
+            unbuilt: BTreeSet::new(),
         };
         match mirror.load_all() {
             Ok(()) => Ok(mirror),
@@ -152,53 +162,68 @@ impl<J: Journal> Mirror<J> {
 
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
     ///
+    /// The branch and the work tree become visible in one step, so that a file that a `git reset`
+    /// took out of the branch and left where it is never seems to be gone. While git is in the
+    /// middle of changing the work tree, a step forward is served without waiting for it.
+    ///
     /// # Errors
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
-        self.follow(hint)?;
-        if self.pending.branch && !self.catch_up() {
-            return Ok(());
-        }
-        let all = self.pending.all || (self.away && self.pending.branch);
-        let names: Vec<String> = self.pending.names.iter().cloned().collect();
-        let changed = self.look(if all { Look::All } else { Look::At(&names) })?;
-        if changed.is_empty() {
-            return Ok(());
-        }
-        self.rebuild(self.snapshot.revision, Moved::new(), changed, Readings::new(), &Catalog::default())
-    }
-
-    /// The first half of [`refresh`](Self::refresh): follows the branch. What is committed is served
-    /// from now on, whoever is in the middle of changing the work tree.
-    ///
-    /// # Errors
-    ///
-    /// Returns what could not be read; the picture is then as it was.
-    pub(super) fn follow(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.pending.add(hint);
         let head = self.journal.head()?;
-        let from = self.snapshot.revision;
-        if head == from {
-            return Ok(());
+        let step = if head == self.snapshot.revision { None } else { Some(self.step_to(head)?) };
+        let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
+        let Step { moved, readings } = match step {
+            None => Step::default(),
+            Some(step) if is_seen => step,
+            Some(step) if self.is_forward(&step, head)? => {
+                self.drop_committed(&step.moved);
+                step
+            }
+            Some(_) => return Ok(()),
+        };
+        if head != self.snapshot.revision || !self.unbuilt.is_empty() {
+            self.rebuild(head, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
+            self.unbuilt.clear();
         }
+        Ok(())
+    }
+
+    /// Reads what the branch moving to `head` changes; those names are to be looked at.
+    fn step_to(&mut self, head: Option<Revision>) -> Result<Step, StoreError> {
+        let from = self.snapshot.revision;
         if head.is_none() {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
         let readings = self.read_all(&changes)?;
-        // An edit that has become what is committed is none any more.
-        for change in &changes {
-            if self.edits.get(&change.name).is_some_and(|edit| edit.saved.is(change.after)) {
-                self.edits.remove(&change.name);
-            }
-        }
         self.pending.branch = true;
         self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
         self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
         let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        self.rebuild(head, moved, BTreeSet::new(), readings, &Catalog::default())
+        Ok(Step { moved, readings })
+    }
+
+    /// Whether a step may be served before the work tree has been looked at: it adds to what was
+    /// there, as a commit does, and takes nothing away that may still stand as a file.
+    fn is_forward(&mut self, step: &Step, head: Option<Revision>) -> Result<bool, StoreError> {
+        let takes_away = step.moved.values().any(Option::is_none);
+        match (self.snapshot.revision, head) {
+            (Some(old), Some(new)) if !takes_away => self.journal.descends(new, old),
+            (None, Some(_)) => Ok(true),
+            (Some(_) | None, _) => Ok(false),
+        }
+    }
+
+    /// Forgets the edits that have become what is committed: they are none any more.
+    fn drop_committed(&mut self, moved: &Moved) {
+        for (name, after) in moved {
+            if self.edits.get(name).is_some_and(|edit| edit.saved.is(*after)) {
+                self.edits.remove(name);
+            }
+        }
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.

@@ -130,8 +130,10 @@ struct Desk {
     catalog: Catalog<Arc<Entry>>,
     /// The contents that drafts of this batch gave to files.
     written: SharedMap<String, Arc<Vec<u8>>>,
-    /// Keys whose hand edits, broken files and spare files are dealt with.
+    /// Keys whose hand edits and broken files are dealt with.
     settled: SharedSet<Key>,
+    /// Files that drafts of this batch removed.
+    gone: SharedSet<String>,
     /// What the submission at hand adds.
     drafts: Vec<Draft>,
     fallbacks: Vec<(Key, String)>,
@@ -152,6 +154,7 @@ impl Desk {
             catalog: ground.snapshot.catalog().clone(),
             written: SharedMap::new(),
             settled: SharedSet::new(),
+            gone: SharedSet::new(),
             drafts: Vec::new(),
             fallbacks: Vec::new(),
         }
@@ -323,8 +326,9 @@ impl Desk {
             at: ground.now,
         });
         for (name, bytes) in &edit.files {
-            if let Some(bytes) = bytes {
-                self.written.insert(name.clone(), Arc::new(bytes.clone()));
+            match bytes {
+                Some(bytes) => drop(self.written.insert(name.clone(), Arc::new(bytes.clone()))),
+                None => drop(self.gone.insert(name.clone())),
             }
         }
         Ok(())
@@ -370,6 +374,7 @@ impl Desk {
         });
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
+        self.gone.remove(&file);
         commit.files.insert(file, Some(bytes));
         Ok(match event {
             Event::Created(_) => Outcome::Created(entry),
@@ -403,11 +408,14 @@ impl Desk {
         commit.files.remove(&exact.file);
     }
 
+    /// Removes every file that stands for the key.
     fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file.to_string());
-        let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
-        for name in served.into_iter().chain(spare.into_iter().flatten().cloned()) {
-            commit.files.insert(name, None);
+        let spare = ground.files_of.get(key).into_iter().flatten().cloned();
+        for name in served.into_iter().chain(spare) {
+            if self.gone.insert(name.clone()).is_none() {
+                commit.files.insert(name, None);
+            }
         }
     }
 }
