@@ -22,7 +22,7 @@ use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::store::{BlobId, Journal, Look, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, Journal, Saved, StoreError, TreeEntry};
 
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
