@@ -257,18 +257,6 @@ impl Config {
     }
 }
 
-/// On whose behalf hand edits are committed: the configuration of the repository over that of the
-/// user and the system, the only place where those are read.
-pub(super) fn person(common_dir: &Path) -> crate::domain::Actor {
-    let mut config = git2::Config::open_default().or_else(|_| git2::Config::new()).ok();
-    if let Some(config) = &mut config {
-        // A configuration that can't be read names nobody.
-        drop(config.add_file(&common_dir.join("config"), git2::ConfigLevel::Local, false));
-    }
-    let text = |name| config.as_ref().and_then(|config| config.get_string(name).ok()).unwrap_or_default();
-    crate::domain::Actor::new(&text("user.name"), &text("user.email"))
-}
-
 /// Whether every part of `path` below `root` that exists is an ordinary folder.
 pub(super) fn find_obstacle(root: &Path, parts: &[String]) -> Option<String> {
     let mut at = root.to_owned();
