@@ -19,6 +19,7 @@ pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
         StoreError::HeadMoved { .. }
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
+        | StoreError::Misnamed(_)
         | StoreError::Path { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
