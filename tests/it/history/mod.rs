@@ -4,6 +4,7 @@ mod asked;
 mod command_line;
 mod events;
 mod polled;
+mod proof;
 mod stream;
 mod taken_back;
 
