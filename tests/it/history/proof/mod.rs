@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 use self::follower::Follower;
 use self::oracle::{Attributes, Oracle, Told, differences};
+use super::in_order;
 use crate::support::{Repo, TestServer};
 
 const STORIES_DEFAULT: u64 = 4;
@@ -27,6 +28,9 @@ const KEYS: [&str; 4] = ["alpha", "bravo", "charlie", "delta"];
 
 /// How many pairs of revision and key are compared for each history.
 const PAIRS: usize = 40;
+
+/// The sync token of before the first commit.
+const NO_COMMIT: &str = "0000000000000000000000000000000000000000";
 
 #[tokio::test]
 async fn what_is_told_of_any_history_is_what_git_says() {
@@ -60,7 +64,10 @@ impl Proof {
         let head = server.repo().head();
         let mut oracle = Oracle::default();
         for (key, meaning) in [
-            ("posts", json!({"type": "document", "name": "Posts", "directory": "content/posts", "recursive": true})),
+            (
+                "posts",
+                json!({"type": "document", "name": "Posts", "directory": "content/posts", "recursive": true}),
+            ),
             ("pages", json!({"type": "document", "name": "Pages", "directory": "content/pages"})),
             (
                 "images",
@@ -78,7 +85,7 @@ impl Proof {
             seed,
             story: String::new(),
             counter: 0,
-            token: (String::new(), head),
+            token: (NO_COMMIT.to_owned(), head),
         }
     }
 
@@ -91,6 +98,7 @@ impl Proof {
         }
         self.follow(usize::MAX);
         self.check_events().await;
+        self.check_filters().await;
         self.check_pairs().await;
         self.check_differences().await;
         self.check_blame().await;
@@ -147,7 +155,7 @@ impl Proof {
         let head = self.repo().head();
         let (token, place) = self.token.clone();
         let Self { oracle, server, .. } = self;
-        let told = oracle.told_after(server.repo(), &head, (!token.is_empty()).then_some(&place));
+        let told = oracle.told_after(server.repo(), &head, (token != NO_COMMIT).then_some(&place));
         let asked = self.server.get(&format!("/changes?filter[since]={token}")).await;
         match told {
             Some(told) => {
@@ -181,8 +189,7 @@ impl Proof {
             events.extend(page["data"].as_array().unwrap().iter().cloned());
             link = page["links"]["next"].clone();
         }
-        events.reverse();
-        events
+        in_order(&events)
     }
 
     /// The events are those that git knows, and folding them gives what is served at each commit.
@@ -203,6 +210,44 @@ impl Proof {
             let past = self.oracle.past(self.server.repo(), &revision);
             let served = past.served.iter().map(|(key, (_, it))| (key.clone(), it.clone())).collect();
             assert_eq!(folded, served, "folded up to {revision}\n{}", self.story());
+        }
+    }
+
+    /// Filters by chance, together and alone.
+    async fn check_filters(&mut self) {
+        let head = self.repo().head();
+        let told = self.oracle.told(self.server.repo(), &head);
+        let line = self.oracle.line(self.server.repo(), &head);
+        for _ in 0..PAIRS / 2 {
+            let (mut query, mut wanted) = (String::new(), told.clone());
+            let some = told[self.rng.usize(..told.len())].clone();
+            let at = |revision: &String| line.iter().position(|it| it == revision).unwrap();
+            for (name, value) in [
+                ("collection", some.key.clone()),
+                ("action", some.action.to_owned()),
+                ("actor", some.actor.clone()),
+                ("since", line[self.rng.usize(..line.len())].clone()),
+                ("until", line[self.rng.usize(..line.len())][..16].to_owned()),
+            ] {
+                if self.rng.bool() {
+                    continue;
+                }
+                write!(query, "&filter[{name}]={}", value.replace(' ', "+")).unwrap();
+                wanted.retain(|it| match name {
+                    "collection" => it.key == value,
+                    "action" => it.action == value,
+                    "actor" => it.actor == value,
+                    "since" => at(&it.revision) > at(&value),
+                    _ => at(&it.revision) <= line.iter().position(|it| it.starts_with(&value)).unwrap(),
+                });
+            }
+            let answer = self.server.get(&format!("/events?page[size]=100{query}")).await.is(200).json();
+            assert_eq!(answer["meta"]["page"]["total"], wanted.len(), "{query}\n{}", self.story());
+            let text = |it: &Value, name: &str| it["attributes"][name].as_str().unwrap().to_owned();
+            let shown = answer["data"].as_array().unwrap().iter();
+            let shown: BTreeSet<_> = shown.map(|it| (text(it, "revision"), text(it, "collection"))).collect();
+            let wanted: BTreeSet<_> = wanted.into_iter().map(|it| (it.revision, it.key)).collect();
+            assert!(wanted.len() > 100 || shown == wanted, "{query}\n{}", self.story());
         }
     }
 
@@ -243,7 +288,8 @@ impl Proof {
             let touched = keys.into_iter().filter(|key| {
                 old.served.get(*key).map(|(blob, _)| blob) != new.served.get(*key).map(|(blob, _)| blob)
             });
-            let attributes = |it: Option<&(String, Attributes)>| it.map(|it| it.1.clone()).unwrap_or_default();
+            let attributes =
+                |it: Option<&(String, Attributes)>| it.map(|it| it.1.clone()).unwrap_or_default();
             let wanted: BTreeMap<&String, _> = touched
                 .map(|key| {
                     (key, differences(&attributes(old.served.get(key)), &attributes(new.served.get(key))))
@@ -255,7 +301,10 @@ impl Proof {
             let found: BTreeMap<_, _> = found
                 .map(|it| (it["id"].as_str().unwrap().to_owned(), changes(&it["attributes"]["changes"])))
                 .collect();
-            assert_eq!(found.iter().collect::<BTreeMap<_, _>>(), wanted.iter().map(|(k, v)| (*k, v)).collect());
+            assert_eq!(
+                found.iter().collect::<BTreeMap<_, _>>(),
+                wanted.iter().map(|(k, v)| (*k, v)).collect()
+            );
         }
     }
 
