@@ -422,6 +422,23 @@ fn a_write_that_a_person_took_back_stays_out_of_the_index() {
 }
 
 #[test]
+fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
+    for version in ["2", "3", "4"] {
+        let (repo, mut journal) = served();
+        repo.git(&["update-index", "--index-version", version]);
+        repo.save("d.yaml", "d by hand\n");
+        repo.save("e.yaml", "e by hand\n");
+        repo.git(&["add", "--intent-to-add", "collections"]);
+        append(&mut journal, &[set("d.yaml", "d by hand\n"), set("d.yaml", "d2\n")]);
+        append(&mut journal, &[set("e.yaml", "e2\n"), remove("e.yaml")]);
+        assert_eq!(repo.status(), "?? collections/e.yaml\n");
+        repo.git(&["commit", "-q", "--allow-empty", "-m", "Something else"]);
+        assert_eq!(repo.git(&["show", "HEAD:collections/d.yaml"]), "d2\n");
+        repo.check();
+    }
+}
+
+#[test]
 fn what_git_was_told_to_leave_out_is_not_deleted() {
     let (repo, mut journal) = served();
     repo.git(&["update-index", "--skip-worktree", "collections/a.yaml"]);
