@@ -6,6 +6,7 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod plain;
 mod problems;
 mod rebuild;
 mod sight;
@@ -23,7 +24,7 @@ use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::store::{BlobId, Journal, Look, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Journal, Look, Saved, StoreError, TreeEntry};
 
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -61,8 +62,11 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
+/// What a file was read as.
+type Reading = Result<Good, Fault>;
+
 /// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
+type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
 pub(super) struct Mirror<J> {
@@ -111,7 +115,8 @@ impl<J: Journal> Mirror<J> {
 
     fn load_all(&mut self) -> Result<(), StoreError> {
         let head = self.journal.head()?;
-        self.move_to(head)?;
+        let changes = self.changes_to(head)?;
+        self.take_over(head, changes)?;
         if let Err(error) = self.journal.catch_up() {
             tracing::warn!(error = %chain(&error), "the work tree cannot be brought up to the branch, it is read as it is");
         }
@@ -120,7 +125,14 @@ impl<J: Journal> Mirror<J> {
         let found = self.look(Look::All);
         self.options.patience = patience;
         let names = found?;
-        self.rebuild(head, Moved::new(), names, Readings::new(), &Catalog::default())
+        self.rebuild(self.next(head), Moved::new(), names, Readings::new(), &Catalog::default())
+    }
+
+    /// The next snapshot, of this head.
+    fn next(&self, head: Option<Revision>) -> Snapshot {
+        let mut next = self.snapshot.next();
+        next.revision = head;
+        next
     }
 
     /// What is to be served.
@@ -154,22 +166,30 @@ impl<J: Journal> Mirror<J> {
         if changed.is_empty() {
             return Ok(());
         }
-        self.rebuild(head, Moved::new(), changed, Readings::new(), &Catalog::default())
+        self.rebuild(self.next(head), Moved::new(), changed, Readings::new(), &Catalog::default())
     }
 
     /// Follows the branch to `head`; returns the names that differ.
     fn move_to(&mut self, head: Option<Revision>) -> Result<Vec<String>, StoreError> {
+        let changes = self.changes_to(head)?;
+        let names = changes.iter().map(|change| change.name.clone()).collect();
+        self.take_over(head, changes)?;
+        Ok(names)
+    }
+
+    fn changes_to(&mut self, head: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
         let from = self.snapshot.revision;
         if head.is_none() && from.is_some() {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
-        let changes = self.journal.changes(from, head)?;
-        let readings = self.read_all(&changes)?;
-        let names: Vec<String> = changes.iter().map(|change| change.name.clone()).collect();
-        let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        self.rebuild(head, moved, BTreeSet::new(), readings, &Catalog::default())?;
-        Ok(names)
+        self.journal.changes(from, head)
+    }
+
+    fn take_over(&mut self, head: Option<Revision>, changes: Vec<FileChange>) -> Result<(), StoreError> {
+        let mut next = self.next(head);
+        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        self.rebuild(next, moved, BTreeSet::new(), readings, &Catalog::default())
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
@@ -196,7 +216,7 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
-        self.rebuild(Some(head), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }
