@@ -6,6 +6,7 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod plain;
 mod problems;
 mod rebuild;
 mod sight;
@@ -60,8 +61,11 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
+/// What a file was read as.
+type Reading = Result<Good, Fault>;
+
 /// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
+type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
 pub(super) struct Mirror<J> {
@@ -145,6 +149,13 @@ impl<J: Journal> Mirror<J> {
         found
     }
 
+    /// The next snapshot, of this head.
+    fn next(&self, head: Option<Revision>) -> Snapshot {
+        let mut next = self.snapshot.next();
+        next.revision = head;
+        next
+    }
+
     /// What is to be served.
     pub(super) const fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
@@ -166,7 +177,8 @@ impl<J: Journal> Mirror<J> {
         if changed.is_empty() {
             return Ok(());
         }
-        self.rebuild(self.snapshot.revision, Moved::new(), changed, Readings::new(), &Catalog::default())
+        let next = self.next(self.snapshot.revision);
+        self.rebuild(next, Moved::new(), changed, Readings::new(), &Catalog::default())
     }
 
     /// The first half of [`refresh`](Self::refresh): follows the branch. What is committed is served
@@ -187,18 +199,24 @@ impl<J: Journal> Mirror<J> {
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
-        let readings = self.read_all(&changes)?;
+        let names: Vec<String> = match self.pending.all {
+            true => Vec::new(),
+            false => changes.iter().map(|change| change.name.clone()).collect(),
+        };
         // An edit that has become what is committed is none any more.
-        for change in &changes {
-            if self.edits.get(&change.name).is_some_and(|edit| edit.saved.is(change.after)) {
-                self.edits.remove(&change.name);
-            }
+        let committed = changes
+            .iter()
+            .filter(|change| self.edits.get(&change.name).is_some_and(|edit| edit.saved.is(change.after)));
+        let committed: Vec<String> = committed.map(|change| change.name.clone()).collect();
+        let mut next = self.next(head);
+        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        for name in &committed {
+            self.edits.remove(name);
         }
         self.pending.branch = true;
-        self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
+        self.pending.names.extend(names);
         self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-        let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        self.rebuild(head, moved, BTreeSet::new(), readings, &Catalog::default())
+        self.rebuild(next, moved, BTreeSet::new(), readings, &Catalog::default())
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
@@ -225,7 +243,7 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
-        self.rebuild(Some(head), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }
