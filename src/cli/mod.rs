@@ -19,6 +19,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::store::git::is_branch_name;
+
 /// Collection settings in a git repository, over JSON:API
 #[derive(Debug, Parser)]
 #[command(name = "collectory", version, after_help = EXAMPLES, max_term_width = 100)]
@@ -110,6 +112,16 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
     };
     note(&text);
     ExitCode::from(code)
+}
+
+/// Refuses a name that no branch can have.
+fn check_branch(name: Option<&str>) -> Result<(), Failure> {
+    match name.filter(|name| !is_branch_name(name)) {
+        None => Ok(()),
+        Some(name) => Err(Failure::Usage(format!(
+            "`{name}` is no name for a branch (see `git help check-ref-format`); say --branch main, for example"
+        ))),
+    }
 }
 
 /// Says something to the person at the terminal.

@@ -46,6 +46,10 @@ fn wrong_usage_is_2() {
         &["serve", "--auth", "none", "--listen", "nowhere"],
         &["serve", "--auth", "none", "--uncommitted", "perhaps"],
         &["serve", "--auth", "none", "--body-bytes-max", "many"],
+        &["serve", "--auth", "none", "--branch", "HEAD"],
+        &["serve", "--auth", "none", "--branch=-x"],
+        &["check", "--branch", "a..b"],
+        &["log", "--branch", "main~1"],
         &["init"],
         &["token"],
     ] {

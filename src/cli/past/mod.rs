@@ -57,7 +57,8 @@ struct Source {
 
 impl Source {
     /// Reads the history as the branch stands now.
-    fn view(&self) -> anyhow::Result<View> {
+    fn view(&self) -> Result<View, Failure> {
+        super::check_branch(self.branch.as_deref())?;
         let journal = GitJournal::open(JournalOptions {
             branch: self.branch.clone(),
             folder: self.folder.clone(),

@@ -21,6 +21,7 @@ mod ahead;
 mod append;
 mod archive;
 mod barrier;
+mod branch;
 mod delta;
 mod folder;
 mod history;
@@ -55,6 +56,7 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
+pub use branch::is_branch_name;
 use look::StatCache;
 use note::Note;
 use objects::Objects;
