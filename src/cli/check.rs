@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{anyhow, bail};
 
-use super::{Done, Failure, answer, check_branch, note};
+use super::{Done, Failure, answer, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Actor, Revision};
 use crate::engine::{self, Snapshot};
@@ -61,7 +61,6 @@ Examples:
 
 impl Check {
     pub(super) fn run(self) -> Result<Done, Failure> {
-        check_branch(self.branch.as_deref())?;
         let snapshot = self.survey()?;
         for problem in snapshot.problems.values() {
             answer(&problem.to_string())?;

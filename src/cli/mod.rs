@@ -19,7 +19,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use crate::store::git::is_branch_name;
+use crate::store::StoreError;
 
 /// Collection settings in a git repository, over JSON:API
 #[derive(Debug, Parser)]
@@ -76,7 +76,14 @@ pub enum Failure {
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::Failed(error.into())
+        let error = error.into();
+        let misnamed = error.chain().find(|cause| {
+            cause.downcast_ref::<StoreError>().is_some_and(|error| matches!(error, StoreError::Misnamed(_)))
+        });
+        match misnamed {
+            Some(sentence) => Self::Usage(sentence.to_string()),
+            None => Self::Failed(error),
+        }
     }
 }
 
@@ -112,16 +119,6 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
     };
     note(&text);
     ExitCode::from(code)
-}
-
-/// Refuses a name that no branch can have.
-fn check_branch(name: Option<&str>) -> Result<(), Failure> {
-    match name.filter(|name| !is_branch_name(name)) {
-        None => Ok(()),
-        Some(name) => Err(Failure::Usage(format!(
-            "`{name}` is no name for a branch (see `git help check-ref-format`); say --branch main, for example"
-        ))),
-    }
 }
 
 /// Says something to the person at the terminal.

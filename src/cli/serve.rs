@@ -3,7 +3,7 @@
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, answer, check_branch};
+use super::{Done, Failure, answer};
 use crate::config::{Auth, ServeConfig};
 use crate::domain::Grant;
 use crate::format;
@@ -53,7 +53,6 @@ say who may do what with --auth: `none` (no authentication, no OpenAPI documents
 impl Serve {
     pub(super) fn run(self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
-        check_branch(self.config.branch.as_deref())?;
         telemetry::start(&self.log)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()

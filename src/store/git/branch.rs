@@ -15,8 +15,7 @@ const NAMED_MAX: usize = 10;
 
 /// Whether git would make a branch of this name, given with or without `refs/heads/`
 /// (`git check-ref-format --branch`).
-#[must_use]
-pub fn is_branch_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let short = name.strip_prefix(BRANCHES).unwrap_or(name);
     short != "HEAD"
         && !short.starts_with('-')
@@ -36,7 +35,7 @@ pub(super) fn choose(place: &Place, wanted: Option<&str>) -> Result<String, Stor
             }
         },
     };
-    if is_branch_name(&branch) {
+    if is_name(&branch) {
         return Ok(branch);
     }
     Err(place.unsuitable(format!("{branch} is no name for a branch")))
@@ -95,7 +94,7 @@ fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), S
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         if entry.path().is_dir() {
             collect(&entry.path(), &format!("{name}/"), names)?;
-        } else if is_branch_name(&name) {
+        } else if is_name(&name) {
             names.push(name);
         }
     }
@@ -109,10 +108,10 @@ mod tests {
     #[test]
     fn a_branch_is_called_what_git_would_call_it() {
         for name in ["main", "team/settings", "refs/heads/main", "a/HEAD", "@"] {
-            assert!(is_branch_name(name), "{name}");
+            assert!(is_name(name), "{name}");
         }
         for name in ["", "HEAD", "refs/heads/HEAD", "-x", "a..b", "a b", "x.lock", "main~1", "a//b", "x/"] {
-            assert!(!is_branch_name(name), "{name}");
+            assert!(!is_name(name), "{name}");
         }
     }
 }

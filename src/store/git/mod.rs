@@ -12,7 +12,8 @@
 //! * The branch moves only by compare-and-set, under git's own locks.
 //! * No byte that a person saved or staged is overwritten; see `worktree`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
-//!   say: we parse the few files that matter and use libgit2 for nothing but reading objects.
+//!   say in what is written; `personal` reads the user's to know who commits by hand. We parse the
+//!   few files that matter and use libgit2 for nothing but reading objects and configuration.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.
@@ -36,6 +37,7 @@ mod open;
 mod pack;
 mod packs;
 pub mod peek;
+mod personal;
 mod place;
 mod read;
 mod refs;
@@ -56,7 +58,6 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
-pub use branch::is_branch_name;
 use look::StatCache;
 use note::Note;
 use objects::Objects;
@@ -242,7 +243,7 @@ impl Journal for GitJournal {
     }
 
     fn person(&mut self) -> Actor {
-        place::person(&self.place.common_dir)
+        personal::person(&self.place)
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

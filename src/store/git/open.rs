@@ -48,6 +48,21 @@ impl Options {
             access: Access::Serve,
         }
     }
+
+    /// Checks what can be told without looking at a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
+    pub fn check(&self) -> Result<(), StoreError> {
+        place::parse_folder(&self.folder)?;
+        match &self.branch {
+            Some(name) if !branch::is_name(name) => {
+                Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
 }
 
 /// What a repository is opened for.
@@ -74,9 +89,10 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// Refuses a repository that can't be served ([`StoreError::Unsuitable`]) or is being served
-    /// already ([`StoreError::Served`]).
+    /// Refuses names as [`Options::check`] does, and a repository that can't be served
+    /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
+        options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
         let branch = branch::choose(&place, options.branch.as_deref())?;
         branch::check_born(&place, &branch, &options)?;
