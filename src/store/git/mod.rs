@@ -22,6 +22,7 @@ mod ahead;
 mod append;
 mod archive;
 mod barrier;
+mod branch;
 mod delta;
 mod folder;
 mod history;
