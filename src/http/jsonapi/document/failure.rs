@@ -4,21 +4,16 @@ use bytes::Bytes;
 use serde_json::json;
 
 use super::super::error::{ApiError, ErrorObject, Source};
-use super::super::json;
+use super::super::json::{self, Members};
 use super::resource::push_resource;
 use crate::config::BasePath;
 use crate::engine::Clash;
 
 /// The document of a failure.
 pub(in crate::http) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
-    let mut out = br#"{"jsonapi":{"version":"1.1"},"errors":["#.to_vec();
-    for (index, error) in error.errors.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write_error(error, base, &mut out);
-    }
-    out.extend_from_slice(b"]}");
+    let mut out = br#"{"jsonapi":{"version":"1.1"},"errors":"#.to_vec();
+    json::write_list(&error.errors, &mut out, |error, out| write_error(error, base, out));
+    out.push(b'}');
     out.into()
 }
 
@@ -60,24 +55,17 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
 
 /// Three versions of each attribute that two people changed; one that was absent is left out.
 fn write_clashes(clashes: &[Clash], out: &mut Vec<u8>) {
-    out.push(b'{');
-    for (index, Clash { attribute, base, yours, theirs }) in clashes.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        json::write_text(attribute, out);
-        out.extend_from_slice(b":{");
-        let versions = [("base", base), ("yours", yours), ("theirs", theirs)];
-        let mut separator: &[u8] = b"";
-        for (name, value) in versions {
-            let Some(value) = value else { continue };
-            out.extend_from_slice(separator);
-            separator = b",";
-            json::write_text(name, out);
-            out.push(b':');
-            json::write(value, out);
-        }
-        out.push(b'}');
+    let mut attributes = Members::begin(out, None);
+    for Clash { attribute, base, yours, theirs } in clashes {
+        attributes.member(attribute, |out| {
+            let mut versions = Members::begin(out, None);
+            for (name, value) in [("base", base), ("yours", yours), ("theirs", theirs)] {
+                if let Some(value) = value {
+                    versions.member(name, |out| json::write(value, out));
+                }
+            }
+            versions.end();
+        });
     }
-    out.push(b'}');
+    attributes.end();
 }

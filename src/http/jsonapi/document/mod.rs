@@ -85,21 +85,15 @@ pub(in crate::http) fn results<'a>(
     entries: impl IntoIterator<Item = Option<&'a Entry>>,
     base: &BasePath,
 ) -> Bytes {
-    let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":["#.to_vec();
-    for (index, entry) in entries.into_iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
+    let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":"#.to_vec();
+    json::write_list(entries, &mut out, |entry, out| {
+        let mut result = json::Members::begin(out, None);
+        if let Some(entry) = entry {
+            result.member("data", |out| push_resource(entry, base, None, out));
         }
-        match entry {
-            None => out.extend_from_slice(b"{}"),
-            Some(entry) => {
-                out.extend_from_slice(br#"{"data":"#);
-                push_resource(entry, base, None, &mut out);
-                out.push(b'}');
-            }
-        }
-    }
-    out.extend_from_slice(b"]}");
+        result.end();
+    });
+    out.push(b'}');
     out.into()
 }
 

@@ -16,4 +16,4 @@ mod tests;
 mod write;
 
 pub(super) use read::read;
-pub(super) use write::{write, write_text};
+pub(super) use write::{Members, write, write_list, write_text};
