@@ -20,6 +20,7 @@ pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
         | StoreError::Misnamed(_)
+        | StoreError::Sign(_)
         | StoreError::Path { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
