@@ -30,7 +30,9 @@ be so;
 - with --require-signature, a commit of the service without a valid signature.
 
 SSH signatures are checked here, with Ed25519, ECDSA P-256 (both also on security keys) and RSA keys; \
-nothing is executed. OpenPGP and X.509 signatures and SSH certificates are not checked, and said not to be.")]
+nothing is executed. OpenPGP and X.509 signatures and SSH certificates are not checked, and said not to be. With --json, \
+signature.state is one of unsigned, valid, unattributed (no file says whose it is), not-allowed, bad, \
+not-checked.")]
 pub(crate) struct Verify {
     /// Which commits: `A..B` those behind A up to B, `A..` up to the head, `B` all up to B;
     /// everything without it.
@@ -109,6 +111,9 @@ impl Verify {
         let mut allowed = None;
         if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {
             let (signers, left_out) = AllowedSigners::parse(&read(path, "allowed signers")?);
+            if self.allowed_signers.is_none() {
+                note(&format!("the allowed signers are those of {}, as git is configured", path.display()));
+            }
             for line in left_out {
                 note(&format!("{}: {line}", path.display()));
             }

@@ -185,6 +185,8 @@ fn git_s_configuration_names_whom_to_believe() {
     // As git, from the root of the work tree.
     forge.repo.git(&["config", "gpg.ssh.allowedSignersFile", "signers"]);
     assert_eq!(state(0), "valid");
+    let said = verify(&forge.repo, &[]).exits(0).stderr;
+    assert!(said.contains("settings/signers, as git is configured"), "{said}");
     forge.repo.write("revoked", &format!("{}\n", public(&key(1))));
     forge.repo.git(&["config", "gpg.ssh.revocationFile", "revoked"]);
     assert_eq!(state(1), "not-allowed");

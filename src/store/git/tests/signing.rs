@@ -46,9 +46,9 @@ fn every_commit_of_a_group_is_signed_the_first_of_a_repository_too() {
     for (repo, key) in [(Repo::new(), ed25519()), (Repo::bare(), p256())] {
         let options = Options { signing_key: Some(key.clone()), ..repo.options() };
         let mut journal = super::super::GitJournal::open(options).unwrap();
-        let drafts: Vec<_> = (0..60).map(|i| set(&format!("c{}.yaml", i % 5), &format!("{i}\n"))).collect();
+        let drafts: Vec<_> = (0..8).map(|i| set(&format!("c{}.yaml", i % 5), &format!("{i}\n"))).collect();
         let made = append(&mut journal, &drafts);
-        assert_eq!(made.len(), 60);
+        assert_eq!(made.len(), 8);
         for committed in made {
             let found = signature(&repo, &key, committed.revision);
             assert!(matches!(&found, Signature::Valid { signer, .. } if signer.is_committer), "{found:?}");
@@ -56,7 +56,7 @@ fn every_commit_of_a_group_is_signed_the_first_of_a_repository_too() {
         repo.check();
         let raw = repo.git(&["cat-file", "commit", "main"]);
         assert!(raw.contains("+0000\ngpgsig -----BEGIN SSH SIGNATURE-----\n U1NIU0lH"), "{raw}");
-        assert!(raw.contains("\n -----END SSH SIGNATURE-----\n\nChange c4.yaml\n"), "{raw}");
+        assert!(raw.contains("\n -----END SSH SIGNATURE-----\n\nChange c2.yaml\n"), "{raw}");
     }
 }
 
