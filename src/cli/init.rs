@@ -76,7 +76,7 @@ impl Init {
         }
         if self.hook {
             // Also beside a running service.
-            let hook = install_hook(self.open(Access::Read)?.common_dir(), &self.folder)?;
+            let hook = install_hook(self.open(Access::Survey)?.common_dir(), &self.folder)?;
             note(&format!("installed {}", hook.display()));
         }
         Ok(Done::Well)

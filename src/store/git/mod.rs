@@ -154,14 +154,14 @@ impl GitJournal {
     fn check_writable(&self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => Ok(()),
-            Access::Read => Err(self.place.unsuitable("it was opened for reading only")),
+            Access::Read | Access::Survey => Err(self.place.unsuitable("it was opened for reading only")),
         }
     }
 }
 
 impl Journal for GitJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
-        Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
+        Ok(branch::tip(&self.place, &self.branch)?.map(Revision::new))
     }
 
     fn changes(
@@ -222,7 +222,7 @@ impl Journal for GitJournal {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
-            Access::Read => Ok(()),
+            Access::Read | Access::Survey => Ok(()),
         }
     }
 

@@ -72,6 +72,8 @@ pub enum Access {
     Serve,
     /// To read, beside whoever serves; nothing is written, not even a note.
     Read,
+    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    Survey,
 }
 
 impl GitJournal {
@@ -94,11 +96,11 @@ impl GitJournal {
     pub fn open(options: Options) -> Result<Self, StoreError> {
         options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
-        let branch = branch::choose(&place, options.branch.as_deref())?;
+        let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
         branch::check_born(&place, &branch, &options)?;
         let service_lock = match options.access {
             Access::Serve => Some(lock_service(&place)?),
-            Access::Read => None,
+            Access::Read | Access::Survey => None,
         };
         let mut journal = Self {
             branch,
@@ -137,7 +139,7 @@ impl GitJournal {
             return Err(self.place.unsuitable(obstacle));
         }
         worktree::check_elsewhere(&self.place, &self.branch)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let head = branch::tip(&self.place, &self.branch)?;
         self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
         Ok(())
     }
