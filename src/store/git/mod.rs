@@ -21,6 +21,7 @@
 mod ahead;
 mod append;
 mod archive;
+mod aside;
 mod barrier;
 mod branch;
 mod delta;
@@ -53,7 +54,6 @@ mod worktree;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ahead::AheadIndex;
 pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
@@ -151,6 +151,11 @@ impl GitJournal {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
+    /// Whether the work tree shows the served branch, as far as can be told.
+    fn is_shown(&self) -> bool {
+        look::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
+    }
+
     fn check_writable(&self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => Ok(()),
@@ -197,13 +202,21 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;
-        let ahead = ahead.map(AheadIndex::keep);
-        if let Some(index) = index {
-            self.is_index_ahead = true;
-            self.bring_up(index, &group);
-            self.recent.note(&group.changes);
+        match (index, ahead) {
+            (Some(index), Some(ahead)) if self.is_shown() => {
+                let ahead = ahead.keep();
+                self.is_index_ahead = true;
+                self.bring_up(index, &group);
+                self.recent.note(&group.changes);
+                drop(ahead);
+                self.step_aside_if_need_be();
+            }
+            // HEAD has turned away: the old index comes back, before its lock is released.
+            (index, ahead) => {
+                drop(ahead);
+                drop(index);
+            }
         }
-        drop(ahead);
         self.trees = Some(group.trees);
         Ok(group.committed)
     }
@@ -221,7 +234,9 @@ impl Journal for GitJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
+            Access::Serve => {
+                self.step_aside().and_then(|()| self.bring_forward()).and_then(|()| self.mend_index())
+            }
             Access::Read | Access::Survey => Ok(()),
         }
     }

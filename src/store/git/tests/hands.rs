@@ -438,6 +438,68 @@ fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
     }
 }
 
+/// What `git checkout other` does last, after it has released the index.
+fn turn_head_to(repo: &Repo, branch: &str) {
+    repo.git(&["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]);
+}
+
+#[test]
+fn a_write_during_a_checkout_of_another_branch_leaves_that_one_alone() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    journal.interlude = Some(Box::new({
+        let (path, mut calls) = (repo.path().to_owned(), 0);
+        move || {
+            calls += 1;
+            if calls == 2 {
+                git_in(&path, &["symbolic-ref", "HEAD", "refs/heads/other"]);
+            }
+        }
+    }));
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    assert_eq!(repo.git(&["show", "main:collections/a.yaml"]), "a2\n");
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    repo.git(&["checkout", "-q", "main"]);
+    journal.interlude = None;
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", " M collections/b.yaml\n"));
+}
+
+#[test]
+fn a_write_right_before_the_head_turns_is_taken_back_out_of_the_work_tree() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.saved("c.yaml").as_str()), ("a1\n", "c1\n"));
+    assert!(!repo.file("d.yaml").exists());
+    repo.check();
+}
+
+#[test]
+fn what_a_person_takes_over_to_another_branch_stays_there() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]);
+    repo.git(&["checkout", "-q", "other"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "");
+    repo.git(&["cherry-pick", "--no-commit", "main"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "A  collections/d.yaml\n");
+    repo.git(&["reset", "-q", "--hard"]);
+    repo.git(&["checkout", "-q", "main"]);
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    repo.save("a.yaml", "a by hand\n");
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.saved("a.yaml"), "a by hand\n");
+}
+
 #[test]
 fn what_git_was_told_to_leave_out_is_not_deleted() {
     let (repo, mut journal) = served();
