@@ -188,8 +188,8 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         // After a move that was not ours, the work tree may be behind, or the note may be.
-        self.bring_forward()?;
-        let index = self.lock_index()?;
+        self.bring_forward(self.lock_wait)?;
+        let index = self.lock_index(self.lock_wait)?;
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
@@ -235,7 +235,9 @@ impl Journal for GitJournal {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => {
-                self.step_aside().and_then(|()| self.bring_forward()).and_then(|()| self.mend_index())
+                self.step_aside()?;
+                self.bring_forward(Duration::ZERO)?;
+                self.mend_index()
             }
             Access::Read | Access::Survey => Ok(()),
         }
