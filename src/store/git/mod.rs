@@ -49,6 +49,7 @@ mod swap;
 mod tests;
 mod tree;
 mod trees;
+mod turning;
 mod worktree;
 
 use std::path::{Path, PathBuf};
@@ -93,6 +94,8 @@ pub struct GitJournal {
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
     is_work_tree_dirty: bool,
+    // For how long a fresh index may be half of a checkout.
+    turn_max: Duration,
     #[cfg(test)]
     fault: Option<tests::Fault>,
     #[cfg(test)]
@@ -228,8 +231,19 @@ impl Journal for GitJournal {
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         self.trees(head)?;
-        let trees = self.trees.as_ref().expect("loaded above");
-        look::compare(&self.place, &self.branch, &mut self.stats, trees.folder(), look, despite_locks)
+        loop {
+            let trees = self.trees.as_ref().expect("loaded above");
+            let (place, cache) = (&self.place, &mut self.stats);
+            let seen = look::compare(place, &self.branch, cache, trees.folder(), look, despite_locks)?;
+            if despite_locks || !turning::may_be_turning(place, &seen, self.turn_max)? {
+                return Ok(seen);
+            }
+            if self.head()? != head {
+                return Ok(WorkTree::Busy);
+            }
+            // Git tells nobody what it is about to do.
+            std::thread::sleep(turning::RETRY_WAIT);
+        }
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {

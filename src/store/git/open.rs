@@ -13,6 +13,7 @@ use super::place::{self, Place};
 use super::refs;
 use super::stale::Recent;
 use super::trees::Trees;
+use super::turning::TURN_MAX;
 use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -117,6 +118,7 @@ impl GitJournal {
             recent: Recent::default(),
             is_index_ahead: false,
             is_work_tree_dirty: false,
+            turn_max: TURN_MAX,
             #[cfg(test)]
             fault: None,
             #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
+use std::time::Duration;
 
 use super::super::{GitJournal, Options};
 use super::Fault;
@@ -533,6 +534,36 @@ fn what_a_person_takes_over_to_another_branch_stays_there() {
     turn_head_to(&repo, "other");
     journal.catch_up().unwrap();
     assert_eq!(repo.saved("a.yaml"), "a by hand\n");
+}
+
+#[test]
+fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
+    let (repo, mut journal) = served();
+    journal.turn_max = Duration::from_secs(3_600);
+    let head = journal.head().unwrap();
+    repo.git(&["checkout", "-q", "-b", "other"]);
+    let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);
+    for turn in [&["symbolic-ref", "HEAD", "refs/heads/other"][..], &["update-ref", "HEAD", "other"]] {
+        repo.git(&["checkout", "-q", "main"]);
+        // What a checkout, a reset or a merge does first ...
+        repo.git(&["read-tree", "-m", "-u", "other"]);
+        let seen = std::thread::scope(|scope| {
+            let look = scope.spawn(|| journal.work_tree(head, Look::All, false).unwrap());
+            // ... and last.
+            repo.git(turn);
+            look.join().unwrap()
+        });
+        assert!(matches!(seen, WorkTree::Away(_) | WorkTree::Busy), "{seen:?}");
+    }
+    assert_eq!(journal.head().unwrap(), Some(other));
+}
+
+#[test]
+fn what_is_staged_is_an_edit_once_the_index_is_left_alone() {
+    let (repo, mut journal) = served();
+    repo.save("a.yaml", "a by hand\n");
+    repo.git(&["add", "-A"]);
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a by hand\n")]);
 }
 
 #[test]
