@@ -97,7 +97,7 @@ impl Reader<'_> {
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
-            Some(b'"') => self.string().map(Value::Text),
+            Some(b'"') => self.string().map(Value::from),
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
             Some(b't') => self.word("true", Value::Bool(true)),
             Some(b'f') => self.word("false", Value::Bool(false)),
@@ -130,13 +130,13 @@ impl Reader<'_> {
         self.blanks();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Value::List(items));
+            return Ok(Value::List(items.into()));
         }
         loop {
             self.blanks();
             items.push(self.value()?);
             if self.ends(b']', "`,` or `]`")? {
-                return Ok(Value::List(items));
+                return Ok(Value::List(items.into()));
             }
         }
     }
@@ -146,7 +146,7 @@ impl Reader<'_> {
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Value::Map(members));
+            return Ok(Value::Map(members.into()));
         }
         let mut names = Names::default();
         loop {
@@ -168,7 +168,7 @@ impl Reader<'_> {
             self.blanks();
             members.push((name, self.value()?));
             if self.ends(b'}', "`,` or `}`")? {
-                return Ok(Value::Map(members));
+                return Ok(Value::Map(members.into()));
             }
         }
     }
@@ -487,11 +487,11 @@ mod tests {
             any::<bool>().prop_map(Value::Bool),
             any::<i64>().prop_map(|n| Value::Number(Number::Integer(n))),
             prop::num::f64::NORMAL.prop_map(|n| Value::Number(Number::Float(n))),
-            any::<String>().prop_map(Value::Text),
+            any::<String>().prop_map(Value::from),
         ];
         leaf.prop_recursive(4, 32, 6, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
+                prop::collection::vec(inner.clone(), 0..6).prop_map(|items| Value::List(items.into())),
                 prop::collection::btree_map(any::<String>(), inner, 0..6)
                     .prop_map(|members| Value::Map(members.into_iter().collect())),
             ]

@@ -166,7 +166,7 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
     let wrong = |detail: String| ErrorObject::new(Code::BAD_REQUEST, detail);
     match request::take(members, OPERATIONS) {
         None => Err(wrong(format!("the document has no `{OPERATIONS}`"))),
-        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations),
+        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations.into()),
         Some(Value::List(_)) => {
             Err(wrong("a batch has at least one operation".into()).at(format!("/{OPERATIONS}")))
         }
@@ -312,7 +312,7 @@ impl Names<'_> {
         }
         let key = match (reference.get("id"), reference.get("lid")) {
             (Some(Value::Text(id)), None) => key_of(id, "/ref/id"),
-            (None, Some(Value::Text(lid))) => self.local.get(lid).cloned().ok_or_else(|| {
+            (None, Some(Value::Text(lid))) => self.local.get(lid.as_str()).cloned().ok_or_else(|| {
                 let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
                 vec![ErrorObject::invalid("/ref/lid", detail)]
             }),
