@@ -46,6 +46,12 @@ fn wrong_usage_is_2() {
         &["serve", "--auth", "none", "--listen", "nowhere"],
         &["serve", "--auth", "none", "--uncommitted", "perhaps"],
         &["serve", "--auth", "none", "--body-bytes-max", "many"],
+        &["serve", "--auth", "none", "--path", "../x"],
+        &["serve", "--auth", "none", "--path", "/x"],
+        &["serve", "--auth", "none", "--branch", "no branch"],
+        &["check", "--path", ".git"],
+        &["init", "--path", "a//b", "made"],
+        &["log", "--branch", "a..b"],
         &["init"],
         &["token"],
     ] {

@@ -123,6 +123,35 @@ async fn targets_can_be_named_by_reference_or_link() {
 }
 
 #[tokio::test]
+async fn a_local_name_stands_for_what_was_added_with_it() {
+    let server = TestServer::on("small").await;
+    let named = |key: &str, lid: Value| {
+        let mut operation = add(&document(key, json!({})));
+        operation["data"]["lid"] = lid;
+        operation
+    };
+    let data = json!({"type": "document-collection", "lid": "new", "attributes": {"name": "By lid"}});
+    let by_ref = json!({"op": "update", "ref": {"type": "document-collection", "lid": "new"}, "data": data});
+    let by_data = json!({"op": "update", "data": data});
+    for update in [&by_ref, &by_data] {
+        let done = server.operations(json!([named("new", json!("new")), update])).await.is(200);
+        assert_eq!(done.json()["atomic:results"][1]["data"]["attributes"]["name"], "By lid");
+        server.delete("new").await.is(204);
+    }
+    for (operations, pointer) in [
+        (json!([by_data]), "/atomic:operations/0/data/lid"),
+        (json!([by_ref]), "/atomic:operations/0/ref/lid"),
+        (json!([named("new", json!("a")), by_data]), "/atomic:operations/1/data/lid"),
+        (json!([named("new", json!("a")), named("other", json!("a"))]), "/atomic:operations/1/data/lid"),
+        (json!([named("new", json!(7))]), "/atomic:operations/0/data/lid"),
+    ] {
+        let refused = server.operations(operations).await.is(400);
+        assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": pointer})));
+    }
+    server.read("new").await.is(404);
+}
+
+#[tokio::test]
 async fn a_batch_that_changes_nothing_makes_no_commit() {
     let server = TestServer::on("small").await;
     server.operations(json!([update("posts", json!({"name": "Posts"}))])).await.is(200);

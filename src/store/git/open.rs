@@ -47,6 +47,26 @@ impl Options {
             access: Access::Serve,
         }
     }
+
+    /// Checks what can be told without looking at a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
+    pub fn check(&self) -> Result<(), StoreError> {
+        place::parse_folder(&self.folder)?;
+        match &self.branch {
+            Some(name) if !git2::Reference::is_valid_name(&full(name)) => {
+                Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// A branch with `refs/heads/`.
+fn full(branch: &str) -> String {
+    if branch.starts_with("refs/heads/") { branch.to_owned() } else { format!("refs/heads/{branch}") }
 }
 
 /// What a repository is opened for.
@@ -73,9 +93,10 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// Refuses a repository that can't be served ([`StoreError::Unsuitable`]) or is being served
-    /// already ([`StoreError::Served`]).
+    /// Refuses names as [`Options::check`] does, and a repository that can't be served
+    /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
+        options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
         let branch = choose_branch(&place, options.branch.as_deref())?;
         let service_lock = match options.access {
@@ -154,8 +175,7 @@ impl GitJournal {
 
 fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
     let branch = match wanted {
-        Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
-        Some(name) => format!("refs/heads/{name}"),
+        Some(name) => full(name),
         None => match refs::head(&place.git_dir)? {
             Head::Ref(name) if name.starts_with("refs/heads/") => name,
             Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),

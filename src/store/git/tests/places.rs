@@ -17,6 +17,16 @@ fn refused(options: Options, why: &str) {
     }
 }
 
+/// Refused by its names alone.
+#[track_caller]
+fn misnamed(options: Options, why: &str) {
+    match GitJournal::open(options) {
+        Err(error @ StoreError::Misnamed(_)) => assert!(error.to_string().contains(why), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("should be refused: {why}"),
+    }
+}
+
 #[test]
 fn only_one_may_serve_and_others_may_read() {
     let repo = Repo::new();
@@ -144,7 +154,10 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     }
     let repo = Repo::new();
     for folder in ["/etc", "../x", "a//b", ".git/x"] {
-        refused(Options { folder: folder.to_owned(), ..repo.options() }, "is no folder inside");
+        misnamed(Options { folder: folder.to_owned(), ..repo.options() }, "is no folder inside");
+    }
+    for branch in ["a..b", "no branch", "refs/heads/", "x.lock"] {
+        misnamed(Options { branch: Some(branch.to_owned()), ..repo.options() }, "is no name for a branch");
     }
     symlink("/tmp", repo.path().join("collections")).unwrap();
     refused(repo.options(), "is a symbolic link");
