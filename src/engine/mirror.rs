@@ -6,6 +6,7 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod plain;
 mod problems;
 mod rebuild;
 mod sight;
@@ -22,7 +23,7 @@ use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::store::{BlobId, Journal, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -60,15 +61,11 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
-/// What the branch's next step changes.
-#[derive(Default)]
-struct Step {
-    moved: Moved,
-    readings: Readings,
-}
+/// What a file was read as.
+type Reading = Result<Good, Fault>;
 
 /// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
+type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
 pub(super) struct Mirror<J> {
@@ -155,6 +152,13 @@ impl<J: Journal> Mirror<J> {
         found
     }
 
+    /// The next snapshot, of this head.
+    fn next(&self, head: Option<Revision>) -> Snapshot {
+        let mut next = self.snapshot.next();
+        next.revision = head;
+        next
+    }
+
     /// What is to be served.
     pub(super) const fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
@@ -172,44 +176,46 @@ impl<J: Journal> Mirror<J> {
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.pending.add(hint);
         let head = self.journal.head()?;
-        let step = if head == self.snapshot.revision { None } else { Some(self.step_to(head)?) };
+        let is_moved = head != self.snapshot.revision;
+        let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };
         let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
-        let Step { moved, readings } = match step {
-            None => Step::default(),
-            Some(step) if is_seen => step,
-            Some(step) if self.is_forward(&step, head)? => {
-                self.drop_committed(&step.moved);
-                step
-            }
-            Some(_) => return Ok(()),
-        };
-        if head != self.snapshot.revision || !self.unbuilt.is_empty() {
-            self.rebuild(head, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
-            self.unbuilt.clear();
+        if is_moved && !is_seen && !self.is_forward(&changes, head)? {
+            return Ok(());
         }
+        if !is_moved && self.unbuilt.is_empty() {
+            return Ok(());
+        }
+        let committed = self.committed_edits(&changes);
+        let mut next = self.next(head);
+        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        for name in &committed {
+            self.edits.remove(name);
+        }
+        self.rebuild(next, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
+        self.unbuilt.clear();
         Ok(())
     }
 
-    /// Reads what the branch moving to `head` changes; those names are to be looked at.
-    fn step_to(&mut self, head: Option<Revision>) -> Result<Step, StoreError> {
+    /// What the branch moving to `head` changes; those names are to be looked at.
+    fn changes_to(&mut self, head: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
         let from = self.snapshot.revision;
         if head.is_none() {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
-        let readings = self.read_all(&changes)?;
         self.pending.branch = true;
-        self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
-        self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-        let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        Ok(Step { moved, readings })
+        if !self.pending.all {
+            self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
+            self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
+        }
+        Ok(changes)
     }
 
     /// Whether a step may be served before the work tree has been looked at: it adds to what was
     /// there, as a commit does, and takes nothing away that may still stand as a file.
-    fn is_forward(&mut self, step: &Step, head: Option<Revision>) -> Result<bool, StoreError> {
-        let takes_away = step.moved.values().any(Option::is_none);
+    fn is_forward(&mut self, changes: &[FileChange], head: Option<Revision>) -> Result<bool, StoreError> {
+        let takes_away = changes.iter().any(|change| change.after.is_none());
         match (self.snapshot.revision, head) {
             (Some(old), Some(new)) if !takes_away => self.journal.descends(new, old),
             (None, Some(_)) => Ok(true),
@@ -217,13 +223,11 @@ impl<J: Journal> Mirror<J> {
         }
     }
 
-    /// Forgets the edits that have become what is committed: they are none any more.
-    fn drop_committed(&mut self, moved: &Moved) {
-        for (name, after) in moved {
-            if self.edits.get(name).is_some_and(|edit| edit.saved.is(*after)) {
-                self.edits.remove(name);
-            }
-        }
+    /// The edits that have become what is committed: they are none any more.
+    fn committed_edits(&self, changes: &[FileChange]) -> Vec<String> {
+        let is_edit =
+            |change: &&FileChange| self.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after));
+        changes.iter().filter(is_edit).map(|change| change.name.clone()).collect()
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
@@ -250,7 +254,7 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
-        self.rebuild(Some(head), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }
@@ -280,7 +284,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|name| {
                 self.aside.contains_key(name)
                     || self.edits.contains_key(name)
-                    || self.snapshot.get(key.as_str()).is_some_and(|entry| *entry.file == **name)
+                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
             })
             .collect()
     }

@@ -223,7 +223,7 @@ impl Story {
         let snapshot = self.running().snapshot();
         let served = snapshot.catalog().iter().map(|entry| {
             let served = plain::Served {
-                file: entry.file.to_string(),
+                file: entry.file(),
                 name: name_of(&entry.collection),
                 uncommitted: entry.uncommitted,
                 stale: entry.stale,
