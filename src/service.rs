@@ -252,16 +252,19 @@ impl ServiceBuilder<Guarded> {
 }
 
 fn open(config: &ServeConfig) -> Result<GitJournal, StoreError> {
-    if GitJournal::init(&config.repository)? {
-        tracing::info!(path = %config.repository.display(), "made a new repository");
-    }
-    let journal = GitJournal::open(Options {
+    let options = Options {
         branch: config.branch.clone(),
         folder: config.folder.clone(),
         committer: Actor::new(&config.committer_name, &config.committer_email),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
         ..Options::new(&config.repository)
-    })?;
+    };
+    // First, so that a slip of the pen makes no repository.
+    options.check()?;
+    if GitJournal::init(&config.repository)? {
+        tracing::info!(path = %config.repository.display(), "made a new repository");
+    }
+    let journal = GitJournal::open(options)?;
     tracing::info!(
         path = %config.repository.display(),
         branch = journal.branch(),

@@ -63,6 +63,8 @@ recursive: true            # whether folders inside the directory belong to it
 
 impl Init {
     pub(super) fn run(self) -> Result<Done, Failure> {
+        // First, so that a slip of the pen makes no repository.
+        self.options(Access::Serve).check()?;
         if GitJournal::init(&self.repository)? {
             commit_example(&mut self.open(Access::Serve)?)?;
             note(&format!("made {} with an example, {}/posts.yaml", self.repository.display(), self.folder));
@@ -81,8 +83,11 @@ impl Init {
     }
 
     fn open(&self, access: Access) -> anyhow::Result<GitJournal> {
-        let options = Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) };
-        Ok(GitJournal::open(options)?)
+        Ok(GitJournal::open(self.options(access))?)
+    }
+
+    fn options(&self, access: Access) -> Options {
+        Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) }
     }
 }
 

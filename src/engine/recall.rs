@@ -1,7 +1,7 @@
 //! Reading back from a commit what was answered when it was made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use super::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
 use super::ledger::{Known, Ledger, Made, Once, Scope};
@@ -201,15 +201,7 @@ fn read<J: Journal>(
 }
 
 fn entry(collection: Arc<Collection>, file: &str, blob: BlobId) -> Arc<Entry> {
-    Arc::new(Entry {
-        collection,
-        file: file.into(),
-        blob,
-        uncommitted: false,
-        problem: None,
-        stale: false,
-        answer: OnceLock::new(),
-    })
+    Arc::new(Entry::of_file(collection, file, blob))
 }
 
 /// Decides the submission once more from where it started. The last change of a collection is

@@ -25,6 +25,7 @@ pub(super) fn refusal(error: &StoreError) -> SubmitError {
         StoreError::HeadMoved { .. }
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
+        | StoreError::Misnamed(_)
         | StoreError::Path { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);

@@ -32,6 +32,8 @@ pub(super) struct Writer<J> {
     deferred: VecDeque<Job>,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
+    /// When to try again what could not be read.
+    retry_at: Option<Instant>,
     /// How many groups have been appended since the journal was tended.
     untended: usize,
 }
@@ -109,6 +111,7 @@ impl<J: Journal> Writer<J> {
             state,
             deferred: VecDeque::new(),
             trouble: None,
+            retry_at: None,
             untended: 0,
         }
     }
@@ -165,7 +168,7 @@ impl<J: Journal> Writer<J> {
             }
         }
         if let State::Mirrored(mirror) = &self.state
-            && mirror.look_again_at().is_some_and(|at| at <= Instant::now())
+            && self.look_again_at(mirror).is_some_and(|at| at <= Instant::now())
         {
             turn.hints.add(mirror.look_again_hint());
         }
@@ -177,9 +180,13 @@ impl<J: Journal> Writer<J> {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
                 let idle_at = (self.untended > 0).then(|| Instant::now() + IDLE_WAIT);
-                mirror.look_again_at().into_iter().chain(idle_at).min()
+                self.look_again_at(mirror).into_iter().chain(idle_at).min()
             }
         }
+    }
+
+    fn look_again_at(&self, mirror: &Mirror<J>) -> Option<Instant> {
+        self.retry_at.or_else(|| mirror.look_again_at())
     }
 
     /// Lets the journal do its housekeeping; trouble with it harms nothing but speed.
@@ -251,9 +258,13 @@ impl<J: Journal> Writer<J> {
     fn act(&mut self, hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         for hint in hints {
-            let outcome = mirror.refresh(&hint);
+            // A commit does not wait for who is in the middle of changing the work tree.
+            let followed = mirror.follow(&hint);
+            Self::publish(&self.projection, mirror);
+            let outcome = followed.and_then(|()| mirror.refresh(&hint));
             Self::publish(&self.projection, mirror);
             let error = outcome.err();
+            self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
             if error.is_some() || self.trouble.is_some() {
                 Self::tell(&self.projection, &mut self.trouble, error.as_ref());
             }

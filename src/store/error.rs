@@ -45,6 +45,10 @@ pub enum StoreError {
         why: String,
     },
 
+    /// A name that was asked for can name nothing of its kind, in whatever repository.
+    #[error("{0}")]
+    Misnamed(String),
+
     /// A path could not be read or written.
     #[error("cannot {action} {path}")]
     Path {

@@ -12,7 +12,8 @@
 //! * The branch moves only by compare-and-set, under git's own locks.
 //! * No byte that a person saved or staged is overwritten; see `worktree`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
-//!   say: we parse the few files that matter and use libgit2 for nothing but reading objects.
+//!   say in what is written; `personal` reads the user's to know who commits by hand. We parse the
+//!   few files that matter and use libgit2 for nothing but reading objects and configuration.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.
@@ -21,6 +22,7 @@ mod ahead;
 mod append;
 mod archive;
 mod barrier;
+mod branch;
 mod delta;
 mod folder;
 mod history;
@@ -35,6 +37,7 @@ mod open;
 mod pack;
 mod packs;
 pub mod peek;
+mod personal;
 mod place;
 mod read;
 mod refs;
@@ -180,8 +183,8 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         // After a move that was not ours, the work tree may be behind, or the note may be.
-        self.bring_forward()?;
-        let index = self.lock_index()?;
+        self.bring_forward(self.lock_wait)?;
+        let index = self.lock_index(self.lock_wait)?;
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
@@ -218,7 +221,7 @@ impl Journal for GitJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
+            Access::Serve => self.bring_forward(Duration::ZERO).and_then(|()| self.mend_index()),
             Access::Read => Ok(()),
         }
     }
@@ -240,7 +243,7 @@ impl Journal for GitJournal {
     }
 
     fn person(&mut self) -> Actor {
-        place::person(&self.place.common_dir)
+        personal::person(&self.place)
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {
