@@ -87,7 +87,7 @@ impl Reader<'_> {
         match self.peek() {
             Some(b'{') => self.nested(Self::object),
             Some(b'[') => self.nested(Self::array),
-            Some(b'"') => self.string().map(Value::Text),
+            Some(b'"') => self.string().map(Value::from),
             Some(b'-' | b'0'..=b'9') => self.number().map(Value::Number),
             Some(b't') => self.word("true", Value::Bool(true)),
             Some(b'f') => self.word("false", Value::Bool(false)),
@@ -120,13 +120,13 @@ impl Reader<'_> {
         self.blanks();
         if self.peek() == Some(b']') {
             self.at += 1;
-            return Ok(Value::List(items));
+            return Ok(Value::List(items.into()));
         }
         loop {
             self.blanks();
             items.push(self.value()?);
             if self.ends(b']', "`,` or `]`")? {
-                return Ok(Value::List(items));
+                return Ok(Value::List(items.into()));
             }
         }
     }
@@ -136,7 +136,7 @@ impl Reader<'_> {
         self.blanks();
         if self.peek() == Some(b'}') {
             self.at += 1;
-            return Ok(Value::Map(members));
+            return Ok(Value::Map(members.into()));
         }
         let mut names = Names::default();
         loop {
@@ -158,7 +158,7 @@ impl Reader<'_> {
             self.blanks();
             members.push((name, self.value()?));
             if self.ends(b'}', "`,` or `}`")? {
-                return Ok(Value::Map(members));
+                return Ok(Value::Map(members.into()));
             }
         }
     }

@@ -50,7 +50,7 @@ pub(in crate::http) fn data_of(document: Value) -> Result<Value, ErrorObject> {
 }
 
 /// The value of a member.
-pub(in crate::http) fn take(members: Vec<(String, Value)>, name: &str) -> Option<Value> {
+pub(in crate::http) fn take(members: Box<[(String, Value)]>, name: &str) -> Option<Value> {
     members.into_iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
@@ -121,16 +121,16 @@ impl Resource {
 
     fn read_id(&mut self, value: Value) {
         match value {
-            Value::Text(text) => self.id = Some(text),
+            Value::Text(text) => self.id = Some(text.into()),
             other => self.fault("/data/id", format!("expected a string, found {}", article(&other))),
         }
     }
 
     fn read_attributes(&mut self, value: Value) {
         match value {
-            Value::Map(mut attributes) => {
-                attributes.retain(|(name, _)| !name.starts_with('@'));
-                self.attributes = attributes;
+            Value::Map(attributes) => {
+                self.attributes = attributes.into_vec();
+                self.attributes.retain(|(name, _)| !name.starts_with('@'));
             }
             other => self.fault("/data/attributes", format!("expected an object, found {}", article(&other))),
         }
