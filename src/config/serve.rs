@@ -13,7 +13,8 @@ pub struct ServeConfig {
     pub repository: PathBuf,
 
     /// The branch to serve; without it the one that HEAD names at start. It stays while the
-    /// service runs, whatever is checked out.
+    /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
+    /// all: then the first write makes it.
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub branch: Option<String>,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, Key, Shorthand, Value, Violation};
+use super::{Attribute, Key, Refusal, Shorthand, Value, Violation};
 
 /// What a collection holds: documents or media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -134,6 +134,21 @@ impl Collection {
         }
         attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
         Ok(Self { key: self.key.clone(), kind: self.kind, attributes })
+    }
+
+    /// The collection as an update leaves it; `kind` is what the caller takes it for.
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the patch breaks, of the kind that the caller means; if it breaks
+    /// none, that the kind is another one.
+    pub fn updated(&self, kind: Option<Kind>, patch: &Patch) -> Result<Self, Refusal> {
+        let Some(asked) = kind.filter(|kind| *kind != self.kind) else {
+            return self.patched(patch).map_err(Refusal::Invalid);
+        };
+        let meant = Self { key: self.key.clone(), kind: asked, attributes: Vec::new() };
+        meant.patched(patch).map_err(Refusal::Invalid)?;
+        Err(Refusal::KindFixed { key: self.key.clone(), stored: self.kind, asked })
     }
 }
 

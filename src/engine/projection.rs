@@ -33,6 +33,19 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The entry of a committed file that is fine.
+    pub(crate) fn of_file(collection: Arc<Collection>, file: &str, blob: BlobId) -> Self {
+        Self {
+            collection,
+            file: file.into(),
+            blob,
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        }
+    }
+
     /// The opaque part of the entity tag: the blob id, marked where the body says more than the
     /// bytes do (RFC 9110 section 8.8.3: a tag names one representation).
     #[must_use]
@@ -59,12 +72,15 @@ impl Entry {
             && self.problem == other.problem
     }
 
-    /// What the entry adds to the digest of its list.
+    /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
     fn weight(&self) -> u128 {
-        let digest = Sha256::new()
+        let mut digest = Sha256::new()
             .chain_update(self.collection.key().as_str())
-            .chain_update("\0")
-            .chain_update(self.tag());
+            .chain_update([0, u8::from(self.uncommitted)])
+            .chain_update(self.blob.as_bytes());
+        if let Some(problem) = &self.problem {
+            digest.update(problem.to_string());
+        }
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
     }
 }
@@ -76,15 +92,8 @@ impl Entry {
         let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
         let mut blob = [0; 20];
         blob.copy_from_slice(&digest[..20]);
-        Self {
-            file: format!("{}.yaml", collection.key()).into(),
-            blob: BlobId::new(blob),
-            collection,
-            uncommitted: false,
-            problem: None,
-            stale: false,
-            answer: OnceLock::new(),
-        }
+        let file = format!("{}.yaml", collection.key());
+        Self::of_file(collection, &file, BlobId::new(blob))
     }
 }
 
@@ -165,9 +174,10 @@ impl Snapshot {
 
     /// Adds or replaces a collection.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        self.remove(entry.collection.key().as_str());
         self.digest = self.digest.wrapping_add(entry.weight());
-        self.catalog.insert(entry);
+        if let Some(replaced) = self.catalog.insert(entry) {
+            self.digest = self.digest.wrapping_sub(replaced.weight());
+        }
     }
 
     /// Takes a collection away.

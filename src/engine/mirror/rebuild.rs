@@ -14,22 +14,19 @@ use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
-    /// Builds the next snapshot: what is served for every key whose files moved or were edited.
+    /// Completes the next snapshot, whose revision is set: with what is served for every key whose
+    /// files moved or were edited.
     pub(super) fn rebuild(
         &mut self,
-        head: Option<Revision>,
+        next: Snapshot,
         moved: Moved,
         edited: BTreeSet<String>,
         readings: Readings,
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
-        let mut work = Rebuild {
-            next: self.snapshot.next(),
-            problems: BTreeMap::clone(&self.snapshot.problems),
-            queue: VecDeque::new(),
-            ready,
-        };
-        work.next.revision = head;
+        let head = next.revision;
+        let problems = BTreeMap::clone(&self.snapshot.problems);
+        let mut work = Rebuild { next, problems, queue: VecDeque::new(), ready };
         let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
         let mut keys = BTreeSet::new();
         for name in &names {

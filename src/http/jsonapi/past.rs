@@ -34,6 +34,12 @@ pub(in crate::http) const BLAME: &str = "attribute-blame";
 /// The resource type of changes.
 pub(in crate::http) const CHANGE: &str = "change-summary";
 
+/// The resource type of the token for polling.
+pub(in crate::http) const SYNC_TOKEN: &str = "sync-token";
+
+/// The resource type of what the service can do.
+pub(in crate::http) const CAPABILITIES: &str = "collection-settings-capabilities";
+
 /// The resource of an event.
 pub(in crate::http) fn event(record: &EventRecord, fields: &Fields) -> Bytes {
     match fields.wanted(EVENT) {
@@ -115,6 +121,21 @@ pub(in crate::http) fn change(change: &ChangeSummary, fields: &Fields) -> Bytes 
         attributes.member("deleted", |out| {
             out.extend_from_slice(if change.is_deleted() { b"true" } else { b"false" });
         });
+    })
+}
+
+/// The one resource of its type: what the service says of itself.
+pub(in crate::http) fn about_itself(
+    resource_type: &str,
+    attributes: serde_json::Value,
+    fields: &Fields,
+) -> Bytes {
+    let told = serde_json::from_value::<serde_json::Map<_, serde_json::Value>>(attributes);
+    let told = told.expect("attributes are an object");
+    resource(resource_type, "self", fields.wanted(resource_type), |members| {
+        for (name, value) in &told {
+            members.member(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        }
     })
 }
 

@@ -218,7 +218,8 @@ impl Change {
     /// In this order: everything that is wrong with the values; another id than that of the URL;
     /// another type than the stored one.
     pub(in crate::http) fn check(&mut self, before: &Collection) -> Result<(), ApiError> {
-        if let Err(violations) = before.patched(&self.patch) {
+        let updated = before.updated(self.kind, &self.patch);
+        if let Err(Refusal::Invalid(violations)) = &updated {
             self.faults.extend(violations.iter().map(ErrorObject::from));
         }
         if !self.faults.is_empty() {
@@ -228,10 +229,7 @@ impl Change {
         if let Some(id) = self.id.as_deref().filter(|id| *id != key.as_str()) {
             return Err(other_id(id, key));
         }
-        match self.kind.filter(|kind| *kind != before.kind()) {
-            None => Ok(()),
-            Some(asked) => Err(Refusal::KindFixed { key: key.clone(), stored: before.kind(), asked }.into()),
-        }
+        updated.map(drop).map_err(ApiError::from)
     }
 }
 
@@ -416,5 +414,7 @@ mod tests {
             (409, "/data/type: `a` is a media collection and can't become a document collection; delete and create it instead.".into())
         );
         assert_eq!(check(r#"{"type":"document-collection","id":"b","attributes":{"name":7}}"#).0, 400);
+        let of_its_own = r#"{"type":"document-collection","id":"a","attributes":{"format":"md"}}"#;
+        assert_eq!(check(of_its_own).0, 409, "the attributes are those of the type that is named");
     }
 }

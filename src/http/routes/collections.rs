@@ -349,7 +349,7 @@ pub(super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiEr
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
+pub(super) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
@@ -388,7 +388,7 @@ pub(super) fn written(
         Outcome::Updated(entry) => (updated, entry),
         Outcome::Unchanged(entry) => (StatusCode::OK, entry),
         Outcome::Deleted => {
-            let response = reply::of_snapshot(reply::empty(StatusCode::NO_CONTENT), &written.snapshot, None);
+            let response = reply::of_revision(reply::empty(StatusCode::NO_CONTENT), written.revision, None);
             return submit::told_as_asked(response, Bytes::new(), written, preferences);
         }
     };

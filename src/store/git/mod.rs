@@ -23,6 +23,7 @@ mod ahead;
 mod append;
 mod archive;
 mod barrier;
+mod branch;
 mod delta;
 mod folder;
 mod history;
@@ -187,8 +188,8 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         // After a move that was not ours, the work tree may be behind, or the note may be.
-        self.bring_forward()?;
-        let index = self.lock_index()?;
+        self.bring_forward(self.lock_wait)?;
+        let index = self.lock_index(self.lock_wait)?;
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
@@ -225,7 +226,7 @@ impl Journal for GitJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
+            Access::Serve => self.bring_forward(Duration::ZERO).and_then(|()| self.mend_index()),
             Access::Read => Ok(()),
         }
     }

@@ -10,11 +10,11 @@ use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
 use super::place::{self, Place};
-use super::refs::{self, Head};
+use super::refs;
 use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
 use super::trees::Trees;
-use super::{GitJournal, ahead, history, init, lock, swap, worktree};
+use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -23,7 +23,8 @@ use crate::store::StoreError;
 pub struct Options {
     /// The repository: a work tree, a linked work tree, or a bare repository.
     pub path: PathBuf,
-    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names.
+    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It
+    /// must exist, unless the repository has no branch at all.
     pub branch: Option<String>,
     /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
     pub folder: String,
@@ -60,17 +61,12 @@ impl Options {
     pub fn check(&self) -> Result<(), StoreError> {
         place::parse_folder(&self.folder)?;
         match &self.branch {
-            Some(name) if !git2::Reference::is_valid_name(&full(name)) => {
+            Some(name) if !branch::is_name(name) => {
                 Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
             }
             Some(_) | None => Ok(()),
         }
     }
-}
-
-/// A branch with `refs/heads/`.
-fn full(branch: &str) -> String {
-    if branch.starts_with("refs/heads/") { branch.to_owned() } else { format!("refs/heads/{branch}") }
 }
 
 /// What a repository is opened for.
@@ -102,7 +98,8 @@ impl GitJournal {
     pub fn open(options: Options) -> Result<Self, StoreError> {
         options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
-        let branch = choose_branch(&place, options.branch.as_deref())?;
+        let branch = branch::choose(&place, options.branch.as_deref())?;
+        branch::check_born(&place, &branch, &options)?;
         let service_lock = match options.access {
             Access::Serve => Some(lock_service(&place)?),
             Access::Read => None,
@@ -175,24 +172,6 @@ impl GitJournal {
         self.packs.remove_drafts()?;
         swap::remove_drafts(&self.place, &mut self.objects)
     }
-}
-
-fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
-    let branch = match wanted {
-        Some(name) => full(name),
-        None => match refs::head(&place.git_dir)? {
-            Head::Ref(name) if name.starts_with("refs/heads/") => name,
-            Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
-            Head::Detached => {
-                let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                return Err(place.unsuitable(why));
-            }
-        },
-    };
-    if git2::Reference::is_valid_name(&branch) {
-        return Ok(branch);
-    }
-    Err(place.unsuitable(format!("{branch} is no name for a branch")))
 }
 
 /// The lock of the one who serves; the kernel releases it when the process dies.

@@ -78,6 +78,12 @@ fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
         .map(|line| (&line[..40], line[41..].trim_ascii_end()))
 }
 
+/// The whole names in `packed-refs`.
+pub(super) fn packed_names(common_dir: &Path) -> Result<Vec<String>, StoreError> {
+    let refs = packed(common_dir)?.unwrap_or_default();
+    Ok(packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
 fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {
     packed_lines(refs).find(|(_, found)| *found == name.as_bytes()).and_then(|(oid, _)| unhex(oid))
 }

@@ -129,6 +129,23 @@ async fn the_person_s_next_commit_does_not_revert_ours() {
 }
 
 #[tokio::test]
+async fn a_file_announced_with_intent_to_add_is_not_deleted_by_the_person_s_next_commit() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/new.yaml", &named("Mine"));
+    server.repo().git(&["add", "--intent-to-add", "collections/new.yaml"]);
+    server.shows("new", "name", "Mine").await;
+    server.patch("new", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.repo().status(), "");
+    server.repo().write("notes.txt", "mine\n");
+    server.repo().git(&["add", "notes.txt"]);
+    server.repo().git(&["commit", "--quiet", "-m", "Mine"]);
+    let changed = server.repo().git(&["diff-tree", "-r", "--no-commit-id", "--name-only", "HEAD"]);
+    assert_eq!(changed, "notes.txt");
+    assert_eq!(server.read("new").await.is(200).attributes()["name"], "By API");
+    server.leaves("");
+}
+
+#[tokio::test]
 async fn a_half_done_merge_is_left_exactly_as_it_is() {
     let mut server = TestServer::on("small").await;
     let repo = server.repo().clone();

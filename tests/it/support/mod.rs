@@ -13,6 +13,7 @@ mod raw;
 mod repo;
 mod schema;
 mod server;
+mod stream;
 
 pub(crate) use answer::{Answer, Good};
 pub(crate) use client::{ATOMIC, Client, JSON_API};
@@ -23,3 +24,4 @@ pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::Repo;
 pub(crate) use schema::openapi;
 pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
+pub(crate) use stream::{Heard, Stream};

@@ -109,6 +109,8 @@ fn undoer() -> Undoer {
         reason: Some("Oh".into()),
         request_id: None,
         condition: Condition::default(),
+        dry_run: false,
+        once: None,
     }
 }
 

@@ -1,7 +1,7 @@
 //! A person's work in the same work tree.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 
 use super::super::{GitJournal, Options};
@@ -31,6 +31,41 @@ fn the_work_tree_follows_every_commit() {
     assert_eq!(repo.status(), "");
     assert_eq!(edits(&mut journal), []);
     repo.check();
+}
+
+/// Makes it impossible to take the lock of the index: a person's next command would collide with it.
+fn no_locks(repo: &Repo) -> std::path::PathBuf {
+    let obstacle = repo.path().join(".git/collectory/lock-index");
+    fs::create_dir(&obstacle).unwrap();
+    obstacle
+}
+
+#[test]
+fn what_a_person_stages_over_a_write_takes_no_lock_either() {
+    let (repo, mut journal) = served();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.save("a.yaml", "a1\n");
+    repo.git(&["add", "-A"]);
+    let obstacle = no_locks(&repo);
+    journal.catch_up().unwrap();
+    fs::remove_dir(obstacle).unwrap();
+    assert_eq!(repo.status(), "M  collections/a.yaml\n");
+}
+
+#[test]
+fn after_a_person_s_commit_neither_the_index_nor_its_lock_is_touched() {
+    let (repo, mut journal) = served();
+    let committed = repo.commit(&[("a.yaml", "a2\n"), ("d.yaml", "d1\n")]);
+    let index = repo.path().join(".git/index");
+    let before = fs::metadata(&index).unwrap().ino();
+    let obstacle = no_locks(&repo);
+    journal.catch_up().unwrap();
+    fs::remove_dir(obstacle).unwrap();
+    assert_eq!(fs::metadata(&index).unwrap().ino(), before);
+    repo.git(&["update-ref", "refs/heads/main", committed.to_string().as_str()]);
+    repo.save("a.yaml", "a by hand\n");
+    append(&mut journal, &[set("b.yaml", "b2\n")]);
+    assert_eq!(repo.status(), " M collections/a.yaml\n");
 }
 
 #[test]
@@ -419,6 +454,23 @@ fn a_write_that_a_person_took_back_stays_out_of_the_index() {
     repo.git(&["reset", "--quiet", "--mixed", "HEAD~1"]);
     journal.catch_up().unwrap();
     assert_eq!(repo.status(), " M collections/a.yaml\n");
+}
+
+#[test]
+fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
+    for version in ["2", "3", "4"] {
+        let (repo, mut journal) = served();
+        repo.git(&["update-index", "--index-version", version]);
+        repo.save("d.yaml", "d by hand\n");
+        repo.save("e.yaml", "e by hand\n");
+        repo.git(&["add", "--intent-to-add", "collections"]);
+        append(&mut journal, &[set("d.yaml", "d by hand\n"), set("d.yaml", "d2\n")]);
+        append(&mut journal, &[set("e.yaml", "e2\n"), remove("e.yaml")]);
+        assert_eq!(repo.status(), "?? collections/e.yaml\n");
+        repo.git(&["commit", "-q", "--allow-empty", "-m", "Something else"]);
+        assert_eq!(repo.git(&["show", "HEAD:collections/d.yaml"]), "d2\n");
+        repo.check();
+    }
 }
 
 #[test]
