@@ -82,7 +82,7 @@ impl Init {
         }
         if self.hook {
             // Also beside a running service.
-            let journal = GitJournal::open(self.options(Access::Read))?;
+            let journal = GitJournal::open(self.options(Access::Survey))?;
             let hook = install_hook(journal.common_dir(), &self.folder)?;
             note(&format!("installed {}", hook.display()));
         }

@@ -3,12 +3,16 @@
 use std::fs;
 use std::path::Path;
 
+use super::object::Oid;
 use super::open::{Access, Options};
 use super::place::Place;
 use super::refs::{self, Head};
 use crate::store::StoreError;
 
 const BRANCHES: &str = "refs/heads/";
+
+/// What stands for a branch while a survey looks at a commit that is checked out by itself.
+pub(super) const DETACHED: &str = "HEAD";
 
 /// How many branches an error names.
 const NAMED_MAX: usize = 10;
@@ -22,14 +26,16 @@ pub(super) fn is_name(name: &str) -> bool {
         && git2::Reference::is_valid_name(&format!("{BRANCHES}{short}"))
 }
 
-/// The whole name of the branch that is asked for, or that `HEAD` names.
-pub(super) fn choose(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
+/// The whole name of the branch that is asked for, or that `HEAD` names; [`DETACHED`] if it names
+/// none and that will do.
+pub(super) fn choose(place: &Place, wanted: Option<&str>, access: Access) -> Result<String, StoreError> {
     let branch = match wanted {
         Some(name) => format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name)),
         None => match refs::head(&place.git_dir)? {
             Head::Ref(name) if name.starts_with(BRANCHES) => name,
             Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
-            Head::Detached => {
+            Head::Detached(_) if access == Access::Survey => return Ok(DETACHED.to_owned()),
+            Head::Detached(_) => {
                 let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
                 return Err(place.unsuitable(why));
             }
@@ -44,12 +50,12 @@ pub(super) fn choose(place: &Place, wanted: Option<&str>) -> Result<String, Stor
 /// Refuses a branch without a commit where others have some: an empty list is then a typing error
 /// and not the truth. The first branch of a new repository is fine.
 ///
-/// Who only reads may look at what is about to become the first commit of another branch
+/// A survey may look at what is about to become the first commit of another branch
 /// (`git checkout --orphan`).
 pub(super) fn check_born(place: &Place, branch: &str, options: &Options) -> Result<(), StoreError> {
     let is_about_to_be =
-        options.access == Access::Read && options.branch.is_none() && place.work_tree.is_some();
-    if is_about_to_be || refs::read(&place.common_dir, branch)?.is_some() {
+        options.access == Access::Survey && options.branch.is_none() && place.work_tree.is_some();
+    if is_about_to_be || tip(place, branch)?.is_some() {
         return Ok(());
     }
     let others = all(place)?;
@@ -62,6 +68,17 @@ pub(super) fn check_born(place: &Place, branch: &str, options: &Options) -> Resu
         "it has no branch `{name}`{whose} but {}; name one of them with --branch",
         listed(&others)
     )))
+}
+
+/// The commit that the branch names, or `HEAD` in its stead.
+pub(super) fn tip(place: &Place, branch: &str) -> Result<Option<Oid>, StoreError> {
+    if branch != DETACHED {
+        return refs::read(&place.common_dir, branch);
+    }
+    match refs::head(&place.git_dir)? {
+        Head::Detached(oid) => Ok(Some(oid)),
+        Head::Ref(name) => refs::read(&place.common_dir, &name),
+    }
 }
 
 fn listed(names: &[String]) -> String {

@@ -14,6 +14,7 @@ use super::refs;
 use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
 use super::trees::Trees;
+use super::turning::TURN_MAX;
 use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -76,6 +77,8 @@ pub enum Access {
     Serve,
     /// To read, beside whoever serves; nothing is written, not even a note.
     Read,
+    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    Survey,
 }
 
 impl GitJournal {
@@ -98,11 +101,11 @@ impl GitJournal {
     pub fn open(options: Options) -> Result<Self, StoreError> {
         options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
-        let branch = branch::choose(&place, options.branch.as_deref())?;
+        let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
         branch::check_born(&place, &branch, &options)?;
         let service_lock = match options.access {
             Access::Serve => Some(lock_service(&place)?),
-            Access::Read => None,
+            Access::Read | Access::Survey => None,
         };
         let mut journal = Self {
             branch,
@@ -119,6 +122,7 @@ impl GitJournal {
             recent: Recent::default(),
             is_index_ahead: false,
             is_work_tree_dirty: false,
+            turn_max: TURN_MAX,
             #[cfg(test)]
             fault: None,
             #[cfg(test)]
@@ -141,7 +145,7 @@ impl GitJournal {
             return Err(self.place.unsuitable(obstacle));
         }
         worktree::check_elsewhere(&self.place, &self.branch)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let head = branch::tip(&self.place, &self.branch)?;
         self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
         Ok(())
     }

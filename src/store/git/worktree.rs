@@ -256,12 +256,7 @@ impl GitJournal {
     }
 
     /// Changes files, then the index, and releases its lock.
-    fn apply(
-        &mut self,
-        mut lock: LockFile,
-        changes: &PathChanges,
-        occasion: Occasion,
-    ) -> Result<(), StoreError> {
+    fn apply(&mut self, lock: LockFile, changes: &PathChanges, occasion: Occasion) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
         let path = self.place.git_dir.join("index");
         let mut bytes = read_if_there(&path)?;
@@ -280,8 +275,7 @@ impl GitJournal {
         }
         let Some(mut index) = index else { return Ok(()) };
         self.mend(&mut index)?;
-        write_index(&mut lock, &path, &index.encode())?;
-        lock.commit()
+        self.leave_index(lock, &path, &index.encode())
     }
 
     /// Opens the collections folder, and makes it when there are new files for it.

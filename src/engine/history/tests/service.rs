@@ -366,7 +366,7 @@ mod any_change {
             ("name", Value::Null),
             ("recursive", true.into()),
             ("directory", "elsewhere".into()),
-            ("x-list", Value::List(Vec::new())),
+            ("x-list", Value::List([].into())),
             ("x-text", "one line".into()),
             ("draftDirectory", "unborn".into()),
             ("draftDirectory", Value::Null),

@@ -121,7 +121,7 @@ fn a_branch_that_is_not_there_is_refused_where_others_are() {
     }
     repo.git(&["checkout", "-q", "--orphan", "other"]);
     refused(repo.options(), "it has no branch `other`, which HEAD names, but `loose`");
-    drop(repo.open_to_read());
+    drop(GitJournal::open(Options { access: Access::Survey, ..repo.options() }).unwrap());
     repo.git(&["branch", "-D", "-q", "loose"]);
     (0..20).for_each(|at| drop(repo.git(&["branch", &format!("b{at:02}"), "main"])));
     refused(repo.options(), "`b09` and 12 more; name one");
@@ -190,6 +190,23 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     repo.git(&["commit", "-q", "-m", "Link"]);
     fs::remove_file(repo.path().join("collections")).unwrap();
     refused(repo.options(), "is a symbolic link in commit");
+}
+
+#[test]
+fn a_survey_looks_at_whatever_is_checked_out() {
+    let repo = Repo::new();
+    let first = repo.commit(&[("a.yaml", "a1\n")]);
+    repo.commit(&[("a.yaml", "a2\n")]);
+    repo.git(&["checkout", "-q", "HEAD~1"]);
+    repo.save("a.yaml", "a3\n");
+    let mut journal = GitJournal::open(Options { access: Access::Survey, ..repo.options() }).unwrap();
+    assert_eq!(journal.head().unwrap(), Some(first));
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a3\n")]);
+    repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
+    let linked = Options::new(repo.path().parent().unwrap().join("linked"));
+    let mut journal = GitJournal::open(Options { access: Access::Survey, ..linked }).unwrap();
+    let head = journal.head().unwrap();
+    assert_eq!(files_at(&mut journal, head)["a.yaml"], "a2\n");
 }
 
 #[test]
