@@ -24,6 +24,9 @@ use support::{Connection, Process, git, median, on_one_thread, setting};
 /// How many different collections, pages and revisions are asked for, each for the first time.
 const QUESTIONS: usize = 50;
 
+/// In seconds since 1970; each commit comes a minute after the one before.
+const FIRST_COMMIT_AT: usize = 1_600_000_000;
+
 fn main() {
     on_one_thread(async {
         let folder = tempfile::tempdir().expect("a temporary folder");
@@ -127,8 +130,11 @@ async fn questions(path: &Path) {
         &of(|key| format!("/collections/{key}/events")),
     )
     .await;
-    let all = all_pages(connection).await;
-    measure(connection, "a page of all events", 10.0, &all).await;
+    let commits = setting("COLLECTORY_BENCH_COMMITS", 100_000);
+    let until = |n: usize| format!("/events?filter[until]={}", time(n * 7919 * 13 % commits));
+    measure(connection, "the newest page of all events", 10.0, &["/events".to_owned()]).await;
+    let pages: Vec<_> = (0..QUESTIONS).map(until).collect();
+    measure(connection, "a page of all events until any time", 10.0, &pages).await;
     let revisions = revisions(path);
     let as_of: Vec<_> = revisions.iter().map(|it| format!("/collections?asOf={it}")).collect();
     measure(connection, "the list as of any revision", 50.0, &as_of).await;
@@ -140,19 +146,11 @@ async fn questions(path: &Path) {
     measure(connection, "a page that no event fits", 50.0, &none).await;
 }
 
-/// The targets of pages that follow each other, from the newest event on.
-async fn all_pages(connection: &mut Connection) -> Vec<String> {
-    // The small pages before each tell where it begins, and read none of its contents.
-    let mut targets = vec!["/events".to_owned()];
-    let mut small = "/events?page[size]=20&fields[collection-event]=".to_owned();
-    while targets.len() < QUESTIONS {
-        let body = answered(connection, &small).await;
-        let document: serde_json::Value = serde_json::from_str(&body).expect("an answer is JSON");
-        let Some(next) = document["links"]["next"].as_str() else { break };
-        targets.push(next.replace("fields%5Bcollection-event%5D=&", ""));
-        next.clone_into(&mut small);
-    }
-    targets
+/// When a commit was made, as text.
+fn time(commit: usize) -> String {
+    let at = i64::try_from(FIRST_COMMIT_AT + commit * 60).expect("it fits");
+    let time = chrono::DateTime::from_timestamp(at, 0).expect("it is a time");
+    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// Revisions from all over the history.
@@ -251,7 +249,7 @@ fn write_commit(out: &mut impl Write, commit: usize, changed: std::ops::Range<us
         "Update {key_changed}: name\n\nname: \"a\" -> \"b\"\n\nCollectory-Action: collection.updated\n\
          Collectory-Key: {key_changed}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-{commit:012x}\n"
     );
-    let (at, len) = (1_600_000_000 + commit * 60, message.len());
+    let (at, len) = (FIRST_COMMIT_AT + commit * 60, message.len());
     writeln!(out, "commit refs/heads/main\nauthor A{0} <a{0}@example.org> {at} +0000", commit % 50)?;
     writeln!(out, "committer Collectory <collectory@localhost> {at} +0000\ndata {len}\n{message}")?;
     for number in changed {
