@@ -103,6 +103,7 @@ impl<J: Journal> Mirror<J> {
                 changed.insert(name);
             }
         }
+        self.believe_renamed(&mut changed);
         Ok(changed)
     }
 
