@@ -24,11 +24,13 @@ mod archive;
 mod aside;
 mod barrier;
 mod branch;
+mod converted;
 mod delta;
 mod folder;
 mod history;
 mod index;
 mod init;
+mod listing;
 mod lock;
 mod look;
 mod note;
@@ -44,6 +46,7 @@ mod read;
 mod refs;
 mod repack;
 mod stale;
+mod stat_cache;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -59,12 +62,12 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
-use look::StatCache;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
 use stale::Recent;
+use stat_cache::StatCache;
 use trees::Trees;
 
 pub use open::{Access, Options};
@@ -201,7 +204,8 @@ impl Journal for GitJournal {
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
-        let group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        let mut group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;
