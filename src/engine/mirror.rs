@@ -274,7 +274,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|name| {
                 self.aside.contains_key(name)
                     || self.edits.contains_key(name)
-                    || self.snapshot.get(key.as_str()).is_some_and(|entry| *entry.file == **name)
+                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
             })
             .collect()
     }

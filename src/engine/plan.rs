@@ -1,7 +1,7 @@
 //! From waiting submissions to commits that can be made: pure.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
@@ -369,15 +369,7 @@ impl Desk {
             return Err(Refusal::TooLarge { key, bytes: bytes.len(), bytes_max: format::FILE_BYTES_MAX });
         }
         let blob = BlobId::of(&bytes);
-        let entry = Arc::new(Entry {
-            collection: Arc::clone(collection),
-            file: file.as_str().into(),
-            blob,
-            uncommitted: false,
-            problem: None,
-            stale: false,
-            answer: OnceLock::new(),
-        });
+        let entry = Arc::new(Entry::of_file(Arc::clone(collection), &file, blob));
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
         commit.files.insert(file, Some((blob, bytes)));
@@ -389,7 +381,7 @@ impl Desk {
 
     fn edited(&mut self, ground: &Ground<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
         let entry = self.catalog.get(before.key().as_str()).expect("an updated collection is in the catalog");
-        let file = entry.file.to_string();
+        let file = entry.file();
         let old = match (self.written.get(&file), ground.sources.get(&entry.blob)) {
             (Some(bytes), _) => bytes.as_slice(),
             (None, Some(bytes)) => bytes.as_slice(),
@@ -406,7 +398,7 @@ impl Desk {
     /// under the other name, and a `.yaml` one that would win over it.
     fn clear_for(&mut self, ground: &Ground<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
-        if served.is_some_and(|entry| *entry.file == *exact.file) {
+        if served.is_some_and(|entry| entry.is_in(&exact.file)) {
             return;
         }
         self.delete(ground, key, commit);
@@ -428,7 +420,7 @@ impl Desk {
     }
 
     fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
-        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file.to_string());
+        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
         let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
         for name in served.into_iter().chain(spare.into_iter().flatten().cloned()) {
             commit.files.insert(name, None);
@@ -458,5 +450,5 @@ fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
 
 /// Whether a file that is to come back stands there already.
 fn is_so(exact: &Exact, current: &Entry) -> bool {
-    !current.stale && *current.file == *exact.file && current.blob == BlobId::of(&exact.bytes)
+    !current.stale && current.is_in(&exact.file) && current.blob == BlobId::of(&exact.bytes)
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Revision};
+use crate::format::layout::Ending;
 use crate::store::BlobId;
 
 /// One collection as it is served, with everything that an answer needs.
@@ -17,8 +18,8 @@ use crate::store::BlobId;
 pub struct Entry {
     /// The collection.
     pub collection: Arc<Collection>,
-    /// The file's name inside the collections folder.
-    pub file: Box<str>,
+    /// How its file's name ends; it begins with the key.
+    pub ending: Ending,
     /// The id of the served bytes.
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
@@ -37,13 +38,24 @@ impl Entry {
     pub(crate) fn of_file(collection: Arc<Collection>, file: &str, blob: BlobId) -> Self {
         Self {
             collection,
-            file: file.into(),
+            ending: Ending::of(file),
             blob,
             uncommitted: false,
             problem: None,
             stale: false,
             answer: OnceLock::new(),
         }
+    }
+
+    /// The file's name inside the collections folder.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("{}{}", self.collection.key(), self.ending.as_str())
+    }
+
+    /// Whether this is the file's name.
+    pub(super) fn is_in(&self, file: &str) -> bool {
+        file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
     }
 
     /// The opaque part of the entity tag: the blob id, marked where the body says more than the
@@ -65,7 +77,7 @@ impl Entry {
 
     /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.file == other.file
+        self.ending == other.ending
             && self.blob == other.blob
             && self.uncommitted == other.uncommitted
             && self.stale == other.stale

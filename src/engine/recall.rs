@@ -219,7 +219,7 @@ fn replayed(
         let made = |collection: Arc<Collection>| match after.get(key) {
             Some(entry) if last[key] == index => Arc::clone(entry),
             written => {
-                let file = written.map_or_else(|| layout::new_file_name(key), |entry| entry.file.to_string());
+                let file = written.map_or_else(|| layout::new_file_name(key), |entry| entry.file());
                 let blob = BlobId::of(&format::write(&collection));
                 entry(collection, &file, blob)
             }

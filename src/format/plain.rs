@@ -97,7 +97,7 @@ fn map(lines: &mut Lines<'_>, indent: usize, depth: usize) -> Option<Vec<(String
             Some(value) => value,
             None if depth == DEPTH_MAX => return None,
             None if lines.at(indent + STEP)?.starts_with("- ") => list(lines, indent + STEP)?,
-            None => Value::Map(map(lines, indent + STEP, depth + 1)?),
+            None => Value::Map(map(lines, indent + STEP, depth + 1)?.into()),
         };
         members.push((name.to_owned(), value));
     }
@@ -113,7 +113,7 @@ fn list(lines: &mut Lines<'_>, indent: usize) -> Option<Value> {
         items.push(value(line.strip_prefix('-')?)??);
         lines.advance()?;
     }
-    lines.next.is_none_or(|line| line.indent < indent).then_some(Value::List(items))
+    lines.next.is_none_or(|line| line.indent < indent).then(|| Value::List(items.into()))
 }
 
 /// Whether a name needs no quotes and is a string to everybody.

@@ -225,7 +225,7 @@ impl Reader {
     fn value(&mut self, node: &Node, wanted: Wanted) -> Value {
         match &node.content {
             Content::Scalar(text, Style::Plain) => self.plain(text, node.span.start, wanted),
-            Content::Scalar(text, Style::Single | Style::Double | Style::Block) => Value::Text(text.clone()),
+            Content::Scalar(text, Style::Single | Style::Double | Style::Block) => Value::from(text.as_str()),
             Content::List(items, _) => {
                 let items = items.iter().enumerate().map(|(index, item)| {
                     self.path.push(Segment::Index(index));

@@ -241,7 +241,7 @@ impl View {
         let served = snapshot.get(key.as_str());
         let present = self.index.present(key);
         let file = match (served, present) {
-            (Some(entry), _) => entry.file.to_string(),
+            (Some(entry), _) => entry.file(),
             (None, Some(version)) => version.name(key),
             (None, None) => past.file,
         };

@@ -53,7 +53,7 @@ impl<J: Journal> Mirror<J> {
         }
         let FileName::Collection { key, .. } = file_name(name) else { return None };
         let entry = self.snapshot.get(key.as_str())?;
-        (*entry.file == *name && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
+        (entry.is_in(name) && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
     }
 
     /// The id of what the head has under a name, if that is a regular file.

@@ -69,7 +69,7 @@ impl<J: Journal> Mirror<J> {
                 .iter()
                 .any(|name| self.edits.contains_key(name) || self.aside.contains_key(name));
         let fits = |entry: &Arc<Entry>| {
-            *entry.file == *name && !entry.uncommitted && !entry.stale && entry.problem.is_none()
+            entry.is_in(name) && !entry.uncommitted && !entry.stale && entry.problem.is_none()
         };
         !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
     }

@@ -10,7 +10,7 @@ use crate::engine::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::trace::{Trace, trace};
 use crate::format::Fault;
-use crate::format::layout::{FileName, file_name};
+use crate::format::layout::{Ending, FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
@@ -107,7 +107,7 @@ impl<J: Journal> Mirror<J> {
         let entry = resolved.served.map(|(file, good)| {
             let entry = Entry {
                 collection: good.collection,
-                file: file.into(),
+                ending: Ending::of(&file),
                 blob: good.blob,
                 uncommitted: resolved.uncommitted,
                 problem: problems.first().cloned(),
@@ -129,7 +129,7 @@ impl<J: Journal> Mirror<J> {
         for name in names_of(key) {
             let committed = self.committed(moved, &name);
             let plain = entry.is_some_and(|entry| {
-                *entry.file == *name
+                entry.is_in(&name)
                     && !entry.uncommitted
                     && !entry.stale
                     && committed == Some(TreeEntry::File(entry.blob))
@@ -178,7 +178,7 @@ impl<J: Journal> Mirror<J> {
             (None, Some(entry))
         };
         if let Some(lost) = lost {
-            let file = lost.file.to_string();
+            let file = lost.file();
             if !lost.uncommitted && !lost.stale {
                 self.aside.insert(file.clone(), TreeEntry::File(lost.blob));
             }
@@ -216,7 +216,7 @@ impl<J: Journal> Mirror<J> {
         }
         let in_byte_order = one.collection.key() < two.collection.key();
         let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
-        let names = [&one.file, &two.file].map(|file| file.to_string());
+        let names = [one, two].map(Entry::file);
         let traces = trace(&mut self.journal, head, BTreeSet::from(names.clone()))?;
         let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
         Ok(if one == two { in_byte_order } else { one > two })
@@ -269,7 +269,7 @@ impl<J: Journal> Mirror<J> {
     ) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let good = Good { blob: entry.blob, collection: Arc::clone(&entry.collection) };
-            return Ok(Some(LastGood { name: entry.file.to_string(), good, uncommitted: true }));
+            return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         for name in names_of(key) {
             if edit_is_broken
@@ -299,7 +299,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|(name, edit)| match file_name(name) {
                 FileName::Collection { key, .. } => {
                     edit.saved == Saved::Gone
-                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && *it.file == ***name)
+                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && it.is_in(name))
                 }
                 FileName::BadKey(_) | FileName::Other => false,
             })

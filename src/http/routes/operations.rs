@@ -166,7 +166,7 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
     let wrong = |detail: String| ErrorObject::new(Code::BAD_REQUEST, detail);
     match request::take(members, OPERATIONS) {
         None => Err(wrong(format!("the document has no `{OPERATIONS}`"))),
-        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations),
+        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations.into()),
         Some(Value::List(_)) => {
             Err(wrong("a batch has at least one operation".into()).at(format!("/{OPERATIONS}")))
         }
@@ -338,9 +338,8 @@ impl Names<'_> {
             Some(lid) if data.get("id").is_none() => Value::from(self.added(lid, "/data/lid")?.as_str()),
             Some(_) | None => return Ok(data),
         };
-        let Value::Map(mut members) = data else { return Ok(data) };
-        members.push(("id".to_owned(), id));
-        Ok(Value::Map(members))
+        let Value::Map(members) = data else { return Ok(data) };
+        Ok(Value::Map(members.into_iter().chain([("id".to_owned(), id)]).collect()))
     }
 
     /// Where an `href` leads, a path as in `links.self`.

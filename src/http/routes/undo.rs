@@ -168,7 +168,7 @@ fn revision(bytes: &[u8], depth_max: usize) -> Result<String, ApiError> {
     named(attributes)
 }
 
-fn named(attributes: Vec<(String, Value)>) -> Result<String, ApiError> {
+fn named(attributes: Box<[(String, Value)]>) -> Result<String, ApiError> {
     let mut revision = None;
     let mut faults = Vec::new();
     for (name, value) in attributes {

@@ -4,6 +4,7 @@
 //! append ── index.lock ── objects ── one pack ── branch.lock ── reflog ── branch ── files, index
 //!           lock          object     packs       refs                               worktree, index
 //!                         tree       barrier ◀── every flush
+//!                         sign
 //! ```
 //!
 //! What is promised here, and tested in `tests`:
@@ -45,6 +46,7 @@ mod place;
 mod read;
 mod refs;
 mod repack;
+mod sign;
 mod stale;
 mod stat_cache;
 mod swap;
@@ -66,11 +68,14 @@ use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
+use sign::Committer;
 use stale::Recent;
 use stat_cache::StatCache;
 use trees::Trees;
 
 pub use open::{Access, Options};
+pub use personal::{SignatureFiles, signature_files};
+pub use sign::{SigningKey, SigningKeyError, Unfit};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
@@ -80,7 +85,7 @@ use crate::store::BlobId;
 pub struct GitJournal {
     place: Place,
     branch: String,
-    committer: Actor,
+    committer: Committer,
     lock_wait: Duration,
     access: Access,
     barrier: Barrier,
@@ -322,7 +327,7 @@ impl GitJournal {
             branch: &self.branch,
             expected: before.revision,
             steps: &steps,
-            actor: &self.committer,
+            actor: &self.committer.actor,
             at: drafts.last().expect("a group has commits").at,
             wait: self.lock_wait,
         };

@@ -10,6 +10,7 @@ use super::objects::Objects;
 use super::packs::Packs;
 use super::place::{self, Place};
 use super::refs;
+use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
 use super::stat_cache::StatCache;
 use super::trees::Trees;
@@ -30,6 +31,8 @@ pub struct Options {
     pub folder: String,
     /// The committer of every commit.
     pub committer: Actor,
+    /// What to sign every commit with; nothing without it.
+    pub signing_key: Option<SigningKey>,
     /// How long to wait for a lock of another git process.
     pub lock_wait_ms_max: u64,
     /// What to open it for.
@@ -45,6 +48,7 @@ impl Options {
             branch: None,
             folder: "collections".to_owned(),
             committer: Actor::service(),
+            signing_key: None,
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
         }
@@ -105,7 +109,7 @@ impl GitJournal {
         };
         let mut journal = Self {
             branch,
-            committer: options.committer,
+            committer: Committer { actor: options.committer, key: options.signing_key },
             lock_wait: Duration::from_millis(options.lock_wait_ms_max),
             access: options.access,
             barrier: Barrier::default(),

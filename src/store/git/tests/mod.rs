@@ -4,6 +4,7 @@ mod commits;
 mod hands;
 mod line_ends;
 mod places;
+mod signing;
 mod support;
 mod upkeep;
 
