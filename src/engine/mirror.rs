@@ -9,6 +9,7 @@ mod contents;
 mod plain;
 mod problems;
 mod rebuild;
+mod renamed;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

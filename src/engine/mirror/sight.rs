@@ -108,6 +108,7 @@ impl<J: Journal> Mirror<J> {
                 self.unbuilt.insert(name);
             }
         }
+        self.believe_renamed();
         Ok(true)
     }
 
