@@ -25,11 +25,13 @@ mod archive;
 mod aside;
 mod barrier;
 mod branch;
+mod converted;
 mod delta;
 mod folder;
 mod history;
 mod index;
 mod init;
+mod listing;
 mod lock;
 mod look;
 mod note;
@@ -46,6 +48,7 @@ mod refs;
 mod repack;
 mod sign;
 mod stale;
+mod stat_cache;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -61,13 +64,13 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
-use look::StatCache;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
 use sign::Committer;
 use stale::Recent;
+use stat_cache::StatCache;
 use trees::Trees;
 
 pub use open::{Access, Options};
@@ -206,7 +209,8 @@ impl Journal for GitJournal {
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
-        let group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        let mut group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;

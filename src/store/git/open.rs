@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::barrier::Barrier;
-use super::look::StatCache;
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
@@ -13,6 +12,7 @@ use super::place::{self, Place};
 use super::refs;
 use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
+use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
