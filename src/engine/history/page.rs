@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 
 use super::event::{Action, EventRecord, Origin};
 use super::index::partition;
+use super::row::{CommitRow, EventRow};
 use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
 
@@ -159,6 +160,29 @@ impl Filter {
 }
 
 impl Filter {
+    /// Which commits fit by what is the same for all their events; nothing where all do.
+    fn fitting_commits(&self, view: &View) -> Option<Vec<bool>> {
+        let time = |bound: &Option<Bound>| match bound {
+            Some(Bound::Time(time)) => Some(*time),
+            Some(Bound::Revision { .. }) | None => None,
+        };
+        let (since, until) = (time(&self.since), time(&self.until));
+        if self.actor.is_none() && self.origin.is_none() && since.is_none() && until.is_none() {
+            return None;
+        }
+        let is = |actor: &Arc<crate::domain::Actor>| {
+            self.actor.as_ref().is_none_or(|wanted| actor.name() == wanted || actor.email() == wanted)
+        };
+        let actors: Vec<bool> = view.index.actors().map(is).collect();
+        let fits = |row: &CommitRow| {
+            actors[row.actor as usize]
+                && self.origin.is_none_or(|origin| origin == row.origin)
+                && since.is_none_or(|since| row.time() >= since)
+                && until.is_none_or(|until| row.time() <= until)
+        };
+        Some(view.index.commits().map(fits).collect())
+    }
+
     /// Whether an event is asked for, as far as the index tells; `None` where it can't.
     pub(super) fn takes(&self, view: &View, event: u32) -> Option<bool> {
         let row = view.index.event(event);
@@ -192,7 +216,8 @@ pub(super) struct Sieve<'a> {
     view: &'a View,
     filter: Filter,
     key: Option<u32>,
-    actors: Option<Vec<bool>>,
+    /// Which commits fit, by number; nothing where all do.
+    commits: Option<Vec<bool>>,
     seen: Option<Vec<bool>>,
     /// The numbers of the first event and behind the last one that the revisions allow.
     range: Range<u32>,
@@ -207,10 +232,6 @@ impl<'a> Sieve<'a> {
                 Some(number.ok_or_else(|| HistoryError::UnknownKey(key.clone()))?)
             }
         };
-        let wanted = |text: &String| -> Vec<bool> {
-            let is = |actor: &Arc<crate::domain::Actor>| actor.name() == text || actor.email() == text;
-            view.index.actors().map(is).collect()
-        };
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?;
@@ -220,10 +241,11 @@ impl<'a> Sieve<'a> {
         };
         let from = after(&filter.since)?.unwrap_or(0);
         let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
-        let actors = filter.actor.as_ref().map(wanted);
+        let commits = filter.fitting_commits(view);
+        let range = narrowed(view, commits.as_deref(), from..end.max(from));
         let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
         let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
-        Ok(Self { view, filter: filter.clone(), key, actors, seen, range: from..end.max(from) })
+        Ok(Self { view, filter: filter.clone(), key, commits, seen, range })
     }
 
     fn len(&self) -> usize {
@@ -257,20 +279,14 @@ impl<'a> Sieve<'a> {
     }
 
     pub(super) fn fits(&self, event: u32) -> bool {
-        let row = self.view.index.event(event);
-        let commit = self.view.index.commit(row.commit);
-        let time = |bound: &Option<Bound>, holds: &dyn Fn(&DateTime<Utc>) -> bool| match bound {
-            Some(Bound::Time(time)) => holds(time),
-            Some(Bound::Revision { .. }) | None => true,
-        };
-        self.range.contains(&event)
-            && self.key.is_none_or(|key| key == row.key)
+        self.range.contains(&event) && self.fits_row(self.view.index.event(event))
+    }
+
+    fn fits_row(&self, row: &EventRow) -> bool {
+        self.key.is_none_or(|key| key == row.key)
             && self.filter.action.is_none_or(|action| action == row.action)
-            && self.filter.origin.is_none_or(|origin| origin == commit.origin)
-            && self.actors.as_ref().is_none_or(|actors| actors[commit.actor as usize])
+            && self.commits.as_ref().is_none_or(|commits| commits[row.commit as usize])
             && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
-            && time(&self.filter.since, &|since| commit.time() >= *since)
-            && time(&self.filter.until, &|until| commit.time() <= *until)
     }
 
     /// The events that fit, newest first.
@@ -301,14 +317,29 @@ impl<'a> Sieve<'a> {
 
     /// How many events fit; nobody needs to look at each where only the collection is asked for.
     fn count(&self) -> usize {
-        let Filter { collection: _, action, actor, origin, since, until, seeing } = &self.filter;
-        let is_time = |bound: &Option<Bound>| matches!(bound, Some(Bound::Time(_)));
-        let each = action.is_some() || actor.is_some() || origin.is_some() || seeing.is_some();
-        if each || is_time(since) || is_time(until) {
-            return self.oldest_first().count();
+        let Range { start, end } = self.range.clone();
+        if self.commits.is_none() && self.seen.is_none() && self.filter.action.is_none() {
+            return self.places().len();
         }
-        self.places().len()
+        match self.key {
+            Some(_) => self.oldest_first().count(),
+            None => {
+                let some = self.view.index.events().skip(start as usize).take((end - start) as usize);
+                some.filter(|row| self.fits_row(row)).count()
+            }
+        }
     }
+}
+
+/// What is left of a range of events between the first and the last commit that fit.
+fn narrowed(view: &View, commits: Option<&[bool]>, range: Range<u32>) -> Range<u32> {
+    let Some(commits) = commits else { return range };
+    let place = |at: Option<usize>| at.map(|at| view.index.events_of(super::index::number(at)));
+    let first = place(commits.iter().position(|fits| *fits));
+    let last = place(commits.iter().rposition(|fits| *fits));
+    let (Some(first), Some(last)) = (first, last) else { return range.start..range.start };
+    let start = range.start.max(first.start);
+    start..range.end.min(last.end).max(start)
 }
 
 impl View {
