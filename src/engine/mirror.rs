@@ -6,8 +6,10 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod plain;
 mod problems;
 mod rebuild;
+mod renamed;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -16,14 +18,13 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use super::chain;
 use super::layers::{Content, Good};
 use super::projection::{Entry, Snapshot};
 use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::store::{BlobId, Journal, Look, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -61,8 +62,11 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
+/// What a file was read as.
+type Reading = Result<Good, Fault>;
+
 /// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
+type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
 pub(super) struct Mirror<J> {
@@ -77,6 +81,36 @@ pub(super) struct Mirror<J> {
     /// Whether the work tree was not ours to look at the last time.
     away: bool,
     busy: Option<Busy>,
+    pending: Pending,
+    /// Names for which what is believed has changed since the last snapshot.
+    unbuilt: BTreeSet<String>,
+}
+
+/// What is to be looked at in the work tree and was not yet, because git stood in the middle of
+/// changing it or because it could not be read.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Everything.
+    all: bool,
+    /// Whether it shows the branch, and is up to it.
+    branch: bool,
+    /// These names.
+    names: BTreeSet<String>,
+}
+
+impl Pending {
+    fn add(&mut self, hint: &Hint) {
+        match hint {
+            Hint::Files(names) => self.names.extend(names.iter().cloned()),
+            Hint::Branch => self.branch = true,
+            Hint::Everything => (self.all, self.branch) = (true, true),
+        }
+    }
+
+    /// The hint that asks for all of it.
+    fn hint(&self) -> Hint {
+        if self.all { Hint::Everything } else { Hint::Files(self.names.iter().cloned().collect()) }
+    }
 }
 
 /// Since when git stands in the middle of changing the work tree, and when to look again.
@@ -102,6 +136,8 @@ impl<J: Journal> Mirror<J> {
             suspects: BTreeMap::new(),
             away: true,
             busy: None,
+            pending: Pending::default(),
+            unbuilt: BTreeSet::new(),
         };
         match mirror.load_all() {
             Ok(()) => Ok(mirror),
@@ -110,17 +146,18 @@ impl<J: Journal> Mirror<J> {
     }
 
     fn load_all(&mut self) -> Result<(), StoreError> {
-        let head = self.journal.head()?;
-        self.move_to(head)?;
-        if let Err(error) = self.journal.catch_up() {
-            tracing::warn!(error = %chain(&error), "the work tree cannot be brought up to the branch, it is read as it is");
-        }
         // What a file was before nobody knows, so there is nothing to be patient for.
         let patience = std::mem::take(&mut self.options.patience);
-        let found = self.look(Look::All);
+        let found = self.refresh(&Hint::Everything);
         self.options.patience = patience;
-        let names = found?;
-        self.rebuild(head, Moved::new(), names, Readings::new(), &Catalog::default())
+        found
+    }
+
+    /// The next snapshot, of this head.
+    fn next(&self, head: Option<Revision>) -> Snapshot {
+        let mut next = self.snapshot.next();
+        next.revision = head;
+        next
     }
 
     /// What is to be served.
@@ -130,46 +167,68 @@ impl<J: Journal> Mirror<J> {
 
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
     ///
+    /// The branch and the work tree become visible in one step, so that a file that a `git reset`
+    /// took out of the branch and left where it is never seems to be gone. While git is in the
+    /// middle of changing the work tree, a step forward is served without waiting for it.
+    ///
     /// # Errors
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
+        self.pending.add(hint);
         let head = self.journal.head()?;
-        let follow = head != self.snapshot.revision || !matches!(hint, Hint::Files(_)) || self.busy.is_some();
-        let mut names: Vec<String> = match hint {
-            Hint::Files(names) => names.clone(),
-            Hint::Branch | Hint::Everything => Vec::new(),
-        };
-        if head != self.snapshot.revision {
-            names.extend(self.move_to(head)?);
-            names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-        }
-        if follow && !self.catch_up() {
+        let is_moved = head != self.snapshot.revision;
+        let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };
+        let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
+        if is_moved && !is_seen && !self.is_forward(&changes, head)? {
             return Ok(());
         }
-        names.sort();
-        names.dedup();
-        let all = matches!(hint, Hint::Everything) || (self.away && !matches!(hint, Hint::Files(_)));
-        let changed = self.look(if all { Look::All } else { Look::At(&names) })?;
-        if changed.is_empty() {
+        if !is_moved && self.unbuilt.is_empty() {
             return Ok(());
         }
-        self.rebuild(head, Moved::new(), changed, Readings::new(), &Catalog::default())
+        let committed = self.committed_edits(&changes);
+        let mut next = self.next(head);
+        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        for name in &committed {
+            self.edits.remove(name);
+        }
+        self.rebuild(next, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
+        self.unbuilt.clear();
+        Ok(())
     }
 
-    /// Follows the branch to `head`; returns the names that differ.
-    fn move_to(&mut self, head: Option<Revision>) -> Result<Vec<String>, StoreError> {
+    /// What the branch moving to `head` changes; those names are to be looked at.
+    fn changes_to(&mut self, head: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
         let from = self.snapshot.revision;
-        if head.is_none() && from.is_some() {
+        if head.is_none() {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
-        let readings = self.read_all(&changes)?;
-        let names: Vec<String> = changes.iter().map(|change| change.name.clone()).collect();
-        let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        self.rebuild(head, moved, BTreeSet::new(), readings, &Catalog::default())?;
-        Ok(names)
+        self.pending.branch = true;
+        if !self.pending.all {
+            self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
+            self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
+        }
+        Ok(changes)
+    }
+
+    /// Whether a step may be served before the work tree has been looked at: it adds to what was
+    /// there, as a commit does, and takes nothing away that may still stand as a file.
+    fn is_forward(&mut self, changes: &[FileChange], head: Option<Revision>) -> Result<bool, StoreError> {
+        let takes_away = changes.iter().any(|change| change.after.is_none());
+        match (self.snapshot.revision, head) {
+            (Some(old), Some(new)) if !takes_away => self.journal.descends(new, old),
+            (None, Some(_)) => Ok(true),
+            (Some(_) | None, _) => Ok(false),
+        }
+    }
+
+    /// The edits that have become what is committed: they are none any more.
+    fn committed_edits(&self, changes: &[FileChange]) -> Vec<String> {
+        let is_edit =
+            |change: &&FileChange| self.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after));
+        changes.iter().filter(is_edit).map(|change| change.name.clone()).collect()
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
@@ -196,7 +255,7 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
-        self.rebuild(Some(head), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }
@@ -226,7 +285,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|name| {
                 self.aside.contains_key(name)
                     || self.edits.contains_key(name)
-                    || self.snapshot.get(key.as_str()).is_some_and(|entry| *entry.file == **name)
+                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
             })
             .collect()
     }

@@ -169,4 +169,11 @@ async fn the_service_says_what_it_can() {
         json!({"offset": true, "page": true, "cursor": true})
     );
     assert_eq!(capabilities.attributes()["changes"], json!({"supported": true}));
+    let sparse = "/capabilities?fields[collection-settings-capabilities]=changes";
+    assert_eq!(server.get(sparse).await.is(200).attributes(), json!({"changes": {"supported": true}}));
+    let sparse = server.get("/sync-token?fields[sync-token]=").await.is(200);
+    assert_eq!(sparse.attributes(), json!({}));
+    for path in ["/capabilities?fields[sync-token]=x", "/sync-token?fields[collection-event]=x"] {
+        server.get(path).await.is(400);
+    }
 }
