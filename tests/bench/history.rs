@@ -207,20 +207,18 @@ fn key(number: usize) -> String {
     format!("c{number:04}")
 }
 
-/// The same files without the history: one commit of them.
+/// The same packs, and a branch of one commit with the same files.
 fn flattened(path: &Path, folder: &Path) -> PathBuf {
     let flat = folder.join("flat.git");
-    let source = format!("file://{}", path.canonicalize().expect("it is there").display());
-    let target = flat.to_str().expect("temporary paths are UTF-8");
-    git(folder, &["clone", "--quiet", "--bare", "--depth=1", &source, target]);
+    let copied = Command::new("cp").arg("-r").arg(path).arg(&flat).status();
+    assert!(copied.expect("cp runs").success(), "the repository can be copied");
+    forget(&flat);
     git(&flat, &["config", "user.name", "Bench"]);
     git(&flat, &["config", "user.email", "bench@example.org"]);
-    let commit =
-        Command::new("git").arg("-C").arg(&flat).args(["commit-tree", "-m", "All", "main^{tree}"]).output();
+    let mut commit = Command::new("git");
+    let commit = commit.arg("-C").arg(&flat).args(["commit-tree", "-m", "All", "main^{tree}"]).output();
     let commit = String::from_utf8(commit.expect("git runs").stdout).expect("an id is ASCII");
     git(&flat, &["update-ref", "refs/heads/main", commit.trim()]);
-    std::fs::remove_file(flat.join("shallow")).expect("the clone is shallow");
-    git(&flat, &["repack", "-q", "-a", "-d"]);
     flat
 }
 

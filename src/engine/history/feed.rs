@@ -11,7 +11,8 @@ use tokio::sync::watch;
 
 use super::event::{EventRecord, Position};
 use super::follow::{History, State};
-use super::page::{Filter, Sieve};
+use super::page::Filter;
+use super::sieve::Sieve;
 use super::{HistoryError, Shared, View};
 use crate::domain::Revision;
 

@@ -82,6 +82,11 @@ impl Index {
         self.commits.iter()
     }
 
+    /// The events, oldest first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &EventRow> {
+        self.events.iter()
+    }
+
     /// The events from a number on, oldest first.
     pub(super) fn events_from(&self, event: u32) -> impl Iterator<Item = &EventRow> {
         let from = (event as usize).min(self.events.len());

@@ -55,6 +55,7 @@ mod persist;
 mod recent;
 mod record;
 mod row;
+mod sieve;
 mod sync;
 #[cfg(test)]
 mod tests;
