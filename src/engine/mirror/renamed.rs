@@ -4,7 +4,6 @@
 //! collection's other file has come at the same time there is nothing to wait for: it was renamed,
 //! and both halves are one change.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{Believed, Mirror, names_of};
@@ -13,14 +12,14 @@ use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Saved};
 
 impl<J: Journal> Mirror<J> {
-    /// Believes at once that a file is gone whose collection has a good new one; adds its name.
-    pub(super) fn believe_renamed(&mut self, changed: &mut BTreeSet<String>) {
-        let gone: Vec<String> = changed.iter().filter_map(|name| self.renamed_from(name)).collect();
+    /// Believes at once that a file is gone whose collection has a good new one.
+    pub(super) fn believe_renamed(&mut self) {
+        let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
             self.suspects.remove(&name);
             let gone = Believed { content: None, bytes: Arc::default(), saved: Saved::Gone };
             self.edits.insert(name.clone(), gone);
-            changed.insert(name);
+            self.unbuilt.insert(name);
         }
     }
 

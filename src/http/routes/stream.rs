@@ -47,7 +47,7 @@ const READY_LEN_MAX: usize = 1;
 
 /// Opens a stream.
 pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
-    negotiate::content_type_without_body(&call.headers)?;
+    negotiate::content_type_without_body(call.headers())?;
     let wanted = Wanted::of(call);
     let allowed = call.authorize(Action::StreamEvents { key: wanted.key() }).await?;
     let (history, view) = call.history().await?;
@@ -71,7 +71,7 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
 /// How far the client has come. A text that is no position is none that anybody was ever told, so
 /// it is answered like any unknown one, by `reset`.
 fn last_event_id(call: &Call<'_>) -> Option<Position> {
-    let text = call.headers.get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
+    let text = call.headers().get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
     let nowhere = Position::from(Revision::new([0; 20]));
     (!text.is_empty()).then(|| text.parse().unwrap_or(nowhere))
 }

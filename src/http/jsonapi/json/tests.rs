@@ -123,11 +123,11 @@ fn value() -> impl Strategy<Value = Value> {
         any::<bool>().prop_map(Value::Bool),
         any::<i64>().prop_map(|n| Value::Number(Number::Integer(n))),
         prop::num::f64::NORMAL.prop_map(|n| Value::Number(Number::Float(n))),
-        any::<String>().prop_map(Value::Text),
+        any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..6).prop_map(Value::List),
+            prop::collection::vec(inner.clone(), 0..6).prop_map(|items| Value::List(items.into())),
             prop::collection::btree_map(any::<String>(), inner, 0..6)
                 .prop_map(|members| Value::Map(members.into_iter().collect())),
         ]
