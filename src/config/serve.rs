@@ -13,7 +13,8 @@ pub struct ServeConfig {
     pub repository: PathBuf,
 
     /// The branch to serve; without it the one that HEAD names at start. It stays while the
-    /// service runs, whatever is checked out.
+    /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
+    /// all: then the first write makes it.
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub branch: Option<String>,
@@ -66,6 +67,17 @@ pub struct ServeConfig {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub committer_email: String,
 
+    /// Sign every commit with the SSH key in this file, in git's own format. A private key without
+    /// a passphrase that nobody else can read: ssh-keygen -t ed25519 -N '' -f FILE
+    ///
+    /// Ed25519 and ECDSA on P-256; read once, at the start. A file of the service's own user that
+    /// its group or others may read is refused, as by ssh; one of another user, as a mounted secret,
+    /// only if everybody may. List the public key with the committer's e-mail address among git's
+    /// allowed signers (`gpg.ssh.allowedSignersFile`), and `git log --show-signature` and
+    /// `collectory verify` believe it.
+    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    pub signing_key: Option<PathBuf>,
+
     /// The limits.
     #[command(flatten)]
     pub limits: Limits,
@@ -93,6 +105,7 @@ impl ServeConfig {
             compress: false,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
+            signing_key: None,
             limits: Limits::DEFAULT,
         }
     }

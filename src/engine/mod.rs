@@ -20,6 +20,7 @@
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
 //! about those.
 
+mod fold;
 mod ground;
 mod handle;
 pub mod history;

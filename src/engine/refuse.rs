@@ -26,6 +26,7 @@ pub(super) fn refusal(error: &StoreError) -> SubmitError {
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
         | StoreError::Misnamed(_)
+        | StoreError::Sign(_)
         | StoreError::Path { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);

@@ -60,6 +60,10 @@ pub enum StoreError {
         source: io::Error,
     },
 
+    /// A commit could not be signed; nothing of the batch is visible.
+    #[error("cannot sign the commit")]
+    Sign(#[source] ssh_key::Error),
+
     /// libgit2 refused; nothing of the batch is visible.
     #[error("cannot {action}")]
     Git {

@@ -12,6 +12,7 @@ mod archive;
 mod error;
 pub mod git;
 pub mod memory;
+pub mod signature;
 
 use std::fmt;
 

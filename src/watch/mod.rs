@@ -234,9 +234,10 @@ impl Actor {
         if appeared_or_went && self.wanted().iter().any(|folder| folder == path) {
             return Meaning::Folders;
         }
-        match (&self.places.work_tree, path.parent(), path.file_name().and_then(|name| name.to_str())) {
-            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(name) => {
-                Meaning::File(name.to_owned(), touch)
+        // A name that is not UTF-8 is told as the journal shows it.
+        match (&self.places.work_tree, path.parent(), path.file_name().map(|name| name.to_string_lossy())) {
+            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(&name) => {
+                Meaning::File(name.into_owned(), touch)
             }
             _ => Meaning::Nothing,
         }

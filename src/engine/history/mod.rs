@@ -62,8 +62,10 @@ mod undo;
 mod verify;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Semaphore;
 
 use crate::domain::{Key, Revision};
 use crate::engine::layers::Good;
@@ -80,7 +82,7 @@ pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
 pub use sync::{ChangeSummary, Changes, SyncToken};
 pub use undo::{Plan, UndoRefusal, Undoer};
-pub use verify::{Disagreement, Maker, Signature, Verdict};
+pub use verify::{Disagreement, Maker, Rules, Verdict};
 
 use index::Index;
 use recent::Recent;
@@ -103,6 +105,10 @@ struct Shared {
     versions: Recent<(Key, Version), Reading>,
     records: Recent<(Revision, Key), Arc<EventRecord>>,
     catalogs: Recent<Revision, Arc<AsOf>>,
+    /// How many follow along.
+    subscribers: AtomicUsize,
+    /// Whose turn it is to look for news.
+    turns: Semaphore,
 }
 
 /// What a file of the past holds.
@@ -127,6 +133,8 @@ impl Shared {
             versions: Recent::new(VERSIONS_KEPT),
             records: Recent::new(RECORDS_KEPT),
             catalogs: Recent::new(CATALOGS_KEPT),
+            subscribers: AtomicUsize::new(0),
+            turns: Semaphore::new(feed::TURNS_LEN),
         }
     }
 

@@ -158,6 +158,34 @@ impl Filter {
     }
 }
 
+impl Filter {
+    /// Whether an event is asked for, as far as the index tells; `None` where it can't.
+    pub(super) fn takes(&self, view: &View, event: u32) -> Option<bool> {
+        let row = view.index.event(event);
+        let commit = view.index.commit(row.commit);
+        let (key, actor) = (view.index.key(row.key), view.index.actor(commit.actor));
+        let since = match &self.since {
+            None => true,
+            Some(Bound::Time(time)) => commit.time() >= *time,
+            Some(Bound::Revision { revision, .. }) => row.commit > view.index.find(*revision)?,
+        };
+        let until = match &self.until {
+            None => true,
+            Some(Bound::Time(time)) => commit.time() <= *time,
+            Some(Bound::Revision { revision, .. }) => row.commit <= view.index.find(*revision)?,
+        };
+        Some(
+            since
+                && until
+                && self.collection.as_ref().is_none_or(|collection| collection == key)
+                && self.action.is_none_or(|action| action == row.action)
+                && self.origin.is_none_or(|origin| origin == commit.origin)
+                && self.actor.as_ref().is_none_or(|it| actor.name() == it || actor.email() == it)
+                && self.seeing.as_ref().is_none_or(|Seeing(sees)| sees(key)),
+        )
+    }
+}
+
 /// A filter made ready for an index: the events that may fit, oldest first, and what else each
 /// must keep to.
 pub(super) struct Sieve<'a> {

@@ -56,12 +56,17 @@ impl<J: Journal> Mirror<J> {
         (entry.is_in(name) && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
     }
 
+    /// The id of what the head has under a name, if that is a regular file.
+    pub(in crate::engine) fn committed_blob(&self, name: &str) -> Option<BlobId> {
+        match self.committed(&Moved::new(), name) {
+            Some(TreeEntry::File(blob)) => Some(blob),
+            Some(TreeEntry::Special(_)) | None => None,
+        }
+    }
+
     /// The content that the head has under a name, if that is a regular file.
     pub(in crate::engine) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.committed(&Moved::new(), name) {
-            Some(TreeEntry::File(blob)) => self.content(blob).map(Some),
-            Some(TreeEntry::Special(_)) | None => Ok(None),
-        }
+        self.committed_blob(name).map(|blob| self.content(blob)).transpose()
     }
 
     /// The versions of a collection that these tags name and that are in the newest commits of its

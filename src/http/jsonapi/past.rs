@@ -14,7 +14,7 @@ use bytes::Bytes;
 use chrono::SecondsFormat;
 use serde_json::json;
 
-use super::json;
+use super::json::{self, Members, write_list};
 use super::query::{Fields, Wanted};
 use crate::domain::{Actor, Change, Key};
 use crate::engine::history::{Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault};
@@ -185,51 +185,6 @@ fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> B
     }
     out.push(b'}');
     out.into()
-}
-
-fn write_list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
-    out.push(b'[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(item, out);
-    }
-    out.push(b']');
-}
-
-/// A JSON object under construction; members that nobody wants are left out.
-struct Members<'a> {
-    out: &'a mut Vec<u8>,
-    wanted: Option<&'a Wanted>,
-    first: bool,
-}
-
-impl<'a> Members<'a> {
-    fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
-        out.push(b'{');
-        Self { out, wanted, first: true }
-    }
-
-    fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
-            return;
-        }
-        if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
-        }
-        json::write_text(name, self.out);
-        self.out.push(b':');
-        write(self.out);
-    }
-
-    fn text(&mut self, name: &str, text: &str) {
-        self.member(name, |out| json::write_text(text, out));
-    }
-
-    fn end(self) {
-        self.out.push(b'}');
-    }
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::delta;
-use super::object::{Kind, Oid, encode_commit, name};
+use super::object::{Kind, Oid, name};
 use super::objects::damaged;
 use super::pack::{Pack, PackBuilder};
 use super::place::Place;
+use super::sign::Committer;
 use super::tree::{FILE, FOLDER, Pointer, RawTree};
 use super::trees::Trees;
-use crate::domain::{Actor, Revision};
+use crate::domain::Revision;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
@@ -69,7 +70,7 @@ pub(super) fn build(
     place: &Place,
     trees: &Trees,
     drafts: &[Draft],
-    committer: &Actor,
+    committer: &Committer,
 ) -> Result<Group, StoreError> {
     let mut group = Builder {
         place,
@@ -100,7 +101,7 @@ struct Builder<'a> {
 }
 
 impl Builder<'_> {
-    fn add(&mut self, draft: &Draft, committer: &Actor, ends_chain: bool) -> Result<(), StoreError> {
+    fn add(&mut self, draft: &Draft, committer: &Committer, ends_chain: bool) -> Result<(), StoreError> {
         let before = (!self.committed.is_empty()).then(|| (self.trees.levels.clone(), self.oids.clone()));
         let mut blobs = Vec::with_capacity(draft.files.len());
         for (name, content) in &draft.files {
@@ -111,8 +112,7 @@ impl Builder<'_> {
             self.keep_versions(&levels, &oids, draft.files.len() == 1, ends_chain)?;
         }
         let parent = self.trees.revision;
-        let people = [&draft.author, committer];
-        let commit = encode_commit(&root, parent.as_ref(), people, draft.at, &draft.message);
+        let commit = committer.commit(&root, parent.as_ref(), draft)?;
         let oid = name(Kind::Commit, &commit)?;
         self.pack.add(Kind::Commit, oid, &commit);
         self.trees.revision = Some(oid);

@@ -4,6 +4,7 @@
 //! append ── index.lock ── objects ── one pack ── branch.lock ── reflog ── branch ── files, index
 //!           lock          object     packs       refs                               worktree, index
 //!                         tree       barrier ◀── every flush
+//!                         sign
 //! ```
 //!
 //! What is promised here, and tested in `tests`:
@@ -21,12 +22,16 @@
 mod ahead;
 mod append;
 mod archive;
+mod aside;
 mod barrier;
+mod branch;
+mod converted;
 mod delta;
 mod folder;
 mod history;
 mod index;
 mod init;
+mod listing;
 mod lock;
 mod look;
 mod note;
@@ -41,31 +46,36 @@ mod place;
 mod read;
 mod refs;
 mod repack;
+mod sign;
 mod stale;
+mod stat_cache;
 mod swap;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod trees;
+mod turning;
 mod worktree;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ahead::AheadIndex;
 pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
-use look::StatCache;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
+use sign::Committer;
 use stale::Recent;
+use stat_cache::StatCache;
 use trees::Trees;
 
 pub use open::{Access, Options};
+pub use personal::{SignatureFiles, signature_files};
+pub use sign::{SigningKey, SigningKeyError, Unfit};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
@@ -75,7 +85,7 @@ use crate::store::BlobId;
 pub struct GitJournal {
     place: Place,
     branch: String,
-    committer: Actor,
+    committer: Committer,
     lock_wait: Duration,
     access: Access,
     barrier: Barrier,
@@ -92,6 +102,8 @@ pub struct GitJournal {
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
     is_work_tree_dirty: bool,
+    // For how long a fresh index may be half of a checkout.
+    turn_max: Duration,
     #[cfg(test)]
     fault: Option<tests::Fault>,
     #[cfg(test)]
@@ -150,17 +162,22 @@ impl GitJournal {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
+    /// Whether the work tree shows the served branch, as far as can be told.
+    fn is_shown(&self) -> bool {
+        look::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
+    }
+
     fn check_writable(&self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => Ok(()),
-            Access::Read => Err(self.place.unsuitable("it was opened for reading only")),
+            Access::Read | Access::Survey => Err(self.place.unsuitable("it was opened for reading only")),
         }
     }
 }
 
 impl Journal for GitJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
-        Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
+        Ok(branch::tip(&self.place, &self.branch)?.map(Revision::new))
     }
 
     fn changes(
@@ -192,17 +209,26 @@ impl Journal for GitJournal {
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
-        let group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        let mut group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(&trees, &group, drafts)?;
-        let ahead = ahead.map(AheadIndex::keep);
-        if let Some(index) = index {
-            self.is_index_ahead = true;
-            self.bring_up(index, &group);
-            self.recent.note(&group.changes);
+        match (index, ahead) {
+            (Some(index), Some(ahead)) if self.is_shown() => {
+                let ahead = ahead.keep();
+                self.is_index_ahead = true;
+                self.bring_up(index, &group);
+                self.recent.note(&group.changes);
+                drop(ahead);
+                self.step_aside_if_need_be();
+            }
+            // HEAD has turned away: the old index comes back, before its lock is released.
+            (index, ahead) => {
+                drop(ahead);
+                drop(index);
+            }
         }
-        drop(ahead);
         self.trees = Some(group.trees);
         Ok(group.committed)
     }
@@ -214,14 +240,29 @@ impl Journal for GitJournal {
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         self.trees(head)?;
-        let trees = self.trees.as_ref().expect("loaded above");
-        look::compare(&self.place, &self.branch, &mut self.stats, trees.folder(), look, despite_locks)
+        loop {
+            let trees = self.trees.as_ref().expect("loaded above");
+            let (place, cache) = (&self.place, &mut self.stats);
+            let seen = look::compare(place, &self.branch, cache, trees.folder(), look, despite_locks)?;
+            if despite_locks || !turning::may_be_turning(place, &seen, self.turn_max)? {
+                return Ok(seen);
+            }
+            if self.head()? != head {
+                return Ok(WorkTree::Busy);
+            }
+            // Git tells nobody what it is about to do.
+            std::thread::sleep(turning::RETRY_WAIT);
+        }
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward(Duration::ZERO).and_then(|()| self.mend_index()),
-            Access::Read => Ok(()),
+            Access::Serve => {
+                self.step_aside()?;
+                self.bring_forward(Duration::ZERO)?;
+                self.mend_index()
+            }
+            Access::Read | Access::Survey => Ok(()),
         }
     }
 
@@ -286,7 +327,7 @@ impl GitJournal {
             branch: &self.branch,
             expected: before.revision,
             steps: &steps,
-            actor: &self.committer,
+            actor: &self.committer.actor,
             at: drafts.last().expect("a group has commits").at,
             wait: self.lock_wait,
         };

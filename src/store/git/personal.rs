@@ -7,12 +7,13 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use git2::{Config, ConfigLevel};
 
 use super::place::Place;
 use crate::domain::Actor;
+use crate::store::StoreError;
 
 /// A variable of the environment; those are git's own, not settings of the service.
 type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
@@ -22,6 +23,32 @@ pub(super) fn person(place: &Place) -> Actor {
     let config = open(place, &|name| env::var_os(name));
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
+}
+
+/// The files by which git judges SSH signatures, as far as its configuration names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignatureFiles {
+    /// Whom to believe, `gpg.ssh.allowedSignersFile`.
+    pub allowed_signers: Option<PathBuf>,
+    /// Whose keys were taken back, `gpg.ssh.revocationFile`.
+    pub revoked_keys: Option<PathBuf>,
+}
+
+/// What git's configuration says of signatures in this repository. Paths that are not absolute
+/// begin at the root of the work tree, where git stands when it reads them.
+///
+/// # Errors
+///
+/// Fails when there is no repository, or one that can't be served.
+pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> {
+    let place = Place::find(repository, ".")?;
+    let config = open(&place, &|name| env::var_os(name));
+    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    let path = |name| config.get_path(name).ok().map(|path| root.join(path));
+    Ok(SignatureFiles {
+        allowed_signers: path("gpg.ssh.allowedSignersFile"),
+        revoked_keys: path("gpg.ssh.revocationFile"),
+    })
 }
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says

@@ -11,12 +11,13 @@ use std::time::{Duration, Instant};
 
 use super::GitJournal;
 use super::append::{PathChange, PathChanges};
+use super::aside::LeftIndex;
 use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::lock::LockFile;
 use super::tree::Pointer;
-use super::worktree::{is_after, is_known, write_index};
+use super::worktree::{is_after, is_known};
 use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
@@ -25,6 +26,8 @@ const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 /// What we changed a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
+    /// The index as we left it; see `aside`.
+    pub(super) index: LeftIndex,
     changes: Vec<(Instant, String, PathChange)>,
 }
 
@@ -39,7 +42,7 @@ impl Recent {
     }
 
     /// What is still recent.
-    fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
+    pub(super) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
         let fresh = self.changes.iter().filter(|(at, ..)| at.elapsed() < STALE_AGE_MAX);
         fresh.map(|(_, name, change)| (name.as_str(), change))
     }
@@ -58,7 +61,7 @@ impl GitJournal {
             return Ok(());
         }
         let desk = self.place.work_tree_desk();
-        let mut lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
+        let lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };
@@ -68,8 +71,7 @@ impl GitJournal {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        write_index(&mut lock, &path, &index.encode())?;
-        lock.commit()
+        self.leave_index(lock, &path, &index.encode())
     }
 
     /// What a person has moved the branch away from is theirs to stage.

@@ -61,6 +61,28 @@ async fn uncommitted_edits_can_be_ignored() {
     server.leaves("?? collections/new.yaml");
 }
 
+#[tokio::test]
+async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
+    for (from, to) in [(POSTS, "collections/posts.yml"), ("collections/posts.yml", POSTS)] {
+        let setup = TestServer::setup("small").flag(&["--settle-patience-ms", "3600000"]);
+        let mut server = setup.start().await;
+        if from != POSTS {
+            server.repo().git(&["mv", POSTS, from]);
+            let head = server.repo().commit("Rename");
+            server.serves(&head).await;
+        }
+        server.repo().git(&["mv", from, to]);
+        eventually("one is gone and one is new", async || {
+            let list = server.list().await.is(200).json();
+            (list["meta"]["uncommitted"] == 2).then_some(())
+        })
+        .await;
+        server.no_problem().await;
+        assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+        server.leaves(&format!("R  {from} -> {to}"));
+    }
+}
+
 /// Saves `content` over `posts` in one of the ways in which programs do.
 type Save = fn(&TestServer, &str);
 

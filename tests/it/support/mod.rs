@@ -23,5 +23,5 @@ pub(crate) use patience::{DEADLINE, eventually};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::Repo;
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, Finished, TestServer, program, run_to_end};
+pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
 pub(crate) use stream::{Heard, Stream};

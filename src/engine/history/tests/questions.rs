@@ -223,7 +223,7 @@ fn verification_finds_what_messages_say_wrongly() {
     commit(&named("F"), "nothing said", service);
     let view = read(&repo);
     let mut found = Vec::new();
-    view.verify(None, None, &mut |verdict| {
+    view.verify(None, None, &Rules::default(), &mut |verdict| {
         let faults: Vec<_> = verdict.disagreements.iter().map(ToString::to_string).collect();
         found.push((verdict.maker, faults.join("; ")));
         std::ops::ControlFlow::Continue(())

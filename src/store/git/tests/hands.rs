@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
+use std::time::Duration;
 
 use super::super::{GitJournal, Options};
 use super::Fault;
@@ -471,6 +472,98 @@ fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
         assert_eq!(repo.git(&["show", "HEAD:collections/d.yaml"]), "d2\n");
         repo.check();
     }
+}
+
+/// What `git checkout other` does last, after it has released the index.
+fn turn_head_to(repo: &Repo, branch: &str) {
+    repo.git(&["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]);
+}
+
+#[test]
+fn a_write_during_a_checkout_of_another_branch_leaves_that_one_alone() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    journal.interlude = Some(Box::new({
+        let (path, mut calls) = (repo.path().to_owned(), 0);
+        move || {
+            calls += 1;
+            if calls == 2 {
+                git_in(&path, &["symbolic-ref", "HEAD", "refs/heads/other"]);
+            }
+        }
+    }));
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    assert_eq!(repo.git(&["show", "main:collections/a.yaml"]), "a2\n");
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    repo.git(&["checkout", "-q", "main"]);
+    journal.interlude = None;
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", " M collections/b.yaml\n"));
+}
+
+#[test]
+fn a_write_right_before_the_head_turns_is_taken_back_out_of_the_work_tree() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.saved("c.yaml").as_str()), ("a1\n", "c1\n"));
+    assert!(!repo.file("d.yaml").exists());
+    repo.check();
+}
+
+#[test]
+fn what_a_person_takes_over_to_another_branch_stays_there() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]);
+    repo.git(&["checkout", "-q", "other"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "");
+    repo.git(&["cherry-pick", "--no-commit", "main"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "A  collections/d.yaml\n");
+    repo.git(&["reset", "-q", "--hard"]);
+    repo.git(&["checkout", "-q", "main"]);
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    repo.save("a.yaml", "a by hand\n");
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.saved("a.yaml"), "a by hand\n");
+}
+
+#[test]
+fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
+    let (repo, mut journal) = served();
+    journal.turn_max = Duration::from_secs(3_600);
+    let head = journal.head().unwrap();
+    repo.git(&["checkout", "-q", "-b", "other"]);
+    let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);
+    for turn in [&["symbolic-ref", "HEAD", "refs/heads/other"][..], &["update-ref", "HEAD", "other"]] {
+        repo.git(&["checkout", "-q", "main"]);
+        // What a checkout, a reset or a merge does first ...
+        repo.git(&["read-tree", "-m", "-u", "other"]);
+        let seen = std::thread::scope(|scope| {
+            let look = scope.spawn(|| journal.work_tree(head, Look::All, false).unwrap());
+            // ... and last.
+            repo.git(turn);
+            look.join().unwrap()
+        });
+        assert!(matches!(seen, WorkTree::Away(_) | WorkTree::Busy), "{seen:?}");
+    }
+    assert_eq!(journal.head().unwrap(), Some(other));
+}
+
+#[test]
+fn what_is_staged_is_an_edit_once_the_index_is_left_alone() {
+    let (repo, mut journal) = served();
+    repo.save("a.yaml", "a by hand\n");
+    repo.git(&["add", "-A"]);
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a by hand\n")]);
 }
 
 #[test]

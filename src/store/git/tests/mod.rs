@@ -2,7 +2,9 @@
 
 mod commits;
 mod hands;
+mod line_ends;
 mod places;
+mod signing;
 mod support;
 mod upkeep;
 
