@@ -272,6 +272,11 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
+    /// Whether the small packs that writes leave are merged in the background. Without it that is
+    /// left to `git gc`.
+    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
+    pub maintenance: Maintenance,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -307,6 +312,7 @@ impl ServeConfig {
             require_if_match: false,
             cors_origins: Vec::new(),
             compress: false,
+            maintenance: Maintenance::On,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             limits: Limits::DEFAULT,
@@ -316,6 +322,16 @@ impl ServeConfig {
 
 fn listen_default() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 8080))
+}
+
+/// Whether the repository is looked after in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Maintenance {
+    /// Small packs are merged.
+    #[default]
+    On,
+    /// Packs are left as they are.
+    Off,
 }
 
 /// What becomes of saved files that are not committed.

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::{Limits, Origin, ServeConfig, Uncommitted};
+use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Signal};
@@ -260,6 +260,7 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StoreError> {
         folder: config.folder.clone(),
         committer: Actor::new(&config.committer_name, &config.committer_email),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
+        merge_packs: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
     })?;
     tracing::info!(

@@ -53,7 +53,7 @@ impl GitJournal {
         }
         self.forget_what_is_not_on_the_branch()?;
         let desk = self.place.work_tree_desk();
-        let mut lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
+        let mut lock = match LockFile::take(&desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };

@@ -80,7 +80,7 @@ impl GitJournal {
         }
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take(&desk, &index, b"", self.lock_wait, &self.barrier)?;
+        let lock = LockFile::take(&desk, &index, self.lock_wait)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }

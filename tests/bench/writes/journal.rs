@@ -8,7 +8,7 @@ use super::{GROUP_LEN, append, open, rounds, which};
 use crate::support::{commit_head, fast_import, key, median, push_file, repository, setting, thread_cpu_s};
 
 /// Folder sizes, and how many commits of each a round makes.
-const SIZES: [(usize, usize); 3] = [(1_000, 2_048), (10_000, 1_024), (100_000, 256)];
+const SIZES: [(usize, usize); 3] = [(1_000, 2_048), (10_000, 1_024), (100_000, 128)];
 
 /// Prints the table.
 pub(crate) fn compare() {
