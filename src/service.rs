@@ -15,7 +15,7 @@ use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::{Shutdown, Unfinished};
 use crate::store::StoreError;
-use crate::store::git::{GitArchive, GitJournal, Options};
+use crate::store::git::{GitArchive, GitJournal, Options, SigningKey, SigningKeyError};
 use crate::watch::{self, Places, Watch};
 
 /// How long to wait before trying again to read a repository that could not be read at start.
@@ -53,6 +53,9 @@ pub enum StartError {
     /// The repository can't be served.
     #[error("cannot open the repository")]
     Repository(#[from] StoreError),
+    /// There is no key to sign with where one was named.
+    #[error(transparent)]
+    SigningKey(#[from] SigningKeyError),
     /// The address can't be listened on.
     #[error(transparent)]
     Listen(#[from] BindError),
@@ -181,6 +184,12 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
+    /// Signs every commit with the SSH key in this file; see [`SigningKey::read`].
+    pub fn signing_key(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config.signing_key = Some(file.into());
+        self
+    }
+
     /// The limits.
     pub const fn limits(mut self, limits: Limits) -> Self {
         self.config.limits = limits;
@@ -251,24 +260,32 @@ impl ServiceBuilder<Guarded> {
     }
 }
 
-fn open(config: &ServeConfig) -> Result<GitJournal, StoreError> {
-    if GitJournal::init(&config.repository)? {
-        tracing::info!(path = %config.repository.display(), "made a new repository");
-    }
-    let journal = GitJournal::open(Options {
+fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
+    let signing_key = config.signing_key.as_deref().map(SigningKey::read).transpose()?;
+    let options = Options {
         branch: config.branch.clone(),
         folder: config.folder.clone(),
         committer: Actor::new(&config.committer_name, &config.committer_email),
+        signing_key: signing_key.clone(),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
         merge_packs: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
-    })?;
+    };
+    // First, so that a slip of the pen makes no repository.
+    options.check()?;
+    if GitJournal::init(&config.repository)? {
+        tracing::info!(path = %config.repository.display(), "made a new repository");
+    }
+    let journal = GitJournal::open(options)?;
     tracing::info!(
         path = %config.repository.display(),
         branch = journal.branch(),
         folder = config.folder,
         "serving the branch"
     );
+    if let Some(key) = signing_key {
+        tracing::info!(key = %key, "signing every commit");
+    }
     Ok(journal)
 }
 

@@ -29,6 +29,7 @@ const ABOVE: &[&str] = &["service", "cli"];
 const OWNED: &[(&str, &str)] = &[
     ("git2", "store"),
     ("libgit2_sys", "store"),
+    ("ssh_key", "store"),
     ("serde_yaml", "format"),
     ("yaml_edit", "format"),
     ("saphyr", "format"),

@@ -78,7 +78,7 @@ impl Check {
         let options = Options {
             branch: self.branch.clone(),
             folder: self.folder.clone(),
-            access: Access::Read,
+            access: Access::Survey,
             ..Options::new(&self.repository)
         };
         let mut journal = GitJournal::open(options)?;

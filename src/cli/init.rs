@@ -16,7 +16,7 @@ use crate::config::FOLDER_DEFAULT;
 use crate::domain::{Event, Key};
 use crate::format::{self, layout, message};
 use crate::http::Clock;
-use crate::store::git::{Access, GitJournal, Options};
+use crate::store::git::{Access, GitJournal, Options, SigningKey};
 use crate::store::{Draft, Journal as _};
 
 /// Make a repository and commit a commented example
@@ -34,6 +34,10 @@ pub(super) struct Init {
     #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     folder: String,
+
+    /// Sign the example with the SSH key in this file, as `serve --signing-key` does.
+    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    signing_key: Option<PathBuf>,
 
     /// Install a pre-commit hook too, which refuses a commit with a broken collection file; DIR
     /// may then be a repository already.
@@ -63,8 +67,12 @@ recursive: true            # whether folders inside the directory belong to it
 
 impl Init {
     pub(super) fn run(self) -> Result<Done, Failure> {
+        // First, so that a slip of the pen makes no repository.
+        self.options(Access::Serve).check()?;
+        let signing_key = self.signing_key.as_deref().map(SigningKey::read).transpose()?;
         if GitJournal::init(&self.repository)? {
-            commit_example(&mut self.open(Access::Serve)?)?;
+            let options = Options { signing_key, ..self.options(Access::Serve) };
+            commit_example(&mut GitJournal::open(options)?)?;
             note(&format!("made {} with an example, {}/posts.yaml", self.repository.display(), self.folder));
         } else if !self.hook {
             let dir = self.repository.display();
@@ -74,15 +82,15 @@ impl Init {
         }
         if self.hook {
             // Also beside a running service.
-            let hook = install_hook(self.open(Access::Read)?.common_dir(), &self.folder)?;
+            let journal = GitJournal::open(self.options(Access::Survey))?;
+            let hook = install_hook(journal.common_dir(), &self.folder)?;
             note(&format!("installed {}", hook.display()));
         }
         Ok(Done::Well)
     }
 
-    fn open(&self, access: Access) -> anyhow::Result<GitJournal> {
-        let options = Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) };
-        Ok(GitJournal::open(options)?)
+    fn options(&self, access: Access) -> Options {
+        Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) }
     }
 }
 

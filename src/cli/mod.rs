@@ -19,6 +19,8 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::store::StoreError;
+
 /// Collection settings in a git repository, over JSON:API
 #[derive(Debug, Parser)]
 #[command(name = "collectory", version, after_help = EXAMPLES, max_term_width = 100)]
@@ -74,7 +76,14 @@ pub enum Failure {
 
 impl<E: Into<anyhow::Error>> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::Failed(error.into())
+        let error = error.into();
+        let misnamed = error.chain().find(|cause| {
+            cause.downcast_ref::<StoreError>().is_some_and(|error| matches!(error, StoreError::Misnamed(_)))
+        });
+        match misnamed {
+            Some(sentence) => Self::Usage(sentence.to_string()),
+            None => Self::Failed(error),
+        }
     }
 }
 

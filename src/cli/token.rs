@@ -144,16 +144,7 @@ fn write_like(temporary: &Path, model: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn token(name: &str) -> NewToken {
-        NewToken {
-            name: name.into(),
-            email: None,
-            secret_hash: Sha256::digest(name).into(),
-            may: vec![Permission::Read],
-            keys: None,
-        }
-    }
+    use crate::format::policy::testing::token;
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777

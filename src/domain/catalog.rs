@@ -51,14 +51,14 @@ impl<T: Held> Catalog<T> {
         [lower, self.mixed_case.get(&folded)].into_iter().flatten().find(|existing| *existing != key)
     }
 
-    /// Adds a collection, or replaces the one with its key.
-    pub fn insert(&mut self, item: T) {
+    /// Adds a collection, or replaces the one with its key, which is returned.
+    pub fn insert(&mut self, item: T) -> Option<T> {
         let key = item.collection().key().clone();
         let folded = key.folded();
         if folded != key {
             self.mixed_case.insert(folded, key.clone());
         }
-        self.by_key.insert(key, item);
+        self.by_key.insert(key, item)
     }
 
     /// Takes a collection away.
@@ -104,7 +104,9 @@ impl Catalog {
     /// Makes an event true.
     pub fn apply(&mut self, event: &Event) {
         match event {
-            Event::Created(after) | Event::Updated { after, .. } => self.insert(Arc::clone(after)),
+            Event::Created(after) | Event::Updated { after, .. } => {
+                self.insert(Arc::clone(after));
+            }
             Event::Deleted(before) => {
                 self.remove(before.key().as_str());
             }

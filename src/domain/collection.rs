@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, Key, Shorthand, Value, Violation};
+use super::{Attribute, Key, Refusal, Shorthand, Value, Violation};
 
 /// What a collection holds: documents or media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,7 +49,7 @@ pub struct Collection {
     key: Key,
     kind: Kind,
     /// In canonical order, each attribute once.
-    attributes: Vec<(Attribute, Value)>,
+    attributes: Box<[(Attribute, Value)]>,
 }
 
 impl Collection {
@@ -73,8 +73,7 @@ impl Collection {
             }
         }
         input.set.sort_by(|(one, _), (two, _)| one.cmp(two));
-        input.set.shrink_to_fit();
-        Ok(Self { key, kind, attributes: input.set })
+        Ok(Self { key, kind, attributes: input.set.into() })
     }
 
     /// The key.
@@ -116,7 +115,7 @@ impl Collection {
             Some(Value::Map(entries)) => entries.iter().map(|(status, _)| status.clone()).collect(),
             _ => Vec::new(),
         };
-        let mut attributes = self.attributes.clone();
+        let mut attributes = self.attributes.to_vec();
         for (attribute, value) in input.set {
             attributes.retain(|(present, _)| *present != attribute);
             if value != Value::Null {
@@ -133,7 +132,22 @@ impl Collection {
             }
         }
         attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
-        Ok(Self { key: self.key.clone(), kind: self.kind, attributes })
+        Ok(Self { key: self.key.clone(), kind: self.kind, attributes: attributes.into() })
+    }
+
+    /// The collection as an update leaves it; `kind` is what the caller takes it for.
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the patch breaks, of the kind that the caller means; if it breaks
+    /// none, that the kind is another one.
+    pub fn updated(&self, kind: Option<Kind>, patch: &Patch) -> Result<Self, Refusal> {
+        let Some(asked) = kind.filter(|kind| *kind != self.kind) else {
+            return self.patched(patch).map_err(Refusal::Invalid);
+        };
+        let meant = Self { key: self.key.clone(), kind: asked, attributes: Box::default() };
+        meant.patched(patch).map_err(Refusal::Invalid)?;
+        Err(Refusal::KindFixed { key: self.key.clone(), stored: self.kind, asked })
     }
 }
 
@@ -213,57 +227,57 @@ fn value_of<'a>(attributes: &'a [(Attribute, Value)], attribute: &Attribute) -> 
     attributes.iter().find(|(present, _)| present == attribute).map(|(_, value)| value)
 }
 
-/// The entries of `unpublishedStatuses`, added when it is absent.
-fn statuses_of(attributes: &mut Vec<(Attribute, Value)>) -> &mut Vec<(String, Value)> {
+type Entries = Vec<(String, Value)>;
+
+/// Changes the entries of `unpublishedStatuses`, which are added when absent and go with the last.
+fn change_statuses(attributes: &mut Vec<(Attribute, Value)>, change: impl FnOnce(&mut Entries)) {
     let at = attributes.iter().position(|(present, _)| *present == Attribute::UnpublishedStatuses);
-    let at = at.unwrap_or_else(|| {
-        attributes.push((Attribute::UnpublishedStatuses, Value::Map(Vec::new())));
-        attributes.len() - 1
-    });
-    match &mut attributes[at].1 {
-        Value::Map(entries) => entries,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) => {
+    let mut entries = match at.map(|at| attributes.swap_remove(at)) {
+        Some((_, Value::Map(entries))) => entries.into_vec(),
+        Some((_, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_))) => {
             unreachable!("BUG: `unpublishedStatuses` passed its check without being a map")
         }
+        None => Vec::new(),
+    };
+    change(&mut entries);
+    if !entries.is_empty() {
+        attributes.push((Attribute::UnpublishedStatuses, Value::Map(entries.into())));
     }
 }
 
 /// Adds the status of a shorthand unless an explicit entry has won already.
 fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
-    let entries = statuses_of(attributes);
-    if !entries.iter().any(|(status, _)| status == shorthand.status()) {
-        entries
-            .push((shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into())));
-    }
+    change_statuses(attributes, |entries| {
+        if !entries.iter().any(|(status, _)| status == shorthand.status()) {
+            entries.push(status_of(shorthand, directory));
+        }
+    });
 }
 
 /// Sets the directory of a shorthand's status and keeps its name.
 fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
-    let entries = statuses_of(attributes);
-    match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
-        Some((_, Value::Map(members))) => {
-            members.retain(|(name, _)| name != "directory");
-            members.insert(0, ("directory".into(), directory));
+    change_statuses(attributes, |entries| {
+        match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
+            Some((_, Value::Map(members))) => {
+                let named = members.iter().filter(|(name, _)| name != "directory").cloned();
+                *members = std::iter::once(("directory".to_owned(), directory)).chain(named).collect();
+            }
+            _ => entries.push(status_of(shorthand, directory)),
         }
-        _ => entries
-            .push((shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into()))),
-    }
+    });
 }
 
 /// Takes the status of a shorthand away, and the whole attribute with the last one.
 fn remove_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand) {
-    for (attribute, value) in attributes.iter_mut() {
-        if let (Attribute::UnpublishedStatuses, Value::Map(entries)) = (attribute, value) {
-            entries.retain(|(status, _)| status != shorthand.status());
-        }
-    }
-    attributes.retain(|(attribute, value)| {
-        *attribute != Attribute::UnpublishedStatuses || *value != Value::Map(Vec::new())
-    });
+    change_statuses(attributes, |entries| entries.retain(|(status, _)| status != shorthand.status()));
+}
+
+fn status_of(shorthand: Shorthand, directory: Value) -> (String, Value) {
+    (shorthand.status().to_owned(), status_entry(directory, shorthand.status_name().into()))
 }
 
 fn status_entry(directory: Value, name: Value) -> Value {
-    Value::Map(vec![("directory".into(), directory), ("name".into(), name)])
+    Value::Map([("directory".to_owned(), directory), ("name".to_owned(), name)].into())
 }
 
 #[cfg(test)]
@@ -276,6 +290,17 @@ mod tests {
 
     fn document(pairs: &[(&str, &str)]) -> Collection {
         Collection::new(Key::parse("posts").unwrap(), Kind::Document, text(pairs)).unwrap()
+    }
+
+    fn statuses(entries: &[(&str, &str, &str)]) -> Value {
+        let entries = entries.iter();
+        Value::Map(
+            entries
+                .map(|(status, directory, name)| {
+                    ((*status).to_owned(), status_entry((*directory).into(), (*name).into()))
+                })
+                .collect(),
+        )
     }
 
     fn shown(collection: &Collection) -> String {
@@ -305,7 +330,7 @@ mod tests {
 
     #[test]
     fn an_explicit_status_wins_over_its_shorthand() {
-        let explicit = Value::Map(vec![("draft".into(), status_entry("own".into(), "Entwurf".into()))]);
+        let explicit = statuses(&[("draft", "own", "Entwurf")]);
         let written = vec![
             ("draftDirectory".to_owned(), Value::from("drafts")),
             ("unpublishedStatuses".to_owned(), explicit.clone()),
@@ -324,10 +349,10 @@ mod tests {
 
     #[test]
     fn a_patched_shorthand_keeps_the_name_of_its_status() {
-        let named = Value::Map(vec![("draft".into(), status_entry("a".into(), "Entwurf".into()))]);
+        let named = statuses(&[("draft", "a", "Entwurf")]);
         let before = document(&[]).patched(&Patch::new([("unpublishedStatuses".into(), named)])).unwrap();
         let after = before.patched(&Patch::new([("draftDirectory".into(), "b".into())])).unwrap();
-        let expected = Value::Map(vec![("draft".into(), status_entry("b".into(), "Entwurf".into()))]);
+        let expected = statuses(&[("draft", "b", "Entwurf")]);
         assert_eq!(after.get(&Attribute::UnpublishedStatuses), Some(&expected));
         let gone = after.patched(&Patch::new([("draftDirectory".into(), Value::Null)])).unwrap();
         assert_eq!(gone, document(&[]));

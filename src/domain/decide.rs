@@ -27,10 +27,7 @@ pub fn decide<T: Held>(catalog: &Catalog<T>, command: &Command) -> Result<Option
         Command::Create(collection) => create(catalog, &Arc::new(collection.clone())).map(Some),
         Command::Update { key, kind, patch } => {
             let before = find(key)?;
-            let after = before.patched(patch).map_err(Refusal::Invalid)?;
-            if let Some(asked) = kind.filter(|kind| *kind != before.kind()) {
-                return Err(Refusal::KindFixed { key: key.clone(), stored: before.kind(), asked });
-            }
+            let after = before.updated(*kind, patch)?;
             Ok((after != *before).then(|| Event::Updated { before, after: Arc::new(after) }))
         }
         Command::Delete { key, kind } => {

@@ -41,7 +41,7 @@ mod revision;
 mod value;
 
 pub use actor::Actor;
-pub use attribute::{Attribute, Shorthand, TEXT_CHARS_MAX};
+pub use attribute::{Attribute, Extension, Shorthand, TEXT_CHARS_MAX};
 pub use catalog::{Catalog, Held};
 pub use collection::{Collection, Kind, Patch};
 pub use command::{Command, Exact, Restore, Reverses};

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use compact_str::CompactString;
+
 /// How deep lists and maps may be nested in a value.
 pub const VALUE_DEPTH_MAX: usize = 32;
 
@@ -17,12 +19,12 @@ pub enum Value {
     Bool(bool),
     /// A number.
     Number(Number),
-    /// A text.
-    Text(String),
+    /// A text; a short one takes no room but that of the value.
+    Text(CompactString),
     /// A list.
-    List(Vec<Value>),
+    List(Box<[Value]>),
     /// A map with distinct names, in the order of writing.
-    Map(Vec<(String, Value)>),
+    Map(Box<[(String, Value)]>),
 }
 
 /// A number that survives the way to a file and back.
@@ -97,7 +99,13 @@ impl PartialEq for Value {
 
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
+        Self::Text(text.into())
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text.into())
     }
 }
 

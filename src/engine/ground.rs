@@ -21,6 +21,7 @@ pub(super) fn ground<'a, J: Journal>(
     let mut by_hand = BTreeMap::new();
     let mut files_of = HashMap::new();
     let mut special = HashSet::new();
+    let mut blobs = HashMap::new();
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         let key = wish.command.key();
         // A last good version is no ground to build on, and may be nowhere any more.
@@ -40,6 +41,10 @@ pub(super) fn ground<'a, J: Journal>(
             by_hand.insert(key.clone(), HandEdit { files, event, committable });
         }
         files_of.insert(key.clone(), mirror.files_of(key));
+        blobs.extend(names_of(key).into_iter().filter_map(|name| {
+            let blob = mirror.committed_blob(&name)?;
+            Some((name, blob))
+        }));
         if mirror.is_special(key) {
             special.insert(key.clone());
         }
@@ -60,6 +65,7 @@ pub(super) fn ground<'a, J: Journal>(
     Ok(Ground {
         bases,
         heads,
+        blobs,
         sources,
         by_hand,
         files_of,

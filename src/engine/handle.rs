@@ -11,7 +11,7 @@ use super::merge::Clash;
 use super::problem::Problem;
 use super::projection::{Entry, Snapshot};
 use super::signal::Signal;
-use crate::domain::{Actor, Command, Refusal, Revision};
+use crate::domain::{Actor, Command, Key, Refusal, Revision};
 
 /// A wish to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]
@@ -231,13 +231,38 @@ impl Handle {
     /// Says why nothing was changed; a full queue is answered at once.
     pub async fn submit(&self, submission: Submission) -> Result<Written, SubmitError> {
         let (reply, answer) = oneshot::channel();
-        self.inbox.try_send(Signal::Submit(Job { asked_at: Instant::now(), submission, reply })).map_err(
-            |error| match error {
-                TrySendError::Full(_) => SubmitError::Busy,
-                TrySendError::Closed(_) => SubmitError::ShuttingDown,
-            },
-        )?;
+        self.send(Signal::Submit(Job { asked_at: Instant::now(), submission, reply }))?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
+    }
+
+    /// Answers again what was granted under this name of this author, which changed one collection
+    /// at most; `None` if nothing was. It is for those who can't make the same submission again,
+    /// because it was planned on what was there before it.
+    ///
+    /// # Errors
+    ///
+    /// [`SubmitError::KeyReused`] if another request was granted under the name; otherwise why
+    /// nothing could be looked up.
+    pub async fn recall(
+        &self,
+        author: &Actor,
+        once: &Once,
+        key: &Key,
+    ) -> Result<Option<Written>, SubmitError> {
+        if !self.is_recorded(author, once) {
+            return Ok(None);
+        }
+        let (reply, answer) = oneshot::channel();
+        let (author, once, key) = (author.clone(), once.clone(), key.clone());
+        self.send(Signal::Recall(Question { author, once, key, reply }))?;
+        answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
+    }
+
+    fn send(&self, signal: Signal) -> Result<(), SubmitError> {
+        self.inbox.try_send(signal).map_err(|error| match error {
+            TrySendError::Full(_) => SubmitError::Busy,
+            TrySendError::Closed(_) => SubmitError::ShuttingDown,
+        })
     }
 }
 
@@ -252,6 +277,23 @@ pub struct Job {
 impl Job {
     /// Answers; that nobody waits any more is no failure.
     pub(super) fn answer(self, answer: Result<Written, SubmitError>) {
+        drop(self.reply.send(answer));
+    }
+}
+
+/// A request for what was granted under a name, and where its answer goes.
+#[derive(Debug)]
+pub struct Question {
+    pub(super) author: Actor,
+    pub(super) once: Once,
+    /// The collection that the request was about.
+    pub(super) key: Key,
+    pub(super) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
+}
+
+impl Question {
+    /// Answers; that nobody waits any more is no failure.
+    pub(super) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }

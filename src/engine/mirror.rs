@@ -6,6 +6,7 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod plain;
 mod problems;
 mod rebuild;
 mod sight;
@@ -16,7 +17,6 @@ use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
 
-use super::chain;
 use super::layers::{Content, Good};
 use super::projection::{Entry, Snapshot};
 use super::signal::Hint;
@@ -61,8 +61,11 @@ struct Suspect {
 /// What the committed file of a name is now, for names that moved.
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
+/// What a file was read as.
+type Reading = Result<Good, Fault>;
+
 /// What readings of committed files are at hand, by name.
-type Readings = HashMap<String, (BlobId, Result<Good, Fault>)>;
+type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
 pub(super) struct Mirror<J> {
@@ -77,6 +80,34 @@ pub(super) struct Mirror<J> {
     /// Whether the work tree was not ours to look at the last time.
     away: bool,
     busy: Option<Busy>,
+    pending: Pending,
+}
+
+/// What is to be looked at in the work tree and was not yet, because git stood in the middle of
+/// changing it or because it could not be read.
+#[derive(Debug, Default)]
+struct Pending {
+    /// Everything.
+    all: bool,
+    /// Whether it shows the branch, and is up to it.
+    branch: bool,
+    /// These names.
+    names: BTreeSet<String>,
+}
+
+impl Pending {
+    fn add(&mut self, hint: &Hint) {
+        match hint {
+            Hint::Files(names) => self.names.extend(names.iter().cloned()),
+            Hint::Branch => self.branch = true,
+            Hint::Everything => (self.all, self.branch) = (true, true),
+        }
+    }
+
+    /// The hint that asks for all of it.
+    fn hint(&self) -> Hint {
+        if self.all { Hint::Everything } else { Hint::Files(self.names.iter().cloned().collect()) }
+    }
 }
 
 /// Since when git stands in the middle of changing the work tree, and when to look again.
@@ -102,6 +133,7 @@ impl<J: Journal> Mirror<J> {
             suspects: BTreeMap::new(),
             away: true,
             busy: None,
+            pending: Pending::default(),
         };
         match mirror.load_all() {
             Ok(()) => Ok(mirror),
@@ -110,17 +142,18 @@ impl<J: Journal> Mirror<J> {
     }
 
     fn load_all(&mut self) -> Result<(), StoreError> {
-        let head = self.journal.head()?;
-        self.move_to(head)?;
-        if let Err(error) = self.journal.catch_up() {
-            tracing::warn!(error = %chain(&error), "the work tree cannot be brought up to the branch, it is read as it is");
-        }
         // What a file was before nobody knows, so there is nothing to be patient for.
         let patience = std::mem::take(&mut self.options.patience);
-        let found = self.look(Look::All);
+        let found = self.refresh(&Hint::Everything);
         self.options.patience = patience;
-        let names = found?;
-        self.rebuild(head, Moved::new(), names, Readings::new(), &Catalog::default())
+        found
+    }
+
+    /// The next snapshot, of this head.
+    fn next(&self, head: Option<Revision>) -> Snapshot {
+        let mut next = self.snapshot.next();
+        next.revision = head;
+        next
     }
 
     /// What is to be served.
@@ -134,42 +167,56 @@ impl<J: Journal> Mirror<J> {
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
-        let head = self.journal.head()?;
-        let follow = head != self.snapshot.revision || !matches!(hint, Hint::Files(_)) || self.busy.is_some();
-        let mut names: Vec<String> = match hint {
-            Hint::Files(names) => names.clone(),
-            Hint::Branch | Hint::Everything => Vec::new(),
-        };
-        if head != self.snapshot.revision {
-            names.extend(self.move_to(head)?);
-            names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-        }
-        if follow && !self.catch_up() {
+        self.follow(hint)?;
+        if self.pending.branch && !self.catch_up() {
             return Ok(());
         }
-        names.sort();
-        names.dedup();
-        let all = matches!(hint, Hint::Everything) || (self.away && !matches!(hint, Hint::Files(_)));
+        let all = self.pending.all || (self.away && self.pending.branch);
+        let names: Vec<String> = self.pending.names.iter().cloned().collect();
         let changed = self.look(if all { Look::All } else { Look::At(&names) })?;
         if changed.is_empty() {
             return Ok(());
         }
-        self.rebuild(head, Moved::new(), changed, Readings::new(), &Catalog::default())
+        let next = self.next(self.snapshot.revision);
+        self.rebuild(next, Moved::new(), changed, Readings::new(), &Catalog::default())
     }
 
-    /// Follows the branch to `head`; returns the names that differ.
-    fn move_to(&mut self, head: Option<Revision>) -> Result<Vec<String>, StoreError> {
+    /// The first half of [`refresh`](Self::refresh): follows the branch. What is committed is served
+    /// from now on, whoever is in the middle of changing the work tree.
+    ///
+    /// # Errors
+    ///
+    /// Returns what could not be read; the picture is then as it was.
+    pub(super) fn follow(&mut self, hint: &Hint) -> Result<(), StoreError> {
+        self.pending.add(hint);
+        let head = self.journal.head()?;
         let from = self.snapshot.revision;
-        if head.is_none() && from.is_some() {
+        if head == from {
+            return Ok(());
+        }
+        if head.is_none() {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
-        let readings = self.read_all(&changes)?;
-        let names: Vec<String> = changes.iter().map(|change| change.name.clone()).collect();
-        let moved = changes.into_iter().map(|change| (change.name, change.after)).collect();
-        self.rebuild(head, moved, BTreeSet::new(), readings, &Catalog::default())?;
-        Ok(names)
+        let names: Vec<String> = match self.pending.all {
+            true => Vec::new(),
+            false => changes.iter().map(|change| change.name.clone()).collect(),
+        };
+        // An edit that has become what is committed is none any more.
+        let committed = changes
+            .iter()
+            .filter(|change| self.edits.get(&change.name).is_some_and(|edit| edit.saved.is(change.after)));
+        let committed: Vec<String> = committed.map(|change| change.name.clone()).collect();
+        let mut next = self.next(head);
+        let (moved, readings) = self.take_plain(changes, &mut next)?;
+        for name in &committed {
+            self.edits.remove(name);
+        }
+        self.pending.branch = true;
+        self.pending.names.extend(names);
+        self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
+        self.rebuild(next, moved, BTreeSet::new(), readings, &Catalog::default())
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
@@ -196,7 +243,7 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
-        self.rebuild(Some(head), moved, BTreeSet::new(), readings, catalog)?;
+        self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }
@@ -226,7 +273,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|name| {
                 self.aside.contains_key(name)
                     || self.edits.contains_key(name)
-                    || self.snapshot.get(key.as_str()).is_some_and(|entry| *entry.file == **name)
+                    || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
             })
             .collect()
     }

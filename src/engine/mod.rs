@@ -20,6 +20,7 @@
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
 //! about those.
 
+mod fold;
 mod ground;
 mod handle;
 pub mod history;
@@ -72,7 +73,7 @@ pub struct Options {
     pub settle_patience: Duration,
     /// How long git may stand in the middle of changing the work tree before we look all the same.
     pub busy_max: Duration,
-    /// How long to wait before trying again to read a repository that could not be read.
+    /// How long to wait before trying again to read what could not be read.
     pub retry_wait: Duration,
     /// How long a write is remembered under the name that its caller gave to it.
     pub idempotency_retention: Duration,

@@ -1,12 +1,13 @@
 //! From waiting submissions to commits that can be made: pure.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
+use super::fold::Commit;
 use super::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
 use super::ledger::{Fingerprint, Scope};
 use super::merge::{self, Merged};
@@ -26,6 +27,8 @@ pub(super) struct Ground<'a> {
     pub(super) bases: HashMap<(Key, String), Arc<Collection>>,
     /// What the head has under the names that dry runs are about.
     pub(super) heads: HashMap<String, Vec<u8>>,
+    /// The ids of what the head has under the names of the keys concerned.
+    pub(super) blobs: HashMap<String, BlobId>,
     /// The contents that updates build on.
     pub(super) sources: HashMap<BlobId, Vec<u8>>,
     /// The hand edits that have to be committed before a key can be written.
@@ -107,12 +110,14 @@ pub(super) fn plan<'s>(
                 let preview = preview::of(ground, &plan.drafts, &attempt.drafts);
                 return Granted { outcomes, preview: Some(preview), draft: None };
             }
-            let commits = !attempt.drafts.is_empty();
+            if attempt.drafts.is_empty() {
+                let outcomes = outcomes.into_iter().map(|outcome| desk.as_it_stands(outcome)).collect();
+                return Granted { outcomes, preview: None, draft: None };
+            }
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
             desk = attempt;
-            let draft = commits.then(|| plan.drafts.len() - 1);
-            Granted { outcomes, preview: None, draft }
+            Granted { outcomes, preview: None, draft: Some(plan.drafts.len() - 1) }
         });
         if let (Some((scope, fingerprint)), Ok(_)) = (once, &answer) {
             asked.insert(scope, (fingerprint, index));
@@ -130,6 +135,8 @@ struct Desk {
     catalog: Catalog<Arc<Entry>>,
     /// The contents that drafts of this batch gave to files.
     written: SharedMap<String, Arc<Vec<u8>>>,
+    /// What the drafts so far make of files.
+    drafted: SharedMap<String, Option<BlobId>>,
     /// Keys whose hand edits, broken files and spare files are dealt with.
     settled: SharedSet<Key>,
     /// What the submission at hand adds.
@@ -137,20 +144,12 @@ struct Desk {
     fallbacks: Vec<(Key, String)>,
 }
 
-/// The files and events of the one commit that a submission makes.
-#[derive(Default)]
-struct Commit {
-    files: BTreeMap<String, Option<Vec<u8>>>,
-    events: Vec<Event>,
-    /// Keys that are deleted and whose files never were valid.
-    unread: Vec<Key>,
-}
-
 impl Desk {
     fn new(ground: &Ground<'_>) -> Self {
         Self {
             catalog: ground.snapshot.catalog().clone(),
             written: SharedMap::new(),
+            drafted: SharedMap::new(),
             settled: SharedSet::new(),
             drafts: Vec::new(),
             fallbacks: Vec::new(),
@@ -168,7 +167,14 @@ impl Desk {
         for (index, wish) in submission.changes.iter().enumerate() {
             outcomes.push(self.grant(ground, index, wish, &mut commit, new_id)?);
         }
-        if !commit.files.is_empty() {
+        commit.fold(|name| match self.drafted.get(name) {
+            Some(drafted) => *drafted,
+            None => ground.blobs.get(name).copied(),
+        });
+        if commit.files.is_empty() {
+            // A hand edit is committed for the sake of what is written over it.
+            self.drafts.clear();
+        } else {
             let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
             let about = message::About {
                 reason: submission.reason.as_deref(),
@@ -178,12 +184,14 @@ impl Desk {
                 reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
                 ..message::About::default()
             };
-            self.drafts.push(Draft {
-                message: message::compose(&events, &about),
-                files: commit.files.into_iter().collect(),
-                author: submission.author.clone(),
-                at: ground.now,
-            });
+            let message = message::compose(&events, &about);
+            let mut files = Vec::with_capacity(commit.files.len());
+            for (name, made) in commit.files {
+                let (blob, bytes) = made.unzip();
+                self.drafted.insert(name.clone(), blob);
+                files.push((name, bytes));
+            }
+            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: ground.now });
         }
         Ok(outcomes)
     }
@@ -323,6 +331,7 @@ impl Desk {
             at: ground.now,
         });
         for (name, bytes) in &edit.files {
+            self.drafted.insert(name.clone(), bytes.as_deref().map(BlobId::of));
             if let Some(bytes) = bytes {
                 self.written.insert(name.clone(), Arc::new(bytes.clone()));
             }
@@ -359,18 +368,11 @@ impl Desk {
             let key = collection.key().clone();
             return Err(Refusal::TooLarge { key, bytes: bytes.len(), bytes_max: format::FILE_BYTES_MAX });
         }
-        let entry = Arc::new(Entry {
-            collection: Arc::clone(collection),
-            file: file.as_str().into(),
-            blob: BlobId::of(&bytes),
-            uncommitted: false,
-            problem: None,
-            stale: false,
-            answer: OnceLock::new(),
-        });
+        let blob = BlobId::of(&bytes);
+        let entry = Arc::new(Entry::of_file(Arc::clone(collection), &file, blob));
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
-        commit.files.insert(file, Some(bytes));
+        commit.files.insert(file, Some((blob, bytes)));
         Ok(match event {
             Event::Created(_) => Outcome::Created(entry),
             Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
@@ -379,7 +381,7 @@ impl Desk {
 
     fn edited(&mut self, ground: &Ground<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
         let entry = self.catalog.get(before.key().as_str()).expect("an updated collection is in the catalog");
-        let file = entry.file.to_string();
+        let file = entry.file();
         let old = match (self.written.get(&file), ground.sources.get(&entry.blob)) {
             (Some(bytes), _) => bytes.as_slice(),
             (None, Some(bytes)) => bytes.as_slice(),
@@ -396,15 +398,29 @@ impl Desk {
     /// under the other name, and a `.yaml` one that would win over it.
     fn clear_for(&mut self, ground: &Ground<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
-        if served.is_some_and(|entry| *entry.file == *exact.file) {
+        if served.is_some_and(|entry| entry.is_in(&exact.file)) {
             return;
         }
         self.delete(ground, key, commit);
         commit.files.remove(&exact.file);
     }
 
+    /// What became of a change of a submission that comes to nothing: the entry that stands here.
+    fn as_it_stands(&self, outcome: Outcome) -> Outcome {
+        let standing = |entry: Arc<Entry>| match self.catalog.get(entry.collection.key().as_str()) {
+            Some(standing) if standing.blob == entry.blob => Arc::clone(standing),
+            Some(_) | None => entry,
+        };
+        match outcome {
+            Outcome::Created(entry) => Outcome::Created(standing(entry)),
+            Outcome::Updated(entry) => Outcome::Updated(standing(entry)),
+            Outcome::Unchanged(entry) => Outcome::Unchanged(standing(entry)),
+            Outcome::Deleted => Outcome::Deleted,
+        }
+    }
+
     fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
-        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file.to_string());
+        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
         let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
         for name in served.into_iter().chain(spare.into_iter().flatten().cloned()) {
             commit.files.insert(name, None);
@@ -434,5 +450,5 @@ fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
 
 /// Whether a file that is to come back stands there already.
 fn is_so(exact: &Exact, current: &Entry) -> bool {
-    !current.stale && *current.file == *exact.file && current.blob == BlobId::of(&exact.bytes)
+    !current.stale && current.is_in(&exact.file) && current.blob == BlobId::of(&exact.bytes)
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Revision};
+use crate::format::layout::Ending;
 use crate::store::BlobId;
 
 /// One collection as it is served, with everything that an answer needs.
@@ -17,8 +18,8 @@ use crate::store::BlobId;
 pub struct Entry {
     /// The collection.
     pub collection: Arc<Collection>,
-    /// The file's name inside the collections folder.
-    pub file: Box<str>,
+    /// How its file's name ends; it begins with the key.
+    pub ending: Ending,
     /// The id of the served bytes.
     pub blob: BlobId,
     /// Whether the served version is a saved file that is not committed.
@@ -33,6 +34,30 @@ pub struct Entry {
 }
 
 impl Entry {
+    /// The entry of a committed file that is fine.
+    pub(crate) fn of_file(collection: Arc<Collection>, file: &str, blob: BlobId) -> Self {
+        Self {
+            collection,
+            ending: Ending::of(file),
+            blob,
+            uncommitted: false,
+            problem: None,
+            stale: false,
+            answer: OnceLock::new(),
+        }
+    }
+
+    /// The file's name inside the collections folder.
+    #[must_use]
+    pub fn file(&self) -> String {
+        format!("{}{}", self.collection.key(), self.ending.as_str())
+    }
+
+    /// Whether this is the file's name.
+    pub(super) fn is_in(&self, file: &str) -> bool {
+        file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
+    }
+
     /// The opaque part of the entity tag: the blob id, marked where the body says more than the
     /// bytes do (RFC 9110 section 8.8.3: a tag names one representation).
     #[must_use]
@@ -52,19 +77,22 @@ impl Entry {
 
     /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.file == other.file
+        self.ending == other.ending
             && self.blob == other.blob
             && self.uncommitted == other.uncommitted
             && self.stale == other.stale
             && self.problem == other.problem
     }
 
-    /// What the entry adds to the digest of its list.
+    /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
     fn weight(&self) -> u128 {
-        let digest = Sha256::new()
+        let mut digest = Sha256::new()
             .chain_update(self.collection.key().as_str())
-            .chain_update("\0")
-            .chain_update(self.tag());
+            .chain_update([0, u8::from(self.uncommitted)])
+            .chain_update(self.blob.as_bytes());
+        if let Some(problem) = &self.problem {
+            digest.update(problem.to_string());
+        }
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
     }
 }
@@ -76,15 +104,8 @@ impl Entry {
         let digest = Sha256::digest(format!("{:?} {:?}", collection.kind(), collection.attributes()));
         let mut blob = [0; 20];
         blob.copy_from_slice(&digest[..20]);
-        Self {
-            file: format!("{}.yaml", collection.key()).into(),
-            blob: BlobId::new(blob),
-            collection,
-            uncommitted: false,
-            problem: None,
-            stale: false,
-            answer: OnceLock::new(),
-        }
+        let file = format!("{}.yaml", collection.key());
+        Self::of_file(collection, &file, BlobId::new(blob))
     }
 }
 
@@ -165,9 +186,10 @@ impl Snapshot {
 
     /// Adds or replaces a collection.
     pub(crate) fn insert(&mut self, entry: Arc<Entry>) {
-        self.remove(entry.collection.key().as_str());
         self.digest = self.digest.wrapping_add(entry.weight());
-        self.catalog.insert(entry);
+        if let Some(replaced) = self.catalog.insert(entry) {
+            self.digest = self.digest.wrapping_sub(replaced.weight());
+        }
     }
 
     /// Takes a collection away.

@@ -1,41 +1,145 @@
 //! Reading back from a commit what was answered when it was made.
 
 use std::collections::HashMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use super::handle::{Outcome, Submission};
+use super::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
+use super::ledger::{Known, Ledger, Made, Once, Scope};
 use super::mirror::{Mirror, names_of};
 use super::projection::Entry;
-use crate::domain::{Catalog, Collection, Event, Key, Revision, decide};
-use crate::format::{self, layout};
+use super::refuse;
+use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
+use crate::format::{self, layout, message};
 use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry};
 
-/// What became of each change of a submission that led to this commit; `None` when the branch does
-/// not reach the commit any more.
-pub(super) fn outcomes<J: Journal>(
+/// Answers those whose request was granted before, and those who use its name for another one.
+pub(super) fn answer_known<J: Journal>(
     mirror: &mut Mirror<J>,
+    ledger: &Ledger,
+    jobs: &mut Vec<Job>,
+) -> Result<(), StoreError> {
+    let mut index = 0;
+    while let Some(Job { submission, .. }) = jobs.get(index) {
+        let once = submission.once.as_ref().filter(|_| !submission.dry_run);
+        let answer = match once {
+            Some(once) => recalled(mirror, ledger, (&submission.author, once), |mirror, commit| {
+                outcomes(mirror, commit, submission)
+            })?,
+            None => Ok(None),
+        };
+        match answer {
+            Ok(None) => index += 1,
+            Ok(Some(written)) => jobs.remove(index).answer(Ok(written)),
+            Err(refusal) => jobs.remove(index).answer(Err(refusal)),
+        }
+    }
+    Ok(())
+}
+
+/// Answers what is asked about the commit of an earlier request.
+pub(super) fn answer<J: Journal>(
+    mirror: &mut Mirror<J>,
+    ledger: &Ledger,
+    question: &Question,
+) -> Result<Option<Written>, SubmitError> {
+    let Question { author, once, key, .. } = question;
+    recalled(mirror, ledger, (author, once), |mirror, commit| {
+        Ok(commit.outcome_of(mirror, key)?.map(|outcome| vec![outcome]))
+    })
+    .unwrap_or_else(|error| Err(refuse::refusal(&error)))
+}
+
+/// Looks a request up, and what became of it where `read` finds it in its commit.
+fn recalled<J: Journal>(
+    mirror: &mut Mirror<J>,
+    ledger: &Ledger,
+    (author, once): (&Actor, &Once),
+    read: impl FnOnce(&mut Mirror<J>, &Told) -> Result<Option<Vec<Outcome>>, StoreError>,
+) -> Result<Result<Option<Written>, SubmitError>, StoreError> {
+    let scope = Scope::of(author, once);
+    let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
+        Known::New => return Ok(Ok(None)),
+        Known::Other => return Ok(Err(SubmitError::KeyReused)),
+        Known::Granted(Made::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
+        Known::Granted(Made::Commit(revision)) => {
+            let outcomes = match Told::of(mirror, revision)? {
+                Some(commit) => read(mirror, &commit)?,
+                None => None,
+            };
+            match outcomes {
+                Some(outcomes) => (outcomes, Some(revision)),
+                None => {
+                    ledger.forget(scope);
+                    return Ok(Ok(None));
+                }
+            }
+        }
+    };
+    let snapshot = mirror.snapshot().clone();
+    Ok(Ok(Some(Written { snapshot, revision, outcomes, preview: None })))
+}
+
+/// What a commit tells of itself.
+struct Told {
     revision: Revision,
+    message: String,
+    changed: Vec<FileChange>,
+}
+
+impl Told {
+    /// Reads a commit; `None` when the branch does not reach it any more.
+    fn of<J: Journal>(mirror: &mut Mirror<J>, revision: Revision) -> Result<Option<Self>, StoreError> {
+        let Some(head) = mirror.snapshot().revision else { return Ok(None) };
+        if !mirror.journal.descends(head, revision)? {
+            return Ok(None);
+        }
+        let mut told = None;
+        mirror.journal.walk(revision, &mut |commit, changes| {
+            told = Some(Self { revision, message: commit.message.clone(), changed: changes.to_vec() });
+            false
+        })?;
+        Ok(told)
+    }
+
+    /// What the commit made of one collection, as its message has it.
+    fn outcome_of<J: Journal>(
+        &self,
+        mirror: &mut Mirror<J>,
+        key: &Key,
+    ) -> Result<Option<Outcome>, StoreError> {
+        let events = message::parse(&self.message).events;
+        let action = events.into_iter().find(|event| event.key == *key).and_then(|event| event.action);
+        let entry = after(mirror, &self.changed)?.remove(key);
+        Ok(match (action.as_deref(), entry) {
+            (Some(message::CREATED), Some(entry)) => Some(Outcome::Created(entry)),
+            (Some(message::UPDATED), Some(entry)) => Some(Outcome::Updated(entry)),
+            (Some(message::DELETED), None) => Some(Outcome::Deleted),
+            (_, _) => None,
+        })
+    }
+}
+
+/// What became of each change of a submission that led to this commit.
+fn outcomes<J: Journal>(
+    mirror: &mut Mirror<J>,
+    commit: &Told,
     submission: &Submission,
 ) -> Result<Option<Vec<Outcome>>, StoreError> {
-    let Some(head) = mirror.snapshot().revision else { return Ok(None) };
-    if !mirror.journal.descends(head, revision)? {
-        return Ok(None);
+    // What takes something back was planned on what was there before, and stands alone.
+    if let [wish] = &submission.changes[..]
+        && let Command::Restore(restore) = &wish.command
+    {
+        return Ok(commit.outcome_of(mirror, &restore.key)?.map(|outcome| vec![outcome]));
     }
-    let mut changed = Vec::new();
-    mirror.journal.walk(revision, &mut |_, changes| {
-        changed = changes.to_vec();
-        false
-    })?;
-    let before = before(mirror, revision, &changed, submission)?;
-    let after = after(mirror, &changed)?;
+    let before = before(mirror, commit, submission)?;
+    let after = after(mirror, &commit.changed)?;
     Ok(replayed(submission, before, &after))
 }
 
 /// The collections that the submission is about, as they were before the commit.
 fn before<J: Journal>(
     mirror: &mut Mirror<J>,
-    revision: Revision,
-    changed: &[FileChange],
+    Told { revision, changed, .. }: &Told,
     submission: &Submission,
 ) -> Result<Catalog<Arc<Entry>>, StoreError> {
     let mut catalog = Catalog::default();
@@ -51,7 +155,7 @@ fn before<J: Journal>(
         if found.is_empty() {
             // The commit left the collection as it was, so it is in the tree of the commit.
             if all.is_none() {
-                all = Some(mirror.journal.changes(None, Some(revision))?);
+                all = Some(mirror.journal.changes(None, Some(*revision))?);
             }
             let files = all.iter().flatten().filter(|change| names.contains(&change.name));
             found = files.map(|change| (change.name.clone(), change.after)).collect();
@@ -97,15 +201,7 @@ fn read<J: Journal>(
 }
 
 fn entry(collection: Arc<Collection>, file: &str, blob: BlobId) -> Arc<Entry> {
-    Arc::new(Entry {
-        collection,
-        file: file.into(),
-        blob,
-        uncommitted: false,
-        problem: None,
-        stale: false,
-        answer: OnceLock::new(),
-    })
+    Arc::new(Entry::of_file(collection, file, blob))
 }
 
 /// Decides the submission once more from where it started. The last change of a collection is
@@ -123,7 +219,7 @@ fn replayed(
         let made = |collection: Arc<Collection>| match after.get(key) {
             Some(entry) if last[key] == index => Arc::clone(entry),
             written => {
-                let file = written.map_or_else(|| layout::new_file_name(key), |entry| entry.file.to_string());
+                let file = written.map_or_else(|| layout::new_file_name(key), |entry| entry.file());
                 let blob = BlobId::of(&format::write(&collection));
                 entry(collection, &file, blob)
             }

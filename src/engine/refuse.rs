@@ -9,7 +9,13 @@ use crate::store::StoreError;
 
 /// Answers a whole batch that the repository could not take.
 pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
-    let answer = match error {
+    let answer = refusal(error);
+    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+}
+
+/// What a client is told when the repository fails; the operator is told as well.
+pub(super) fn refusal(error: &StoreError) -> SubmitError {
+    match error {
         StoreError::Locked { path } => {
             tracing::warn!(path = %path.display(), "{error}");
             let name =
@@ -19,14 +25,15 @@ pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
         StoreError::HeadMoved { .. }
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
+        | StoreError::Misnamed(_)
+        | StoreError::Sign(_)
         | StoreError::Path { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
-            tracing::error!(error = %chain(error), hint, "a batch of {} could not be committed", jobs.len());
+            tracing::error!(error = %chain(error), hint, "the repository could not be written");
             unavailable("the repository cannot be written at the moment")
         }
-    };
-    jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+    }
 }
 
 /// What the operator can do about it.

@@ -1,12 +1,14 @@
 //! Everything that can wake the writer.
 
-use super::handle::Job;
+use super::handle::{Job, Question};
 
 /// A reason for the writer to act; there is no other.
 #[derive(Debug)]
 pub enum Signal {
     /// Somebody wants a change.
     Submit(Job),
+    /// Somebody wants to hear again what was granted.
+    Recall(Question),
     /// Something may have changed in the repository.
     Changed(Hint),
     /// Finish what is queued and stop.

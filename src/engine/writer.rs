@@ -9,8 +9,8 @@ use tokio::time::timeout_at;
 use uuid::Uuid;
 
 use super::ground::ground;
-use super::handle::{Job, Submission, SubmitError, Written};
-use super::ledger::{Known, Ledger, Made, Once, Scope};
+use super::handle::{Job, Question, SubmitError, Written};
+use super::ledger::{Ledger, Made, Scope};
 use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
@@ -32,6 +32,8 @@ pub(super) struct Writer<J> {
     deferred: VecDeque<Job>,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
+    /// When to try again what could not be read.
+    retry_at: Option<Instant>,
     /// How many groups have been appended since the journal was tended.
     untended: usize,
 }
@@ -56,6 +58,7 @@ enum State<J> {
 #[derive(Default)]
 struct Turn {
     jobs: VecDeque<Job>,
+    questions: Vec<Question>,
     hints: Hints,
     stop: bool,
     /// Nothing has come for a while.
@@ -108,6 +111,7 @@ impl<J: Journal> Writer<J> {
             state,
             deferred: VecDeque::new(),
             trouble: None,
+            retry_at: None,
             untended: 0,
         }
     }
@@ -128,6 +132,7 @@ impl<J: Journal> Writer<J> {
             let mut jobs = std::mem::take(&mut self.deferred);
             jobs.extend(turn.jobs);
             self.commit(jobs, turn.stop);
+            self.recall(turn.questions);
             if turn.stop {
                 break;
             }
@@ -154,15 +159,16 @@ impl<J: Journal> Writer<J> {
         while let Some(signal) = next.take() {
             match signal {
                 Signal::Submit(job) => turn.jobs.push_back(job),
+                Signal::Recall(question) => turn.questions.push(question),
                 Signal::Changed(hint) => turn.hints.add(hint),
                 Signal::Shutdown => turn.stop = true,
             }
-            if turn.jobs.len() < self.options.batch_len_max {
+            if turn.jobs.len() + turn.questions.len() < self.options.batch_len_max {
                 next = self.inbox.try_recv().ok();
             }
         }
         if let State::Mirrored(mirror) = &self.state
-            && mirror.look_again_at().is_some_and(|at| at <= Instant::now())
+            && self.look_again_at(mirror).is_some_and(|at| at <= Instant::now())
         {
             turn.hints.add(mirror.look_again_hint());
         }
@@ -174,9 +180,13 @@ impl<J: Journal> Writer<J> {
             State::Unread { again_at, .. } => Some(*again_at),
             State::Mirrored(mirror) => {
                 let idle_at = (self.untended > 0).then(|| Instant::now() + IDLE_WAIT);
-                mirror.look_again_at().into_iter().chain(idle_at).min()
+                self.look_again_at(mirror).into_iter().chain(idle_at).min()
             }
         }
+    }
+
+    fn look_again_at(&self, mirror: &Mirror<J>) -> Option<Instant> {
+        self.retry_at.or_else(|| mirror.look_again_at())
     }
 
     /// Lets the journal do its housekeeping; trouble with it harms nothing but speed.
@@ -248,9 +258,13 @@ impl<J: Journal> Writer<J> {
     fn act(&mut self, hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         for hint in hints {
-            let outcome = mirror.refresh(&hint);
+            // A commit does not wait for who is in the middle of changing the work tree.
+            let followed = mirror.follow(&hint);
+            Self::publish(&self.projection, mirror);
+            let outcome = followed.and_then(|()| mirror.refresh(&hint));
             Self::publish(&self.projection, mirror);
             let error = outcome.err();
+            self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
             if error.is_some() || self.trouble.is_some() {
                 Self::tell(&self.projection, &mut self.trouble, error.as_ref());
             }
@@ -293,7 +307,7 @@ impl<J: Journal> Writer<J> {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
         };
-        if let Err(error) = recall(mirror, &self.ledger, &mut jobs) {
+        if let Err(error) = recall::answer_known(mirror, &self.ledger, &mut jobs) {
             return refuse(jobs, &error);
         }
         for race in 0..=self.options.races_max {
@@ -336,6 +350,17 @@ impl<J: Journal> Writer<J> {
         let keeps_moving = unavailable("the branch keeps moving, try again");
         tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
         jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
+    }
+
+    /// Answers what is asked about the commits of earlier requests.
+    fn recall(&mut self, questions: Vec<Question>) {
+        for question in questions {
+            let answer = match &mut self.state {
+                State::Unread { .. } => Err(SubmitError::Loading),
+                State::Mirrored(mirror) => recall::answer(mirror, &self.ledger, &question),
+            };
+            question.answer(answer);
+        }
     }
 
     /// Decides, appends, publishes and answers; says whether there was something to append. On an
@@ -405,49 +430,6 @@ impl<J: Journal> Writer<J> {
         }
         Ok(!drafts.is_empty())
     }
-}
-
-/// Answers those whose request was granted before, and those who use its name for another one.
-fn recall<J: Journal>(
-    mirror: &mut Mirror<J>,
-    ledger: &Ledger,
-    jobs: &mut Vec<Job>,
-) -> Result<(), StoreError> {
-    let mut index = 0;
-    while let Some(Job { submission, .. }) = jobs.get(index) {
-        let answer = match submission.once.as_ref().filter(|_| !submission.dry_run) {
-            Some(once) => recalled(mirror, ledger, once, submission)?,
-            None => None,
-        };
-        match answer {
-            Some(answer) => jobs.remove(index).answer(answer),
-            None => index += 1,
-        }
-    }
-    Ok(())
-}
-
-fn recalled<J: Journal>(
-    mirror: &mut Mirror<J>,
-    ledger: &Ledger,
-    once: &Once,
-    submission: &Submission,
-) -> Result<Option<Result<Written, SubmitError>>, StoreError> {
-    let scope = Scope::of(&submission.author, once);
-    let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
-        Known::New => return Ok(None),
-        Known::Other => return Ok(Some(Err(SubmitError::KeyReused))),
-        Known::Granted(Made::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
-        Known::Granted(Made::Commit(revision)) => match recall::outcomes(mirror, revision, submission)? {
-            Some(outcomes) => (outcomes, Some(revision)),
-            None => {
-                ledger.forget(scope);
-                return Ok(None);
-            }
-        },
-    };
-    let snapshot = mirror.snapshot().clone();
-    Ok(Some(Ok(Written { snapshot, revision, outcomes, preview: None })))
 }
 
 /// Notes what was granted under a name.

@@ -18,6 +18,32 @@ pub enum FileName {
     Other,
 }
 
+/// How the name of a collection's file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// `.yaml`, which is written and wins.
+    Yaml,
+    /// `.yml`, which is read and kept.
+    Yml,
+}
+
+impl Ending {
+    /// The ending of a collection's file.
+    #[must_use]
+    pub fn of(name: &str) -> Self {
+        if name.ends_with(".yml") { Self::Yml } else { Self::Yaml }
+    }
+
+    /// The ending, with its dot.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Yaml => ".yaml",
+            Self::Yml => ".yml",
+        }
+    }
+}
+
 /// Reads a file name.
 ///
 /// Endings are compared as they stand: `posts.YAML` is not a collection file.

@@ -83,6 +83,7 @@
 mod edit;
 pub mod layout;
 pub mod message;
+mod plain;
 pub mod policy;
 mod read;
 mod scalar;

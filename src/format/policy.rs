@@ -315,11 +315,13 @@ fn scalar(text: &str) -> String {
     if is_plain { text.to_owned() } else { serde_json::Value::from(text).to_string() }
 }
 
+/// What tests here and of the command line share.
 #[cfg(test)]
-mod tests {
+pub(crate) mod testing {
     use super::*;
 
-    fn token(name: &str) -> NewToken {
+    /// A token to be added; its hash differs with the length of the name.
+    pub(crate) fn token(name: &str) -> NewToken {
         NewToken {
             name: name.into(),
             email: None,
@@ -328,6 +330,12 @@ mod tests {
             keys: Some(vec![KeyPattern::parse("blog-*").unwrap()]),
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::token;
+    use super::*;
 
     const TWO: &str = "\
 # Ask Mara before changing this.

@@ -1,5 +1,6 @@
 //! Strict reading: bytes to a collection, or to the first fault by position.
 
+use super::plain;
 use super::scalar::{self, Style};
 use super::tree::{self, Content, Found, Node};
 use super::{FILE_BYTES_MAX, Fault};
@@ -18,7 +19,17 @@ pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
         return Err(Fault { line: 1, column: 1, message });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
-    read_text(key, text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text))
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    read_plain(key, text).map_or_else(|| read_text(key, text), Ok)
+}
+
+/// Reads a text that is plain and right; whatever is wrong with another one is told by
+/// [`read_text`].
+fn read_plain(key: &Key, text: &str) -> Option<Collection> {
+    let attributes = plain::attributes(text)?;
+    let (_, kind) = attributes.iter().find(|(name, _)| name == "type")?;
+    let kind = Kind::parse(kind.as_text()?)?;
+    Collection::new(key.clone(), kind, attributes).ok()
 }
 
 /// Reads a text of any length, without a byte order mark.
@@ -48,6 +59,16 @@ pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Fault> {
 /// Only for text that reads without fault: what is wrong is not told.
 pub(super) fn written(root: &Node) -> Vec<(String, Value)> {
     Reader { faults: Vec::new(), path: Vec::new() }.attributes(root)
+}
+
+/// The attributes of a text that the strict reader finds no fault with, their values aside.
+#[cfg(test)]
+pub(super) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
+    let parsed = tree::parse(text);
+    let root = parsed.root.filter(|root| root.layout() == Some(tree::Layout::Block))?;
+    let mut reader = Reader { faults: parsed.faults, path: Vec::new() };
+    let attributes = reader.attributes(&root);
+    (reader.faults.is_empty() && foreign(text).is_none()).then_some(attributes)
 }
 
 const EMPTY: &str = "the file is empty; a collection needs at least `type: document` or `type: media`";
@@ -204,7 +225,7 @@ impl Reader {
     fn value(&mut self, node: &Node, wanted: Wanted) -> Value {
         match &node.content {
             Content::Scalar(text, Style::Plain) => self.plain(text, node.span.start, wanted),
-            Content::Scalar(text, Style::Single | Style::Double | Style::Block) => Value::Text(text.clone()),
+            Content::Scalar(text, Style::Single | Style::Double | Style::Block) => Value::from(text.as_str()),
             Content::List(items, _) => {
                 let items = items.iter().enumerate().map(|(index, item)| {
                     self.path.push(Segment::Index(index));

@@ -32,6 +32,11 @@ pub(super) struct Ambiguous {
     pub(super) instead: Option<&'static str>,
 }
 
+/// What a plain scalar does not begin with
+/// ([YAML 1.2.2, section 5.3](https://yaml.org/spec/1.2.2/#53-indicator-characters)).
+pub(super) const INDICATORS: [char; 19] =
+    ['-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
+
 /// The value of a plain scalar that all readers agree on.
 pub(super) fn resolve(text: &str) -> Result<Value, Ambiguous> {
     let refused = |what, instead| Err(Ambiguous { what, instead });
@@ -230,7 +235,7 @@ fn is_safe_plain(text: &str, in_flow: bool) -> bool {
     let Some(first) = text.chars().next() else {
         return false;
     };
-    let indicator = "-?:,[]{}#&*!|>'\"%@`".contains(first);
+    let indicator = INDICATORS.contains(&first);
     let flow_indicator = in_flow && text.contains([',', '[', ']', '{', '}', ':', '?']);
     !indicator
         && !flow_indicator

@@ -30,7 +30,7 @@ fn good(text: &str) -> Collection {
 #[track_caller]
 fn value(text: &str) -> Value {
     let collection = good(&format!("type: document\nx-a: {text}\n"));
-    collection.get(&Attribute::Extension("x-a".into())).unwrap().clone()
+    collection.get(&Attribute::parse(Kind::Document, "x-a").unwrap()).unwrap().clone()
 }
 
 #[test]
@@ -347,12 +347,12 @@ fn any_value() -> impl Strategy<Value = Value> {
         any::<i64>().prop_map(|n| Value::Number(Number::Integer(n))),
         (i64::MAX as u64 + 1..=u64::MAX).prop_map(|n| Value::Number(Number::Unsigned(n))),
         (prop::num::f64::NORMAL | prop::num::f64::ZERO).prop_map(|n| Value::Number(Number::Float(n))),
-        nasty_text().prop_map(Value::Text),
-        nasty_text().prop_map(Value::Text),
+        nasty_text().prop_map(Value::from),
+        nasty_text().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 24, 4, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| Value::List(items.into())),
             prop::collection::vec((nasty_text(), inner), 0..4).prop_map(|members| {
                 let mut distinct: Vec<(String, Value)> = Vec::new();
                 for (name, value) in members {
@@ -360,7 +360,7 @@ fn any_value() -> impl Strategy<Value = Value> {
                         distinct.push((name, value));
                     }
                 }
-                Value::Map(distinct)
+                Value::Map(distinct.into())
             }),
         ]
     })
@@ -377,7 +377,7 @@ prop_compose! {
         attributes.extend(name.map(|name| ("name".to_owned(), Value::Text(name.chars().take(1000).collect()))));
         attributes.extend(recursive.map(|value| ("recursive".to_owned(), value.into())));
         let statuses = statuses.into_iter().map(|(status, name)| {
-            (status, Value::Map(vec![("directory".into(), "a/b c".into()), ("name".into(), Value::Text(name.chars().take(1000).collect()))]))
+            (status, Value::Map([("directory".into(), "a/b c".into()), ("name".into(), Value::from(name.chars().take(1000).collect::<String>()))].into()))
         });
         attributes.push(("unpublishedStatuses".to_owned(), Value::Map(statuses.collect())));
         Collection::new(key(), Kind::Document, attributes).unwrap()

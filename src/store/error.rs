@@ -45,6 +45,10 @@ pub enum StoreError {
         why: String,
     },
 
+    /// A name that was asked for can name nothing of its kind, in whatever repository.
+    #[error("{0}")]
+    Misnamed(String),
+
     /// A path could not be read or written.
     #[error("cannot {action} {path}")]
     Path {
@@ -55,6 +59,10 @@ pub enum StoreError {
         /// What the system said.
         source: io::Error,
     },
+
+    /// A commit could not be signed; nothing of the batch is visible.
+    #[error("cannot sign the commit")]
+    Sign(#[source] ssh_key::Error),
 
     /// libgit2 refused; nothing of the batch is visible.
     #[error("cannot {action}")]

@@ -12,6 +12,7 @@ mod archive;
 mod error;
 pub mod git;
 pub mod memory;
+pub mod signature;
 
 use std::fmt;
 
@@ -172,6 +173,18 @@ pub enum Saved {
     Special(&'static str),
 }
 
+impl Saved {
+    /// Whether it is what a revision has under the same name.
+    #[must_use]
+    pub fn is(&self, entry: Option<TreeEntry>) -> bool {
+        match (self, entry) {
+            (Self::File { blob, .. }, Some(TreeEntry::File(committed))) => *blob == committed,
+            (Self::Special(_), Some(TreeEntry::Special(_))) | (Self::Gone, None) => true,
+            (Self::File { .. } | Self::Gone | Self::Special(_), _) => false,
+        }
+    }
+}
+
 /// Takes contents as they are read, from several threads at once: the index of each among those
 /// that were asked for, and the content.
 pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
@@ -216,7 +229,8 @@ pub trait Journal: Send + 'static {
     ) -> Result<WorkTree, StoreError>;
 
     /// Brings a work tree that is behind the branch forward (after a crash or a push), where
-    /// that is safe; see design.md section 6. Nothing to do is no error.
+    /// that is safe; see design.md section 6. Nothing to do is no error; a lock that somebody holds
+    /// is one at once, to be tried again when it goes.
     fn catch_up(&mut self) -> Result<(), StoreError>;
 
     /// Walks the first-parent history from `from` (the newest, included) and hands each commit

@@ -1,13 +1,17 @@
 //! Telling operators what happens: log lines on standard error, text for people or JSON for
-//! machines.
+//! machines, and how far a long start is.
 //!
 //! What is logged never holds a token, a header, a body or an e-mail address. That is up to every
 //! line of our own; libraries are kept to warnings, since at finer levels some of them print what
 //! they transport.
 
+mod progress;
+
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
+
+pub use progress::Progress;
 
 /// How to log.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -57,10 +61,12 @@ pub enum LogError {
 /// Refuses a filter that makes no sense, and a second start.
 pub fn start(config: &LogConfig) -> Result<(), LogError> {
     let filter = filter(&config.log_filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| progress::LogLines);
+    let for_people = config.log_format == LogFormat::Text && io::stderr().is_terminal();
+    progress::draw_bars(for_people);
     match config.log_format {
         // In a terminal the default holds, which obeys the variable `NO_COLOR`.
-        LogFormat::Text if io::stderr().is_terminal() => builder.try_init(),
+        LogFormat::Text if for_people => builder.try_init(),
         LogFormat::Text => builder.with_ansi(false).try_init(),
         LogFormat::Json => {
             builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()

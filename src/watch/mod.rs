@@ -38,7 +38,7 @@ pub struct Places {
     /// The root of the work tree and the collections folder in it, if there is a work tree.
     pub work_tree: Option<(PathBuf, PathBuf)>,
     /// The files that git writes when a branch moves or another one is checked out: `HEAD`, the
-    /// ref of the branch, `packed-refs`.
+    /// index, the ref of the branch, `packed-refs`. A lock of one of them that goes is told too.
     pub branch_files: Vec<PathBuf>,
 }
 
@@ -225,7 +225,9 @@ impl Actor {
 
     fn meaning(&self, kind: EventKind, path: &Path) -> Meaning {
         let Some(touch) = touch(kind) else { return Meaning::Nothing };
-        if self.places.branch_files.iter().any(|file| file == path) {
+        let is_gone = matches!(kind, EventKind::Remove(_));
+        let mut branch_files = self.places.branch_files.iter();
+        if branch_files.any(|file| file == path || (is_gone && is_lock_of(path, file))) {
             return Meaning::Branch;
         }
         let appeared_or_went = !matches!(kind, EventKind::Modify(ModifyKind::Data(_)) | EventKind::Access(_));
@@ -270,6 +272,11 @@ impl Actor {
 /// A file that the engine may care about; it knows the rest of the rule.
 fn is_candidate(name: &str) -> bool {
     !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
+}
+
+/// Whether git locks `file` by making `path`.
+fn is_lock_of(path: &Path, file: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "lock") && path.with_extension("") == file
 }
 
 fn touch(kind: EventKind) -> Option<Touch> {
@@ -329,9 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn a_moved_ref_is_a_branch_and_its_lock_is_nothing() {
+    fn a_moved_ref_is_a_branch_and_its_lock_is_one_when_it_goes() {
         means(MOVED, "/r/.git/refs/heads/main", Meaning::Branch);
         means(MADE, "/r/.git/refs/heads/main.lock", Meaning::Nothing);
+        means(WRITTEN, "/r/.git/HEAD.lock", Meaning::Nothing);
+        means(GONE, "/r/.git/HEAD.lock", Meaning::Branch);
+        means(GONE, "/r/.git/other.lock", Meaning::Nothing);
         means(WRITTEN, "/r/.git/HEAD", Meaning::Branch);
     }
 

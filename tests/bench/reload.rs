@@ -1,8 +1,20 @@
-//! The start on a large repository, against reading the same blobs without parsing them, and the
-//! memory that a collection takes.
+//! The start on a large repository, against reading the same blobs without parsing them; the memory
+//! that a collection takes; and what the first requests and an outside commit take there.
 //!
-//! `COLLECTORY_BENCH_FILES` is a list of sizes (`10000`; the long run has `10000,100000`),
-//! `COLLECTORY_BENCH_ROUNDS` (3).
+//! `COLLECTORY_BENCH_FILES` is a list of sizes (`10000`; the long run has `10000,100000,1000000`),
+//! `COLLECTORY_BENCH_ROUNDS` (5) how often each start is measured.
+//!
+//! The repositories are made by `git fast-import`, a bare one with one commit:
+//!
+//! ```text
+//! commit refs/heads/main
+//! committer Bench <bench@example.org> 1767225600 +0000
+//! data 4
+//! Seed
+//! M 100644 inline collections/collection-000000.yaml
+//! data 197
+//! # Collection 0 …
+//! ```
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
@@ -11,10 +23,16 @@ mod support;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{Connection, Process, median, on_one_thread, repository, setting};
+use support::{
+    Connection, Process, commit_head, fast_import, key, median, on_one_thread, push_file, repository, setting,
+};
 
 const LIST: &[u8] = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+const EVENTS: &[u8] = b"GET /events?page%5Bsize%5D=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
+
+/// Above this the list of everything is not asked for: nobody reads it whole.
+const WHOLE_LIST_LEN_MAX: usize = 100_000;
 
 fn main() {
     on_one_thread(async {
@@ -34,21 +52,27 @@ async fn compare(count: usize) {
     let (_folder, path) = repository(count, true);
     let (_other, empty) = repository(0, true);
     let (mut starts, mut reads, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 3) {
-        let nothing = start(&empty).await.0;
-        let load = start(&path).await.0.saturating_sub(nothing).as_secs_f64();
+    let mut processor = Vec::new();
+    for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 5) {
+        let (nothing, none) = start(&empty).await;
+        let (full, service) = start(&path).await;
+        let load = full.saturating_sub(nothing).as_secs_f64();
         let read = read_blobs(&path, count).as_secs_f64();
+        let used = |process: &Process| process.processor_time().unwrap_or_default();
+        processor.push(used(&service).saturating_sub(used(&none)).as_secs_f64() * 1e3);
         starts.push(load * 1e3);
         reads.push(read * 1e3);
         ratios.push(load / read);
     }
     println!(
-        "{count} collections: loaded in {:.0} ms, read without parsing in {:.0} ms, ratio {:.2}",
+        "{count} collections: loaded in {:.0} ms ({:.0} ms of processor time), read without parsing in {:.0} ms, ratio {:.2}",
         median(&starts),
+        median(&processor),
         median(&reads),
         median(&ratios)
     );
     memory(count, &path, &empty).await;
+    life(count, &path).await;
 }
 
 /// Starts the service; how long it took until it was ready.
@@ -76,7 +100,7 @@ fn read_blobs(path: &Path, count: usize) -> Duration {
     started.elapsed()
 }
 
-/// What a collection takes, as loaded and after the first list.
+/// What a collection takes: as loaded, with its history, and after the first list.
 async fn memory(count: usize, path: &Path, empty: &Path) {
     let (_, nothing) = start(empty).await;
     let (_, full) = start(path).await;
@@ -87,6 +111,53 @@ async fn memory(count: usize, path: &Path, empty: &Path) {
     let per_collection = || full.resident_bytes().unwrap_or(0).saturating_sub(base) / count;
     let loaded = per_collection();
     let mut connection = Connection::open(full.address).await;
-    assert_eq!(connection.ask(LIST).await.0, 200);
-    println!("  memory: {loaded} bytes a collection, {} after the first list", per_collection());
+    while connection.ask(EVENTS).await.0 != 200 {}
+    println!("  memory: {loaded} bytes a collection, {} with its history", per_collection());
+    if count <= WHOLE_LIST_LEN_MAX {
+        assert_eq!(connection.ask(LIST).await.0, 200);
+        println!("  memory: {} bytes a collection after the first list", per_collection());
+    }
+}
+
+/// What the first of everything takes on a service that has just started.
+async fn life(count: usize, path: &Path) {
+    let (_, service) = start(path).await;
+    let mut connection = Connection::open(service.address).await;
+    let last = key(count - 1);
+    let get = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").into_bytes();
+    let document = format!(
+        r#"{{"data":{{"type":"document-collection","id":"{last}","attributes":{{"name":"Changed"}}}}}}"#
+    );
+    let patch = format!(
+        "PATCH /collections/{last} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
+         Content-Length: {}\r\n\r\n{document}",
+        document.len()
+    );
+    let middle = count / 2;
+    for (what, request) in [
+        ("read one", get(&format!("/collections/{last}"))),
+        ("the first page of 100", get("/collections?page%5Bsize%5D=100")),
+        (
+            "the page of 100 in the middle",
+            get(&format!("/collections?page%5Boffset%5D={middle}&page%5Blimit%5D=100")),
+        ),
+        ("PATCH, the first", patch.clone().into_bytes()),
+        ("PATCH, the second", patch.replace("Changed", "Altered").into_bytes()),
+    ] {
+        let started = Instant::now();
+        let (status, _) = connection.ask(&request).await;
+        assert_eq!(status, 200, "{what}");
+        println!("  {what}: {:.1} ms", started.elapsed().as_secs_f64() * 1e3);
+    }
+    let mut stream = commit_head("Outside");
+    stream.push_str("from refs/heads/main^0\n");
+    push_file(&mut stream, 0, "Outside");
+    fast_import(path, &stream);
+    let (started, first) = (Instant::now(), get(&format!("/collections/{}", key(0))));
+    let is_new = |answer: &[u8]| answer.windows(9).any(|window| window == b"\"Outside\"");
+    while !is_new(connection.ask(&first).await.1) {}
+    println!(
+        "  a commit by git, from its end to the new answer: {:.1} ms",
+        started.elapsed().as_secs_f64() * 1e3
+    );
 }

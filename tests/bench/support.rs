@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each bench is a program of its own and uses a part of this")]
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ pub(crate) fn setting(name: &str, default: usize) -> usize {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
-fn program() -> String {
+pub(crate) fn program() -> String {
     std::env::var("COLLECTORY_BENCH_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_collectory").into())
 }
 
@@ -69,10 +70,27 @@ impl Process {
     /// Starts the service on a repository: the program of this build, or the one that
     /// `COLLECTORY_BENCH_PROGRAM` names, to compare two builds.
     pub(crate) fn serve(repository: &Path) -> Self {
+        Self::serve_with(repository, &[])
+    }
+
+    /// The same with further flags.
+    pub(crate) fn serve_with(repository: &Path, flags: &[&OsStr]) -> Self {
         let mut command = Command::new(program());
         hermetic(&mut command);
         command.args(["serve", "--auth", "none", "--listen", "127.0.0.1:0", "--repo"]).arg(repository);
+        command.args(flags);
         Self::start(&mut command)
+    }
+
+    /// The processor time that the process has used (Linux).
+    pub(crate) fn processor_time(&self) -> Option<Duration> {
+        /// The unit of these figures, `sysconf(_SC_CLK_TCK)`; 100 a second on every Linux of today.
+        const TICK: Duration = Duration::from_millis(10);
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
+        let (_, figures) = stat.rsplit_once(')')?;
+        // The 14th and 15th of proc_pid_stat(5), counted from the pid; the state is the third.
+        let ticks = figures.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u32>().ok());
+        Some(TICK * ticks.sum::<Option<u32>>()?)
     }
 
     /// The memory that the process holds, in bytes (Linux).

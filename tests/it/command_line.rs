@@ -46,6 +46,15 @@ fn wrong_usage_is_2() {
         &["serve", "--auth", "none", "--listen", "nowhere"],
         &["serve", "--auth", "none", "--uncommitted", "perhaps"],
         &["serve", "--auth", "none", "--body-bytes-max", "many"],
+        &["serve", "--auth", "none", "--branch", "HEAD"],
+        &["serve", "--auth", "none", "--branch=-x"],
+        &["log", "--branch", "main~1"],
+        &["serve", "--auth", "none", "--path", "../x"],
+        &["serve", "--auth", "none", "--path", "/x"],
+        &["serve", "--auth", "none", "--branch", "no branch"],
+        &["check", "--path", ".git"],
+        &["init", "--path", "a//b", "made"],
+        &["log", "--branch", "a..b"],
         &["init"],
         &["token"],
     ] {
@@ -197,6 +206,25 @@ fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
     let finished = run(folder.path(), &["check", "r"]).exits(1);
     assert!(finished.stdout.contains("collections/new.yaml:1:"), "{}", finished.stdout);
     run(folder.path(), &["check", "nowhere"]).exits(1);
+}
+
+#[test]
+fn check_needs_no_branch() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    run(folder.path(), &["init", "r", "--hook"]).exits(0);
+    repo.git(&["checkout", "--quiet", "--detach"]);
+    for arguments in [&["check", "r"][..], &["check", "r", "--staged"], &["check", "r", "--rev", "HEAD"]] {
+        assert_eq!(run(folder.path(), arguments).exits(0).stdout, "", "{arguments:?}");
+    }
+    repo.write("collections/new.yaml", "type: nonsense\n");
+    assert!(run(folder.path(), &["check", "r"]).exits(1).stdout.contains("new.yaml:1:"));
+    run(folder.path(), &["check", "r", "--staged"]).exits(0);
+    repo.git(&["add", "--all"]);
+    run(folder.path(), &["check", "r", "--staged"]).exits(1);
+    let mistyped = run(folder.path(), &["check", "r", "--branch", "mian"]).exits(1);
+    assert!(mistyped.stderr.contains("no branch `mian` but `main`"), "{}", mistyped.stderr);
+    run(folder.path(), &["serve", "--auth", "none", "--repo", "r", "--listen", "127.0.0.1:0"]).exits(1);
 }
 
 #[test]

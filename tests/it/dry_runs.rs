@@ -106,6 +106,45 @@ async fn a_hand_edit_that_would_be_committed_first_stays_a_hand_edit() {
 }
 
 #[tokio::test]
+async fn taking_back_is_told_as_it_would_be_and_nothing_changes() {
+    let server = TestServer::on("small").await;
+    let first = server.repo().head();
+    server.patch("posts", json!({"name": "Articles"})).await.is(200);
+    server.create(&document("new", json!({}))).await.is(201);
+    server.delete("pages").await.is(204);
+    let events = server.get("/events").await.is(200).json();
+    let undo = |index: usize| format!("/events/{}/undo", text(&events["data"][index]["id"]));
+    let back = json!({"data": {"type": "restore", "attributes": {"revision": first}}});
+    let head = server.repo().head();
+    let restored = format!("Restore posts to {}", &first[..7]);
+    for (path, body, subject, name) in [
+        (undo(0), None, "Create pages", json!("Pages")),
+        (undo(1), None, "Delete new", json!(null)),
+        (undo(2), None, "Update posts: name", json!("Posts")),
+        ("/collections/posts/restore".into(), Some(&back), restored.as_str(), json!("Posts")),
+    ] {
+        let told = rehearse(&server, "POST", &path, body, 200).await;
+        let [commit] = &commits(&told)[..] else { panic!("one commit: {path}") };
+        assert_eq!(text(&commit["message"]).lines().next(), Some(subject));
+        assert_ne!(text(&commit["files"][0]["difference"]), "");
+        assert_eq!(told.json()["data"]["attributes"]["name"], name, "{path}");
+        assert_eq!((server.repo().head(), server.repo().status()), (head.clone(), String::new()));
+    }
+    // What is told is what happens then.
+    let told = rehearse(&server, "POST", &undo(2), None, 200).await;
+    let done = server.request("POST", &undo(2)).send().await.is(201);
+    assert_eq!(told.data(), done.data());
+    let made = server.repo().field("HEAD", "%B");
+    assert_eq!(without_ids(text(&commits(&told)[0]["message"])), without_ids(&made));
+    // What can't be done can't be rehearsed, and what is so already makes no commit.
+    rehearse(&server, "POST", &undo(2), None, 409).await;
+    let told = rehearse(&server, "POST", "/collections/posts/restore", Some(&back), 200).await;
+    assert_eq!(told.json()["meta"], json!({"commits": []}));
+    let request = server.request("POST", &undo(0)).header("Prefer", "dry-run, merge=attributes");
+    request.header("If-Match", "\"old\"").send().await.is(412);
+}
+
+#[tokio::test]
 async fn what_would_be_refused_is_refused() {
     let server = TestServer::on("small").await;
     rehearse(&server, "POST", "/collections", Some(&document("posts", json!({}))), 409).await;

@@ -73,6 +73,83 @@ async fn a_write_that_is_sent_again_is_answered_as_the_first_time_also_after_a_r
     assert!(server.repo().trailer("HEAD", "Collectory-Fingerprint")[0].starts_with("sha256:"));
 }
 
+/// An event's path of undoing, and the body that restores what was before it.
+async fn taking_back(server: &TestServer, key: &str) -> (String, Value) {
+    let events = server.get(&format!("/collections/{key}/events?page[size]=1")).await.is(200);
+    let event = events.json()["data"][0].clone();
+    let revision =
+        server.repo().git(&["rev-parse", &format!("{}^", event["attributes"]["revision"].as_str().unwrap())]);
+    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    (format!("/events/{}/undo", event["id"].as_str().unwrap()), body)
+}
+
+#[tokio::test]
+async fn what_was_taken_back_is_not_taken_back_again_also_after_a_restart() {
+    let mut server = TestServer::on("small").await;
+    server.patch("posts", json!({"name": "Two"})).await.is(200);
+    let (undo, to_the_first) = taking_back(&server, "posts").await;
+    server.create(&document("new", json!({}))).await.is(201);
+    let (undo_creation, _) = taking_back(&server, "new").await;
+    server.delete("pages").await.is(204);
+    let (undo_deletion, to_the_last) = taking_back(&server, "pages").await;
+    let restore = "/collections/posts/restore";
+    let asked = [
+        ("undo", undo.as_str(), None, 201),
+        ("gone", &undo_creation, None, 204),
+        ("back", &undo_deletion, None, 201),
+        ("other", "/collections/pages", None, 204),
+        ("again", "/collections/pages/restore", Some(&to_the_last), 201),
+        ("same", restore, Some(&to_the_first), 200),
+    ];
+    let method = |path: &str| if path.ends_with("pages") { "DELETE" } else { "POST" };
+    let mut first = Vec::new();
+    for (key, path, body, status) in asked {
+        first.push(told(&ask(&server, key, method(path), path, body).await.is(status)));
+    }
+    server.patch("posts", json!({"name": "Three"})).await.is(200);
+    ask(&server, "to", "POST", restore, Some(&to_the_first)).await.is(200);
+    server.patch("posts", json!({"name": "Four"})).await.is(200);
+    let head = server.repo().head();
+    for restarted in [false, true] {
+        if restarted {
+            server.restart().await;
+        }
+        for ((key, path, body, status), first) in asked.iter().zip(&first) {
+            // What changed nothing is forgotten with the service.
+            if *key != "same" {
+                let again = ask(&server, key, method(path), path, *body).await.is(*status);
+                assert_eq!(told(&again), *first, "{path}, restarted: {restarted}");
+            }
+        }
+        let again = ask(&server, "to", "POST", restore, Some(&to_the_first)).await.is(200);
+        assert_eq!(again.attributes()["name"], "Posts");
+        for (key, path) in [("back", undo.as_str()), ("undo", "/events/nothing/undo")] {
+            let status = if key == "undo" { 404 } else { 422 };
+            ask(&server, key, "POST", path, None).await.is(status);
+        }
+        assert_eq!(server.repo().head(), head, "restarted: {restarted}");
+    }
+}
+
+#[tokio::test]
+async fn of_many_undos_at_once_one_is_carried_out_and_all_are_answered() {
+    let server = TestServer::on("small").await;
+    let tag = server.patch("posts", json!({"name": "Two"})).await.is(200).header("etag");
+    let (undo, _) = taking_back(&server, "posts").await;
+    let before = server.repo().commit_count();
+    let mut tasks = tokio::task::JoinSet::new();
+    for _ in 0..16 {
+        let (client, undo, tag) = (server.client().clone(), undo.clone(), tag.clone());
+        tasks.spawn(async move {
+            let request = client.request("POST", &undo).header("Idempotency-Key", "k");
+            told(&request.header("If-Match", &tag).send().await.is(201))
+        });
+    }
+    let answers = tasks.join_all().await;
+    assert!(answers.iter().all(|answer| *answer == answers[0]));
+    assert_eq!(server.repo().commit_count(), before + 1);
+}
+
 #[tokio::test]
 async fn an_update_with_a_precondition_may_be_sent_again_though_the_tag_is_old_by_then() {
     let server = TestServer::on("small").await;

@@ -27,6 +27,7 @@ mod policy;
 mod preconditions;
 mod queries;
 mod repositories;
+mod signatures;
 mod stories;
 mod support;
 

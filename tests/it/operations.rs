@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{ATOMIC, JSON_API, TestServer, document, media};
+use crate::support::{ATOMIC, JSON_API, TestServer, document, media, program, run_to_end};
 
 fn add(body: &Value) -> Value {
     json!({"op": "add", "data": body["data"]})
@@ -70,6 +70,68 @@ async fn a_later_operation_sees_the_earlier_ones() {
 }
 
 #[tokio::test]
+async fn operations_that_lead_back_make_no_commit() {
+    let server = TestServer::on("small").await;
+    let head = server.repo().head();
+    let posts = server.read("posts").await.is(200).json()["data"].clone();
+    for operations in [
+        json!([update("posts", json!({"name": "Other"})), update("posts", json!({"name": "Posts"}))]),
+        json!([add(&document("t", json!({}))), remove("t")]),
+        json!([remove("posts"), add(&json!({"data": posts})), update("posts", json!({"name": "Posts"}))]),
+    ] {
+        let count = operations.as_array().unwrap().len();
+        let answer = server.operations(operations).await.is(200);
+        assert_eq!(answer.json()["atomic:results"].as_array().map(Vec::len), Some(count));
+        assert_eq!(server.repo().head(), head, "{:?}", server.repo().subjects());
+    }
+}
+
+#[tokio::test]
+async fn a_hand_edit_under_operations_that_lead_back_is_not_committed() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.shows("posts", "name", "By hand").await;
+    let back =
+        json!([update("posts", json!({"name": "Other"})), update("posts", json!({"name": "By hand"}))]);
+    let results = server.operations(back).await.is(200).json()["atomic:results"].clone();
+    assert_eq!(results[1]["data"]["meta"]["uncommitted"], true);
+    assert_eq!(server.repo().subjects(), ["Seed"]);
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn several_operations_on_one_collection_are_told_as_what_they_come_to() {
+    let server = TestServer::on("small").await;
+    let operations = json!([
+        add(&document("a", json!({"name": "A"}))),
+        update("a", json!({"directory": "a"})),
+        update("posts", json!({"name": "Other"})),
+        update("posts", json!({"name": "Final"})),
+        remove("pages"),
+        add(&document("pages", json!({"name": "Again"}))),
+    ]);
+    server.operations(operations).await.is(200);
+    assert_eq!(server.repo().subjects()[0], "Change 3 collections: a, pages, posts");
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Key"), ["a", "pages", "posts"]);
+    let actions = ["collection.created", "collection.updated", "collection.updated"];
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Action"), actions);
+    let events = server.get("/events").await.is(200).json()["data"].clone();
+    let ids: Vec<_> = events.as_array().unwrap()[..3].iter().map(|event| event["id"].clone()).collect();
+    let mut told = server.repo().trailer("HEAD", "Collectory-Event");
+    told.sort();
+    let mut shown: Vec<_> = ids.iter().map(|id| id.as_str().unwrap().to_owned()).collect();
+    shown.sort();
+    assert_eq!(shown, told);
+    server
+        .operations(json!([update("a", json!({"name": "1"})), update("a", json!({"name": "2"}))]))
+        .await
+        .is(200);
+    assert_eq!(server.repo().subjects()[0], "Update a: name");
+    let mut verify = program(server.repo().path());
+    run_to_end(verify.args(["verify", "--repo"]).arg(server.repo().path())).exits(0);
+}
+
+#[tokio::test]
 async fn one_fault_undoes_everything_and_is_pointed_at() {
     let server = TestServer::on("small").await;
     let head = server.repo().head();
@@ -120,6 +182,35 @@ async fn targets_can_be_named_by_reference_or_link() {
     assert_eq!(server.list().await.is(200).ids(), ["new", "pages", "posts"]);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "By ref");
     assert_eq!(server.read("pages").await.is(200).attributes()["name"], "By href");
+}
+
+#[tokio::test]
+async fn a_local_name_stands_for_what_was_added_with_it() {
+    let server = TestServer::on("small").await;
+    let named = |key: &str, lid: Value| {
+        let mut operation = add(&document(key, json!({})));
+        operation["data"]["lid"] = lid;
+        operation
+    };
+    let data = json!({"type": "document-collection", "lid": "new", "attributes": {"name": "By lid"}});
+    let by_ref = json!({"op": "update", "ref": {"type": "document-collection", "lid": "new"}, "data": data});
+    let by_data = json!({"op": "update", "data": data});
+    for update in [&by_ref, &by_data] {
+        let done = server.operations(json!([named("new", json!("new")), update])).await.is(200);
+        assert_eq!(done.json()["atomic:results"][1]["data"]["attributes"]["name"], "By lid");
+        server.delete("new").await.is(204);
+    }
+    for (operations, pointer) in [
+        (json!([by_data]), "/atomic:operations/0/data/lid"),
+        (json!([by_ref]), "/atomic:operations/0/ref/lid"),
+        (json!([named("new", json!("a")), by_data]), "/atomic:operations/1/data/lid"),
+        (json!([named("new", json!("a")), named("other", json!("a"))]), "/atomic:operations/1/data/lid"),
+        (json!([named("new", json!(7))]), "/atomic:operations/0/data/lid"),
+    ] {
+        let refused = server.operations(operations).await.is(400);
+        assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": pointer})));
+    }
+    server.read("new").await.is(404);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Repo, TestServer, document};
+use crate::support::{Repo, TestServer, document, program, run_to_end};
 
 #[tokio::test]
 async fn an_absent_folder_becomes_a_repository() {
@@ -121,6 +121,24 @@ async fn a_detached_head_needs_a_branch_to_be_named() {
     let server = TestServer::setup("").repository(repo.path()).flag(&["--branch", "main"]).start().await;
     server.patch("posts", json!({"name": "x"})).await.is(200);
     assert_ne!(repo.tip("main"), Some(repo.head()));
+}
+
+#[test]
+fn a_mistyped_branch_is_refused_and_never_an_empty_list() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.git(&["branch", "live"]);
+    let setup = || TestServer::setup("").repository(repo.path());
+    let refused = setup().flag(&["--branch", "mian"]).refused().exits(1);
+    assert!(refused.stderr.contains("no branch `mian` but `live`, `main`;"), "{}", refused.stderr);
+    repo.git(&["symbolic-ref", "HEAD", "refs/heads/master"]);
+    let refused = setup().refused().exits(1);
+    assert!(refused.stderr.contains("no branch `master`, which HEAD names, but"), "{}", refused.stderr);
+    assert_eq!(refused.stdout, "");
+    let mut log = program(folder.path());
+    let read = run_to_end(log.args(["log", "--branch", "mian", "--repo"]).arg(repo.path())).exits(1);
+    assert!(read.stderr.contains("no branch `mian`"), "{}", read.stderr);
+    assert_eq!((repo.tip("mian"), repo.tip("master")), (None, None));
 }
 
 #[tokio::test]

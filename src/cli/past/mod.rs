@@ -28,6 +28,9 @@ use crate::domain::{Actor, Change, Key};
 use crate::engine::history::{Effect, EventRecord, History, Options, View};
 use crate::store::git::{Access, GitArchive, GitJournal, Options as JournalOptions};
 
+/// How many new commits take so long to read that people want to know how far it is.
+const LONG_READING_LEN: usize = 10_000;
+
 /// Which history, and for whom it is shown.
 #[derive(Debug, clap::Args)]
 struct Source {
@@ -68,13 +71,19 @@ impl Source {
         let usual = Actor::service().email().to_owned();
         let mut committers = vec![self.committer_email.clone()];
         committers.extend((self.committer_email != usual).then_some(usual));
-        let progress = |done, total| super::note(&format!("read {done} of {total} commits"));
         let options = Options {
             committers,
-            progress: Arc::new(progress),
+            progress: Arc::new(tell_how_far),
             ..Options::new(self.folder.trim_matches('/'))
         };
         Ok(History::read(Arc::new(archive), &options)?)
+    }
+}
+
+/// Tells of a reading that takes long; of any other there is nothing to tell.
+fn tell_how_far(done: usize, total: usize) {
+    if total >= LONG_READING_LEN {
+        super::note(&format!("read {done} of {total} commits"));
     }
 }
 

@@ -1,6 +1,7 @@
 //! `collectory show`: what one commit did.
 
 use super::{Done, Failure, Ink, Source, shown};
+use crate::engine::history::HistoryError;
 use crate::http::resources;
 
 /// Show what one commit did to the collections
@@ -25,7 +26,12 @@ impl Show {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let view = self.source.view()?;
         let revision = view.resolve(&self.revision)?;
-        let events = view.events_of(revision)?;
+        let events = view.events_of(revision).map_err(|error| match error {
+            HistoryError::UnknownRevision(_) => anyhow::anyhow!(
+                "{revision} came into the branch by a merge; what it did is told of the merge, see `collectory log`"
+            ),
+            other => other.into(),
+        })?;
         shown(Done::Well, |screen| {
             for event in &events {
                 if self.source.json {

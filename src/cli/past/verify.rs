@@ -1,24 +1,57 @@
-//! `collectory verify`: does every commit say what it did?
+//! `collectory verify`: does every commit say what it did, and who vouches for that?
 
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use anyhow::{Context as _, anyhow};
+use serde_json::{Value, json};
 
 use super::{Done, Failure, Ink, SHORT_LEN, Screen, Source, shown};
 use crate::cli::note;
-use crate::engine::history::{Maker, Signature, Verdict};
+use crate::engine::history::{Maker, Rules, Verdict};
+use crate::store::git::{SignatureFiles, signature_files};
+use crate::store::signature::{AllowedSigners, Checker, Signature};
 
-/// Check that every commit says what it did
+/// Check that every commit says what it did, and who signed it
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = "\
 Walk the history along first parents, oldest first, and say of every commit whether the service or a \
-person made it, and whether its trailers agree with what it did. The service's trailers under another \
-committer are a disagreement. Exits with 1 if there is any.")]
+person made it, whether its trailers agree with what it did, and whether its signature is valid and whose \
+it is. Exits with 1 if there is any disagreement:
+
+- the service's trailers under another committer, or trailers that tell something else than what happened;
+- a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
+signature is damaged;
+- a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \
+at the time of the commit. Without such a file a signature is only checked against its own key, and said to \
+be so;
+- a commit of the service with a signature of a key that is not listed for the committer's e-mail address;
+- with --require-signature, a commit of the service without a valid signature.
+
+SSH signatures are checked here, with Ed25519, ECDSA P-256 (both also on security keys) and RSA keys; \
+nothing is executed. OpenPGP and X.509 signatures and SSH certificates are not checked, and said not to be. With --json, \
+signature.state is one of unsigned, valid, unattributed (no file says whose it is), not-allowed, bad, \
+not-checked.")]
 pub(crate) struct Verify {
     /// Which commits: `A..B` those behind A up to B, `A..` up to the head, `B` all up to B;
     /// everything without it.
     #[arg(value_name = "RANGE")]
     range: Option<String>,
+
+    /// Whom to believe: a file as `ssh-keygen` takes it, see ALLOWED SIGNERS in ssh-keygen(1).
+    /// Without it the one that git's configuration names, `gpg.ssh.allowedSignersFile`, if any.
+    #[arg(long, env = "COLLECTORY_ALLOWED_SIGNERS", value_name = "FILE")]
+    allowed_signers: Option<PathBuf>,
+
+    /// Whom to believe no more: public keys, one a line. Without it the file that git's
+    /// configuration names, `gpg.ssh.revocationFile`, if any.
+    #[arg(long, env = "COLLECTORY_REVOKED_KEYS", value_name = "FILE")]
+    revoked_keys: Option<PathBuf>,
+
+    /// Every commit of the service in the range needs a valid signature.
+    #[arg(long, env = "COLLECTORY_REQUIRE_SIGNATURE")]
+    require_signature: bool,
 
     #[command(flatten)]
     source: Source,
@@ -28,19 +61,30 @@ const EXAMPLES: &str = "\
 Examples:
   collectory verify              the whole history
   collectory verify v1.0..main   since a release
-  collectory verify --json       for programs, one commit a line";
+  collectory verify --json       for programs, one commit a line
+  collectory verify --allowed-signers signers --require-signature v1.0..
+                                 nothing since a release that the service's key does not vouch for
+
+A file of allowed signers for the service:
+  collectory@localhost namespaces=\"git\" ssh-ed25519 AAAA...";
+
+const SIGNERS_MISSING: &str = "\
+to be told whose they are, name the allowed signers with --allowed-signers FILE or git's \
+gpg.ssh.allowedSignersFile";
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        let rules = self.rules()?;
         let view = self.source.view()?;
         let (after, until) = sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
-        let (mut commits, mut disagreeing) = (0_usize, 0_usize);
+        let (mut commits, mut disagreeing, mut unattributed) = (0_usize, 0_usize, 0_usize);
         let outcome = shown(Done::Well, |screen| {
             let mut told = Ok(());
-            view.verify(after, until, &mut |verdict| {
+            view.verify(after, until, &rules, &mut |verdict| {
                 commits += 1;
+                unattributed += usize::from(matches!(verdict.signature, Signature::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if told.is_ok() {
                     told = tell(screen, &verdict, self.source.json);
@@ -52,8 +96,46 @@ impl Verify {
         });
         outcome?;
         note(&format!("{commits} commits, {disagreeing} with a disagreement"));
+        if unattributed > 0 {
+            note(&format!("{unattributed} signatures fit their own keys; {SIGNERS_MISSING}"));
+        }
         Ok(if disagreeing == 0 { Done::Well } else { Done::FoundProblems })
     }
+
+    /// Whom to believe, from the flags or else from git's configuration.
+    fn rules(&self) -> Result<Rules, Failure> {
+        let configured = match (&self.allowed_signers, &self.revoked_keys) {
+            (Some(_), Some(_)) => SignatureFiles::default(),
+            _ => signature_files(&self.source.repository)?,
+        };
+        let mut allowed = None;
+        if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {
+            let (signers, left_out) = AllowedSigners::parse(&read(path, "allowed signers")?);
+            if self.allowed_signers.is_none() {
+                note(&format!("the allowed signers are those of {}, as git is configured", path.display()));
+            }
+            for line in left_out {
+                note(&format!("{}: {line}", path.display()));
+            }
+            allowed = Some(signers);
+        }
+        if self.require_signature && allowed.is_none() {
+            let sentence =
+                format!("--require-signature needs to know whose signatures count; {SIGNERS_MISSING}");
+            return Err(Failure::Usage(sentence));
+        }
+        let mut checker = Checker::new(allowed);
+        if let Some(path) = self.revoked_keys.as_ref().or(configured.revoked_keys.as_ref()) {
+            let revoked = checker.revoke(&read(path, "revoked keys")?);
+            revoked.with_context(|| format!("cannot take the revoked keys from {}", path.display()))?;
+        }
+        Ok(Rules { checker, require_signature: self.require_signature })
+    }
+}
+
+fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {
+    fs::read(path)
+        .map_err(|error| anyhow!(error).context(format!("cannot read the {what} {}", path.display())))
 }
 
 fn sides(range: &str) -> (Option<&str>, Option<&str>) {
@@ -69,16 +151,12 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
         Maker::Service => "service",
         Maker::Person => "person",
     };
-    let signature = match verdict.signature {
-        Signature::None => "unsigned",
-        Signature::Present => "signed, not checked",
-    };
-    let Verdict { commit, events_len, disagreements, .. } = verdict;
+    let Verdict { commit, events_len, disagreements, signature, .. } = verdict;
     let faults: Vec<String> = disagreements.iter().map(ToString::to_string).collect();
     if as_json {
         let told = json!({
             "revision": commit.revision.to_string(), "maker": maker, "events": events_len,
-            "signature": signature, "disagreements": faults,
+            "signature": resource(signature), "disagreements": faults,
         });
         return screen.resource(told.to_string().as_bytes());
     }
@@ -86,12 +164,47 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
     let good =
         if faults.is_empty() { screen.ink(Ink::Good, "ok") } else { screen.ink(Ink::Bad, "DISAGREES") };
     let subject = super::plain(commit.message.lines().next().unwrap_or_default());
-    screen.line(&format!("{revision} {maker} {signature} {good} {subject}"))?;
+    screen.line(&format!("{revision} {maker} {} {good} {subject}", super::plain(&words(signature))))?;
+    if let Signature::NotChecked(why) = signature {
+        let why = screen.ink(Ink::Faint, &why.to_string());
+        screen.line(&format!("    {why}"))?;
+    }
     for fault in faults {
         let fault = screen.ink(Ink::Bad, &fault);
         screen.line(&format!("  ! {fault}"))?;
     }
     Ok(())
+}
+
+/// A signature for people.
+fn words(signature: &Signature) -> String {
+    match signature {
+        Signature::None => "unsigned".to_owned(),
+        Signature::Valid { key, signer } => format!("signed by {} ({})", signer.principals, key.fingerprint),
+        Signature::Unattributed(key) => format!("signed, signer not checked ({})", key.fingerprint),
+        Signature::NotAllowed { .. } => "signed by a key that is not allowed".to_owned(),
+        Signature::Bad(_) => "badly signed".to_owned(),
+        Signature::NotChecked(_) => "signed, not checked".to_owned(),
+    }
+}
+
+/// A signature for programs; what does not apply is left out.
+fn resource(signature: &Signature) -> Value {
+    let of = |state: &str, why: &dyn ToString| json!({"state": state, "detail": why.to_string()});
+    match signature {
+        Signature::None => json!({"state": "unsigned"}),
+        Signature::Valid { key, signer } => json!({
+            "state": "valid", "signer": signer.principals, "key": key.fingerprint, "algorithm": key.algorithm,
+        }),
+        Signature::Unattributed(key) => json!({
+            "state": "unattributed", "key": key.fingerprint, "algorithm": key.algorithm,
+        }),
+        Signature::NotAllowed { key, why } => json!({
+            "state": "not-allowed", "key": key.fingerprint, "algorithm": key.algorithm, "detail": why.to_string(),
+        }),
+        Signature::Bad(why) => of("bad", why),
+        Signature::NotChecked(why) => of("not-checked", why),
+    }
 }
 
 #[cfg(test)]

@@ -71,21 +71,47 @@ impl View {
             let FileName::Collection { key, .. } = file_name(&change.name) else { continue };
             if wanted(&key) {
                 let path = self.shared.path(&change.name);
-                let (before, after) = (self.bytes(change.before)?, self.bytes(change.after)?);
-                text.push_str(&unified(&path, before.as_deref(), after.as_deref()));
+                text.push_str(&self.file_difference(&path, change.before, change.after)?);
             }
         }
         Ok(text)
     }
 
-    /// The content of a file; of anything else a line that says what it is.
-    fn bytes(&self, entry: Option<TreeEntry>) -> Result<Option<Vec<u8>>, HistoryError> {
-        match entry {
-            None => Ok(None),
-            Some(TreeEntry::File(blob)) => Ok(Some(self.shared.content(blob)?)),
-            Some(TreeEntry::Special(what)) => Ok(Some(format!("({what})\n").into_bytes())),
+    /// The difference of one file; of what is none, a line that `git apply` passes over.
+    fn file_difference(
+        &self,
+        path: &str,
+        before: Option<TreeEntry>,
+        after: Option<TreeEntry>,
+    ) -> Result<String, HistoryError> {
+        let content = |entry: Option<TreeEntry>| match entry {
+            None => Ok(Some(None)),
+            Some(TreeEntry::File(blob)) => self.shared.content(blob).map(|bytes| Some(Some(bytes))),
+            Some(TreeEntry::Special(_)) => Ok(None),
+        };
+        if let (Some(before), Some(after)) = (content(before)?, content(after)?) {
+            return Ok(header(path, before.is_none(), after.is_none())
+                + &unified(path, before.as_deref(), after.as_deref()));
         }
+        let what = |entry: Option<TreeEntry>| match entry {
+            None => "nothing",
+            Some(TreeEntry::File(_)) => "a file",
+            Some(TreeEntry::Special(what)) => what,
+        };
+        let path = quoted(path);
+        Ok(format!("Special file {path}: {} before, {} after\n", what(before), what(after)))
     }
+}
+
+/// What git writes above the difference of a file: it alone tells of a file that is made or
+/// deleted empty.
+fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
+    let mode = match (is_new, is_deleted) {
+        (true, _) => "new file mode 100644\n",
+        (false, true) => "deleted file mode 100644\n",
+        (false, false) => "",
+    };
+    format!("diff --git {} {}\n{mode}", quoted(&format!("a/{path}")), quoted(&format!("b/{path}")))
 }
 
 /// The difference between two contents of a file as unified text.
@@ -106,8 +132,8 @@ pub(in crate::engine) fn unified(path: &str, before: Option<&[u8]>, after: Optio
             .context_radius(CONTEXT_LINES)
             .header(&old_name, &new_name)
             .to_string(),
-        // Created or deleted empty: there is no line to show, so the names tell it.
-        (Some(_), Some(_)) => format!("--- {old_name}\n+++ {new_name}\n"),
+        // Created or deleted empty: there is no line to show.
+        (Some(_), Some(_)) => String::new(),
         (None, _) | (_, None) => format!("Binary files {old_name} and {new_name} differ\n"),
     }
 }
@@ -141,6 +167,7 @@ mod tests {
             "--- a/c/a.yaml\n+++ b/c/a.yaml\n@@ -1,2 +1,2 @@\n one\n-two\n+three\n\\ No newline at end of file\n"
         );
         assert_eq!(unified("a.yaml", None, Some(b"x\n")), "--- /dev/null\n+++ b/a.yaml\n@@ -0,0 +1 @@\n+x\n");
+        assert_eq!(header("a", true, false), "diff --git a/a b/a\nnew file mode 100644\n");
         assert_eq!(unified("a", Some(b"\0"), None), "Binary files a/a and /dev/null differ\n");
         assert_eq!(quoted("a/\"x\"\n"), "\"a/\\\"x\\\"\\012\"");
     }

@@ -80,7 +80,7 @@ pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
 pub use sync::{ChangeSummary, Changes, SyncToken};
 pub use undo::{Plan, UndoRefusal, Undoer};
-pub use verify::{Disagreement, Maker, Signature, Verdict};
+pub use verify::{Disagreement, Maker, Rules, Verdict};
 
 use index::Index;
 use recent::Recent;

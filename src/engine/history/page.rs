@@ -1,6 +1,7 @@
-//! Lists of events, newest first, page by page.
+//! Lists of events, newest first and those of one commit in the order of their keys, page by page.
 
 use std::fmt;
+use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -166,7 +167,7 @@ pub(super) struct Sieve<'a> {
     actors: Option<Vec<bool>>,
     seen: Option<Vec<bool>>,
     /// The numbers of the first event and behind the last one that the revisions allow.
-    range: std::ops::Range<u32>,
+    range: Range<u32>,
 }
 
 impl<'a> Sieve<'a> {
@@ -202,12 +203,29 @@ impl<'a> Sieve<'a> {
     }
 
     fn at(&self, place: usize) -> u32 {
-        self.key.map_or_else(|| super::index::number(place), |key| self.view.index.of_key(key)[place])
+        match self.key {
+            Some(key) => self.view.index.of_key(key)[place],
+            None => self.view.turned(super::index::number(place)),
+        }
     }
 
-    /// The place of the first event at or behind a number.
+    /// The place of the first event of a commit or behind it, by the number of its first event.
+    fn start(&self, event: u32) -> usize {
+        match self.key.map(|key| self.view.index.of_key(key)) {
+            Some(events) => partition(events.len(), |place| events[place] < event),
+            None => self.len().min(event as usize),
+        }
+    }
+
+    /// The place of an event.
     fn place(&self, event: u32) -> usize {
-        partition(self.len(), |place| self.at(place) < event)
+        if self.key.is_some() { self.start(event) } else { self.view.turned(event) as usize }
+    }
+
+    /// The places that the revisions allow.
+    fn places(&self) -> std::ops::Range<usize> {
+        let (low, high) = (self.start(self.range.start), self.start(self.range.end));
+        low..high.max(low)
     }
 
     pub(super) fn fits(&self, event: u32) -> bool {
@@ -227,16 +245,30 @@ impl<'a> Sieve<'a> {
             && time(&self.filter.until, &|until| commit.time() <= *until)
     }
 
-    /// The events before a number that fit, newest first.
-    fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
-        let (low, high) = (self.place(self.range.start), self.place(event.min(self.range.end)));
-        (low..high.max(low)).rev().map(|place| self.at(place)).filter(|event| self.fits(*event))
+    /// The events that fit, newest first.
+    fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
+        self.fitting(self.places()).rev()
     }
 
-    /// All events that fit, oldest first.
+    /// The events that fit, the last of the list first.
     fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        let (low, high) = (self.place(self.range.start), self.place(self.range.end));
-        (low..high.max(low)).map(|place| self.at(place)).filter(|event| self.fits(*event))
+        self.fitting(self.places())
+    }
+
+    /// The events behind another one in the list that fit.
+    fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+        let Range { start, end } = self.places();
+        self.fitting(start..self.place(event).clamp(start, end)).rev()
+    }
+
+    /// The events ahead of another one in the list that fit, the nearest first.
+    fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+        let Range { start, end } = self.places();
+        self.fitting((self.place(event) + 1).clamp(start, end)..end)
+    }
+
+    fn fitting(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = u32> + '_ {
+        places.map(|place| self.at(place)).filter(|event| self.fits(*event))
     }
 
     /// How many events fit; nobody needs to look at each where only the collection is asked for.
@@ -247,19 +279,12 @@ impl<'a> Sieve<'a> {
         if each || is_time(since) || is_time(until) {
             return self.oldest_first().count();
         }
-        self.place(self.range.end).saturating_sub(self.place(self.range.start))
-    }
-
-    /// The events behind a number that fit, oldest first.
-    fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
-        let low = self.place(self.range.start.max(event.saturating_add(1)));
-        let high = self.place(self.range.end);
-        (low..high.max(low)).map(|place| self.at(place)).filter(|event| self.fits(*event))
+        self.places().len()
     }
 }
 
 impl View {
-    /// A page of events, newest first.
+    /// A page of events, newest first; those of one commit in the order of their keys.
     ///
     /// ```no_run
     /// # use collectory::engine::history::{At, Filter, HistoryError, Page, View};
@@ -280,7 +305,7 @@ impl View {
         let sieve = Sieve::new(self, filter)?;
         let (events, has_newer, has_older) = match &page.at {
             At::Newest => {
-                let (events, more) = take(sieve.older(u32::MAX), page.size);
+                let (events, more) = take(sieve.newest_first(), page.size);
                 (events, false, more)
             }
             At::Oldest => {
@@ -341,6 +366,12 @@ impl View {
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {
         self.index.find_key(key.as_str()).is_some()
+    }
+
+    /// The number of an event if those of each commit were numbered the other way round.
+    fn turned(&self, event: u32) -> u32 {
+        let events = self.index.events_of(self.index.event(event).commit);
+        events.start + (events.end - 1 - event)
     }
 
     fn cursor(&self, event: u32, list: u32) -> Cursor {

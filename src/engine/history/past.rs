@@ -194,13 +194,9 @@ impl AsOf {
                 })
             });
             Entry {
-                collection: Arc::clone(&entry.collection),
-                file: entry.file.as_str().into(),
-                blob: entry.blob,
-                uncommitted: false,
                 problem,
                 stale: entry.stale,
-                answer: OnceLock::new(),
+                ..Entry::of_file(Arc::clone(&entry.collection), &entry.file, entry.blob)
             }
         })
     }

@@ -9,13 +9,17 @@ use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
 use crate::store::BlobId;
 
-/// How far somebody has read: opaque to them; the empty text before the first commit.
+/// How far somebody has read: opaque to them. Before the first commit it is git's own name for
+/// nothing, since an empty text is easily taken for no token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SyncToken(Option<Revision>);
 
+/// The id that git writes where there is no commit.
+const NOTHING: Revision = Revision::new([0; 20]);
+
 impl fmt::Display for SyncToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.map_or(Ok(()), |revision| fmt::Display::fmt(&revision, f))
+        fmt::Display::fmt(&self.0.unwrap_or(NOTHING), f)
     }
 }
 
@@ -23,10 +27,8 @@ impl FromStr for SyncToken {
     type Err = HistoryError;
 
     fn from_str(text: &str) -> Result<Self, HistoryError> {
-        match text {
-            "" => Ok(Self(None)),
-            text => text.parse().map(|revision| Self(Some(revision))).map_err(|_| HistoryError::BadToken),
-        }
+        let revision: Revision = text.parse().map_err(|_| HistoryError::BadToken)?;
+        Ok(Self((revision != NOTHING).then_some(revision)))
     }
 }
 

@@ -16,7 +16,9 @@ use crate::domain::{
     Actor, Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value,
     Violation, changes,
 };
-use crate::engine::{Condition, Entry, Handle, Projection, Snapshot, Submission, SubmitError, Wish, Written};
+use crate::engine::{
+    Condition, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError, Wish, Written,
+};
 use crate::store::TreeEntry;
 
 /// How often a plan is made again after the collection changed under it.
@@ -80,6 +82,10 @@ pub struct Undoer {
     pub request_id: Option<String>,
     /// What the caller believes the collection to be.
     pub condition: Condition,
+    /// Whether to do everything short of the commit, and tell what it would be.
+    pub dry_run: bool,
+    /// The name under which the caller asks, to have it done once however often it asks.
+    pub once: Option<Once>,
 }
 
 /// What is to be taken back.
@@ -92,6 +98,8 @@ enum What {
 impl History {
     /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
     /// else happened to the file, the old file comes back byte for byte.
+    ///
+    /// A request that was granted before stands in its own way; [`Handle::recall`] answers it.
     ///
     /// # Errors
     ///
@@ -161,8 +169,8 @@ impl Undoer {
             author: self.author.clone(),
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),
-            dry_run: false,
-            once: None,
+            dry_run: self.dry_run,
+            once: self.once.clone(),
         }
     }
 }
@@ -233,7 +241,7 @@ impl View {
         let served = snapshot.get(key.as_str());
         let present = self.index.present(key);
         let file = match (served, present) {
-            (Some(entry), _) => entry.file.to_string(),
+            (Some(entry), _) => entry.file(),
             (None, Some(version)) => version.name(key),
             (None, None) => past.file,
         };

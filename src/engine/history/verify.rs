@@ -1,4 +1,9 @@
-//! Does every commit say what it did?
+//! Does every commit say what it did, and is it signed by whom it should be?
+//!
+//! A signature that does not hold is a disagreement, whoever made the commit, and so is one of a
+//! key that is not among the allowed ones, where somebody said which are. A commit of the service
+//! that an allowed person signed instead of it is one too: else whoever may sign could commit in
+//! the service's name. No signature is none, unless the [`Rules`] ask for one.
 
 use std::ops::ControlFlow;
 
@@ -8,6 +13,7 @@ use super::{HistoryError, View};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, Message};
 use crate::store::Commit;
+use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
 
 /// Who made a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,13 +24,13 @@ pub enum Maker {
     Person,
 }
 
-/// The signature of a commit, as far as it is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Signature {
-    /// There is none.
-    None,
-    /// There is one; nobody checked it.
-    Present,
+/// What is asked of signatures.
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    /// Whom to believe.
+    pub checker: Checker,
+    /// Whether every commit of the service needs a valid signature.
+    pub require_signature: bool,
 }
 
 /// In what a commit's message is at odds with the commit.
@@ -52,6 +58,26 @@ pub enum Disagreement {
     /// The service committed it, but there is no trailer, although it touched collections.
     #[error("the service committed it without trailers")]
     Unexplained,
+    /// Its signature does not hold.
+    #[error("its signature does not hold: {0}")]
+    BadSignature(BadSignature),
+    /// Its signature holds, and its key is not allowed.
+    #[error("its signature is not to be believed: the key is {key}, and {why}")]
+    NotAllowed {
+        /// The key.
+        key: KeyName,
+        /// Why not.
+        why: NotAllowed,
+    },
+    /// The service committed it, and somebody else signed it.
+    #[error("the service committed it, but {signer} signed it")]
+    Signer {
+        /// For whom the key is listed.
+        signer: String,
+    },
+    /// The service committed it, and nothing proves that.
+    #[error("the service committed it without a valid signature")]
+    Unproven,
 }
 
 /// What is to be said of a commit.
@@ -80,6 +106,7 @@ impl View {
         &self,
         after: Option<Revision>,
         until: Option<Revision>,
+        rules: &Rules,
         each: &mut dyn FnMut(Verdict) -> ControlFlow<()>,
     ) -> Result<(), HistoryError> {
         let behind = |revision: Option<Revision>| -> Result<Option<u32>, HistoryError> {
@@ -92,14 +119,14 @@ impl View {
             let revision = self.index.commit(number).revision;
             let commit = self.shared.archive.commit(revision)?;
             let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
-            if each(self.judge(number, commit)?).is_break() {
+            if each(self.judge(number, commit, rules)?).is_break() {
                 break;
             }
         }
         Ok(())
     }
 
-    fn judge(&self, number: u32, commit: Commit) -> Result<Verdict, HistoryError> {
+    fn judge(&self, number: u32, commit: Commit, rules: &Rules) -> Result<Verdict, HistoryError> {
         let message = message::parse(&commit.message);
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
@@ -113,11 +140,10 @@ impl View {
         } else if by_service && !events.is_empty() {
             disagreements.push(Disagreement::Unexplained);
         }
-        let signature = match self.shared.archive.signature(commit.revision)? {
-            Some(_) => Signature::Present,
-            None => Signature::None,
-        };
+        let signature = self.shared.archive.signature(commit.revision)?;
+        let signature = rules.checker.check(signature.as_ref(), &commit);
         let maker = if by_service { Maker::Service } else { Maker::Person };
+        disagreements.extend(objection(&signature, maker, rules));
         Ok(Verdict { commit, maker, events_len: events.len(), disagreements, signature })
     }
 
@@ -156,6 +182,22 @@ impl View {
             (Some(told), did) if told == did => Ok(true),
             (Some(Action::Created), Action::Updated) => Ok(self.standing_before(event)?.is_none()),
             (Some(_) | None, _) => Ok(false),
+        }
+    }
+}
+
+/// What is wrong with a signature, if anything.
+fn objection(signature: &Signature, maker: Maker, rules: &Rules) -> Option<Disagreement> {
+    let is_needed = rules.require_signature && maker == Maker::Service;
+    match signature {
+        Signature::Bad(why) => Some(Disagreement::BadSignature(why.clone())),
+        Signature::NotAllowed { key, why } => Some(Disagreement::NotAllowed { key: key.clone(), why: *why }),
+        Signature::Valid { signer, .. } if maker == Maker::Service && !signer.is_committer => {
+            Some(Disagreement::Signer { signer: signer.principals.clone() })
+        }
+        Signature::Valid { .. } => None,
+        Signature::None | Signature::Unattributed(_) | Signature::NotChecked(_) => {
+            is_needed.then_some(Disagreement::Unproven)
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{Mirror, Moved, Readings, names_of};
+use super::{Mirror, Moved, Reading, Readings, names_of};
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good};
 use crate::format::layout::{FileName, file_name};
@@ -53,15 +53,20 @@ impl<J: Journal> Mirror<J> {
         }
         let FileName::Collection { key, .. } = file_name(name) else { return None };
         let entry = self.snapshot.get(key.as_str())?;
-        (*entry.file == *name && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
+        (entry.is_in(name) && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
+    }
+
+    /// The id of what the head has under a name, if that is a regular file.
+    pub(in crate::engine) fn committed_blob(&self, name: &str) -> Option<BlobId> {
+        match self.committed(&Moved::new(), name) {
+            Some(TreeEntry::File(blob)) => Some(blob),
+            Some(TreeEntry::Special(_)) | None => None,
+        }
     }
 
     /// The content that the head has under a name, if that is a regular file.
     pub(in crate::engine) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.committed(&Moved::new(), name) {
-            Some(TreeEntry::File(blob)) => self.content(blob).map(Some),
-            Some(TreeEntry::Special(_)) | None => Ok(None),
-        }
+        self.committed_blob(name).map(|blob| self.content(blob)).transpose()
     }
 
     /// The versions of a collection that these tags name and that are in the newest commits of its
@@ -98,35 +103,31 @@ impl<J: Journal> Mirror<J> {
         Ok(versions)
     }
 
-    /// Reads every new content of the changes, on all cores when they are many.
-    pub(super) fn read_all(&mut self, changes: &[FileChange]) -> Result<Readings, StoreError> {
-        let wanted: Vec<(Key, &str, BlobId)> = changes
-            .iter()
-            .filter_map(|change| match (change.after, file_name(&change.name)) {
-                (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) => {
-                    Some((key, change.name.as_str(), blob))
-                }
-                _ => None,
-            })
-            .collect();
+    /// Reads the new content of each change, on all cores when they are many; `None` where there
+    /// is no file of a key.
+    pub(super) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
+        let mut wanted = Vec::with_capacity(changes.len());
+        for (at, change) in changes.iter().enumerate() {
+            if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
+                (change.after, file_name(&change.name))
+            {
+                wanted.push((at, key, blob));
+            }
+        }
         let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
-        let slots: Vec<OnceLock<Result<Good, Fault>>> = wanted.iter().map(|_| OnceLock::new()).collect();
+        let slots: Vec<OnceLock<Reading>> = changes.iter().map(|_| OnceLock::new()).collect();
         let failed = Mutex::new(None);
         self.journal.read(&blobs, &|index, content| match content {
             Ok(bytes) => {
-                let (key, _, blob) = &wanted[index];
-                slots[index].get_or_init(|| read_good(key, *blob, bytes));
+                let (at, key, blob) = &wanted[index];
+                slots[*at].get_or_init(|| read_good(key, *blob, bytes));
             }
             Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
         })?;
-        if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            return Err(error);
+        match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some(error) => Err(error),
+            None => Ok(slots.into_iter().map(OnceLock::into_inner).collect()),
         }
-        Ok(wanted
-            .iter()
-            .zip(slots)
-            .filter_map(|((_, name, blob), slot)| Some(((*name).to_owned(), (*blob, slot.into_inner()?))))
-            .collect())
     }
 
     pub(super) fn read_one(

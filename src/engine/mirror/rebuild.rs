@@ -10,26 +10,23 @@ use crate::engine::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::trace::{Trace, trace};
 use crate::format::Fault;
-use crate::format::layout::{FileName, file_name};
+use crate::format::layout::{Ending, FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
-    /// Builds the next snapshot: what is served for every key whose files moved or were edited.
+    /// Completes the next snapshot, whose revision is set: with what is served for every key whose
+    /// files moved or were edited.
     pub(super) fn rebuild(
         &mut self,
-        head: Option<Revision>,
+        next: Snapshot,
         moved: Moved,
         edited: BTreeSet<String>,
         readings: Readings,
         ready: &Catalog<Arc<Entry>>,
     ) -> Result<(), StoreError> {
-        let mut work = Rebuild {
-            next: self.snapshot.next(),
-            problems: BTreeMap::clone(&self.snapshot.problems),
-            queue: VecDeque::new(),
-            ready,
-        };
-        work.next.revision = head;
+        let head = next.revision;
+        let problems = BTreeMap::clone(&self.snapshot.problems);
+        let mut work = Rebuild { next, problems, queue: VecDeque::new(), ready };
         let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
         let mut keys = BTreeSet::new();
         for name in &names {
@@ -110,7 +107,7 @@ impl<J: Journal> Mirror<J> {
         let entry = resolved.served.map(|(file, good)| {
             let entry = Entry {
                 collection: good.collection,
-                file: file.into(),
+                ending: Ending::of(&file),
                 blob: good.blob,
                 uncommitted: resolved.uncommitted,
                 problem: problems.first().cloned(),
@@ -132,7 +129,7 @@ impl<J: Journal> Mirror<J> {
         for name in names_of(key) {
             let committed = self.committed(moved, &name);
             let plain = entry.is_some_and(|entry| {
-                *entry.file == *name
+                entry.is_in(&name)
                     && !entry.uncommitted
                     && !entry.stale
                     && committed == Some(TreeEntry::File(entry.blob))
@@ -181,7 +178,7 @@ impl<J: Journal> Mirror<J> {
             (None, Some(entry))
         };
         if let Some(lost) = lost {
-            let file = lost.file.to_string();
+            let file = lost.file();
             if !lost.uncommitted && !lost.stale {
                 self.aside.insert(file.clone(), TreeEntry::File(lost.blob));
             }
@@ -219,7 +216,7 @@ impl<J: Journal> Mirror<J> {
         }
         let in_byte_order = one.collection.key() < two.collection.key();
         let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
-        let names = [&one.file, &two.file].map(|file| file.to_string());
+        let names = [one, two].map(Entry::file);
         let traces = trace(&mut self.journal, head, BTreeSet::from(names.clone()))?;
         let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
         Ok(if one == two { in_byte_order } else { one > two })
@@ -272,7 +269,7 @@ impl<J: Journal> Mirror<J> {
     ) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let good = Good { blob: entry.blob, collection: Arc::clone(&entry.collection) };
-            return Ok(Some(LastGood { name: entry.file.to_string(), good, uncommitted: true }));
+            return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         for name in names_of(key) {
             if edit_is_broken
@@ -302,7 +299,7 @@ impl<J: Journal> Mirror<J> {
             .filter(|(name, edit)| match file_name(name) {
                 FileName::Collection { key, .. } => {
                     edit.saved == Saved::Gone
-                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && *it.file == ***name)
+                        || next.get(key.as_str()).is_some_and(|it| it.uncommitted && it.is_in(name))
                 }
                 FileName::BadKey(_) | FileName::Other => false,
             })

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::contents::read_good;
-use super::{Believed, Busy, Mirror, Suspect, names_of};
+use super::{Believed, Busy, Mirror, Pending, Suspect, names_of};
 use crate::domain::Key;
 use crate::engine::chain;
 use crate::engine::layers::{Content, not_a_file};
@@ -49,10 +49,12 @@ impl<J: Journal> Mirror<J> {
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
     pub(in crate::engine) fn look_again_hint(&self) -> Hint {
-        if self.busy.is_some() {
-            Hint::Everything
-        } else {
-            Hint::Files(self.suspects.keys().cloned().collect())
+        match self.pending.hint() {
+            Hint::Files(mut names) => {
+                names.extend(self.suspects.keys().cloned());
+                Hint::Files(names)
+            }
+            hint @ (Hint::Everything | Hint::Branch) => hint,
         }
     }
 
@@ -71,6 +73,7 @@ impl<J: Journal> Mirror<J> {
         let mut seen = self.journal.work_tree(self.snapshot.revision, look, false)?;
         if seen != WorkTree::Busy {
             self.busy = None;
+            self.pending = Pending::default();
         } else if self.note_busy() {
             seen = self.journal.work_tree(self.snapshot.revision, look, true)?;
         }

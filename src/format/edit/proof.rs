@@ -65,7 +65,7 @@ fn comments<'t>(text: &'t str, root: &Node) -> Vec<(usize, &'t str)> {
 /// Whether an independent reader sees the same values.
 fn agrees(text: &str, root: &Node) -> bool {
     match serde_yaml::from_str(text) {
-        Ok(seen) => same(&seen, &Value::Map(read::written(root))),
+        Ok(seen) => same(&seen, &Value::Map(read::written(root).into())),
         Err(_) => false,
     }
 }
@@ -77,7 +77,7 @@ fn same(seen: &serde_yaml::Value, value: &Value) -> bool {
         Value::Number(Number::Integer(number)) => seen.as_i64() == Some(*number),
         Value::Number(Number::Unsigned(number)) => seen.as_u64() == Some(*number),
         Value::Number(Number::Float(number)) => seen.is_f64() && seen.as_f64() == Some(*number),
-        Value::Text(text) => seen.as_str() == Some(text),
+        Value::Text(text) => seen.as_str() == Some(text.as_str()),
         Value::List(items) => seen.as_sequence().is_some_and(|seen| {
             seen.len() == items.len() && seen.iter().zip(items).all(|(seen, item)| same(seen, item))
         }),

@@ -16,7 +16,7 @@ pub(super) fn changed(sheet: Sheet<'_>, root: &Node, kind: Kind, to: Option<&Val
     let explicit = root.entry(name.as_str());
     let from = explicit.and_then(|_| value_in(root, name.as_str()));
     let mut wanted = match to {
-        Some(Value::Map(entries)) => entries.clone(),
+        Some(Value::Map(entries)) => entries.to_vec(),
         _ => Vec::new(),
     };
     let mut splices = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn changed(sheet: Sheet<'_>, root: &Node, kind: Kind, to: Option<&Val
         }
     }
     let needed = !wanted.is_empty() || (to.is_some() && !kept);
-    let wanted = Value::Map(wanted);
+    let wanted = Value::Map(wanted.into());
     match (explicit, needed) {
         (Some(entry), true) => {
             splices.extend(value::changed(sheet, place(sheet, root, entry), &entry.value, &from?, &wanted)?);

@@ -187,7 +187,7 @@ fn a_map_changes_in_its_members_only() {
         "type: document\nunpublishedStatuses:\n    # two\n    gone:\n        directory: \"g\" # why\n",
     );
     let nested = "type: document\nx-a:\n- b: 1 # c\n  d: 2\n- - e # f\n  - g\n";
-    let value = |b: i64, g: &str| Value::List(vec![map(&[("b", int(b)), ("d", int(2))]), list(&["e", g])]);
+    let value = |b: i64, g: &str| Value::List([map(&[("b", int(b)), ("d", int(2))]), list(&["e", g])].into());
     check(nested, &[("x-a", value(3, "h"))], "type: document\nx-a:\n- b: 3 # c\n  d: 2\n- - e # f\n  - h\n");
 }
 
@@ -407,13 +407,13 @@ fn value() -> impl Strategy<Value = Value> {
         Just(Value::Null),
         any::<bool>().prop_map(Value::Bool),
         (-9..99_i64).prop_map(int),
-        nasty_text().prop_map(Value::Text),
-        "[a-z]{1,4}( [a-z]{1,4})?".prop_map(Value::Text),
-        "([a-z#: ]{0,4}\n){1,3}".prop_map(Value::Text),
+        nasty_text().prop_map(Value::from),
+        "[a-z]{1,4}( [a-z]{1,4})?".prop_map(Value::from),
+        "([a-z#: ]{0,4}\n){1,3}".prop_map(Value::from),
     ];
     leaf.prop_recursive(3, 12, 4, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::List),
+            prop::collection::vec(inner.clone(), 0..4).prop_map(|items| Value::List(items.into())),
             prop::collection::btree_map("[a-d]|yes|ä b", inner, 0..4)
                 .prop_map(|members| Value::Map(members.into_iter().collect())),
         ]
@@ -431,10 +431,10 @@ prop_compose! {
     ) -> Vec<(String, Value)> {
         let mut attributes = vec![("type".to_owned(), Value::from("document"))];
         let mut add = |name: &str, value: Option<Value>| attributes.extend(value.map(|value| (name.to_owned(), value)));
-        add("name", name.map(Value::Text));
+        add("name", name.map(Value::from));
         add("recursive", recursive.map(Value::Bool));
-        add("directory", directory.map(Value::Text));
-        add("draftDirectory", draft.map(Value::Text));
+        add("directory", directory.map(Value::from));
+        add("draftDirectory", draft.map(Value::from));
         add("unpublishedStatuses", statuses.map(|statuses| {
             let statuses = statuses.into_iter().map(|(status, directory)| (status, map(&[("directory", directory.as_str().into())])));
             Value::Map(statuses.collect())

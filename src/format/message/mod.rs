@@ -82,13 +82,22 @@ pub struct About<'a> {
     pub reverses: Option<&'a Reverses>,
 }
 
+/// What the trailers call a creation.
+pub const CREATED: &str = "collection.created";
+
+/// What the trailers call an update.
+pub const UPDATED: &str = "collection.updated";
+
+/// What the trailers call a deletion.
+pub const DELETED: &str = "collection.deleted";
+
 /// The name of what happened, as trailers and subscribers have it: `collection.updated`.
 #[must_use]
 pub const fn action(event: &Event) -> &'static str {
     match event {
-        Event::Created(_) => "collection.created",
-        Event::Updated { .. } => "collection.updated",
-        Event::Deleted(_) => "collection.deleted",
+        Event::Created(_) => CREATED,
+        Event::Updated { .. } => UPDATED,
+        Event::Deleted(_) => DELETED,
     }
 }
 
@@ -214,7 +223,7 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
         lines.push(format!("{EVENT}: {id}\n"));
     }
     for key in about.unread {
-        lines.push(format!("{ACTION}: collection.deleted\n{KEY}: {key}\n"));
+        lines.push(format!("{ACTION}: {DELETED}\n{KEY}: {key}\n"));
     }
     if let (Some(key), []) = (about.by_hand, events) {
         lines.push(format!("{KEY}: {key}\n"));

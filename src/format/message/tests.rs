@@ -263,7 +263,7 @@ proptest! {
 
     #[test]
     fn no_text_forges_a_line_or_a_trailer(reason in nasty(), request in nasty(), name in nasty(), member in nasty()) {
-        let value = Value::Map(vec![(member, name.as_str().into())]);
+        let value = Value::Map([(member, name.as_str().into())].into());
         let before = posts();
         let event = updated(&before, &[("name", name.chars().take(900).collect::<String>().as_str().into()), ("x-\u{2028}a", value)]);
         let about = About { reason: Some(&reason), request_id: Some(&request), ..About::default() };

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use chrono::SecondsFormat;
 use serde_json::json;
 
-use super::json;
+use super::json::{self, Members, write_list};
 use super::query::{Fields, Wanted};
 use crate::domain::{Actor, Change, Key};
 use crate::engine::history::{Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault};
@@ -33,6 +33,12 @@ pub(in crate::http) const BLAME: &str = "attribute-blame";
 
 /// The resource type of changes.
 pub(in crate::http) const CHANGE: &str = "change-summary";
+
+/// The resource type of the token for polling.
+pub(in crate::http) const SYNC_TOKEN: &str = "sync-token";
+
+/// The resource type of what the service can do.
+pub(in crate::http) const CAPABILITIES: &str = "collection-settings-capabilities";
 
 /// The resource of an event.
 pub(in crate::http) fn event(record: &EventRecord, fields: &Fields) -> Bytes {
@@ -118,6 +124,21 @@ pub(in crate::http) fn change(change: &ChangeSummary, fields: &Fields) -> Bytes 
     })
 }
 
+/// The one resource of its type: what the service says of itself.
+pub(in crate::http) fn about_itself(
+    resource_type: &str,
+    attributes: serde_json::Value,
+    fields: &Fields,
+) -> Bytes {
+    let told = serde_json::from_value::<serde_json::Map<_, serde_json::Value>>(attributes);
+    let told = told.expect("attributes are an object");
+    resource(resource_type, "self", fields.wanted(resource_type), |members| {
+        for (name, value) in &told {
+            members.member(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        }
+    })
+}
+
 fn resource(
     resource_type: &str,
     id: &str,
@@ -164,51 +185,6 @@ fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> B
     }
     out.push(b'}');
     out.into()
-}
-
-fn write_list<T>(items: &[T], out: &mut Vec<u8>, write: impl Fn(&T, &mut Vec<u8>)) {
-    out.push(b'[');
-    for (index, item) in items.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
-        }
-        write(item, out);
-    }
-    out.push(b']');
-}
-
-/// A JSON object under construction; members that nobody wants are left out.
-struct Members<'a> {
-    out: &'a mut Vec<u8>,
-    wanted: Option<&'a Wanted>,
-    first: bool,
-}
-
-impl<'a> Members<'a> {
-    fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
-        out.push(b'{');
-        Self { out, wanted, first: true }
-    }
-
-    fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
-        if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
-            return;
-        }
-        if !std::mem::take(&mut self.first) {
-            self.out.push(b',');
-        }
-        json::write_text(name, self.out);
-        self.out.push(b':');
-        write(self.out);
-    }
-
-    fn text(&mut self, name: &str, text: &str) {
-        self.member(name, |out| json::write_text(text, out));
-    }
-
-    fn end(self) {
-        self.out.push(b'}');
-    }
 }
 
 #[cfg(test)]

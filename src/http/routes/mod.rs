@@ -106,13 +106,20 @@ impl Verb {
     }
 }
 
+/// The methods that some path takes, for `OPTIONS *`.
+const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
+
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 ///
 /// Writes are boxed, so that reads do not carry the room that writes need.
 pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
     use Verb::{Delete, Get, Options, Other, Patch, Post};
-    let target = target_of(call)?;
     let verb = Verb::of(&call.method);
+    // This asks about the service as a whole (RFC 9110 section 9.3.7).
+    if verb == Options && call.path.as_str() == "*" {
+        return Ok(options(call, METHODS));
+    }
+    let target = target_of(call)?;
     let allow = target.allow();
     match target {
         Target::Collections => match verb {

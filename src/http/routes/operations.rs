@@ -166,7 +166,7 @@ fn operations_of(document: Value) -> Result<Vec<Value>, ErrorObject> {
     let wrong = |detail: String| ErrorObject::new(Code::BAD_REQUEST, detail);
     match request::take(members, OPERATIONS) {
         None => Err(wrong(format!("the document has no `{OPERATIONS}`"))),
-        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations),
+        Some(Value::List(operations)) if !operations.is_empty() => Ok(operations.into()),
         Some(Value::List(_)) => {
             Err(wrong("a batch has at least one operation".into()).at(format!("/{OPERATIONS}")))
         }
@@ -234,7 +234,10 @@ impl Names<'_> {
             return invalid("/href", "an `add` goes to the path of all collections");
         }
         let data = resource_data(parts.data, "add")?;
-        let lid = data.get("lid").and_then(Value::as_text).map(str::to_owned);
+        let lid = lid_of(&data)?.map(str::to_owned);
+        if let Some(lid) = lid.as_deref().filter(|lid| self.local.contains_key(*lid)) {
+            return invalid("/data/lid", format!("an earlier operation has the `lid` {lid:?} already"));
+        }
         let new = Resource::read(data).into_new();
         match new.collection {
             Some(collection) => {
@@ -249,7 +252,7 @@ impl Names<'_> {
 
     fn update(&mut self, parts: Operation) -> Result<Command, Faults> {
         let (target, named) = self.target(parts.target, parts.href)?.unzip();
-        let data = resource_data(parts.data, "update")?;
+        let data = self.identified(resource_data(parts.data, "update")?)?;
         let mut change = Resource::read(data).into_change();
         let mut faults = std::mem::take(&mut change.faults);
         if let (Some(named), Some(kind)) = (named.flatten(), change.kind)
@@ -312,16 +315,31 @@ impl Names<'_> {
         }
         let key = match (reference.get("id"), reference.get("lid")) {
             (Some(Value::Text(id)), None) => key_of(id, "/ref/id"),
-            (None, Some(Value::Text(lid))) => self.local.get(lid).cloned().ok_or_else(|| {
-                let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
-                vec![ErrorObject::invalid("/ref/lid", detail)]
-            }),
+            (None, Some(Value::Text(lid))) => self.added(lid, "/ref/lid").cloned(),
             (None, None) => invalid("/ref", "`id` is missing"),
             (Some(_), Some(_)) => invalid("/ref/lid", "a `ref` has an `id` or a `lid`, not both"),
             (Some(_), None) => invalid("/ref/id", "expected a string"),
             (None, Some(_)) => invalid("/ref/lid", "expected a string"),
         };
         key.map(|key| (key, kind))
+    }
+
+    /// The collection that an earlier operation adds under a local name.
+    fn added(&self, lid: &str, pointer: &str) -> Result<&Key, Faults> {
+        self.local.get(lid).ok_or_else(|| {
+            let detail = format!("no earlier operation adds a collection with the `lid` {lid:?}");
+            vec![ErrorObject::invalid(pointer, detail)]
+        })
+    }
+
+    /// A resource with its key; a local name stands for it.
+    fn identified(&self, data: Value) -> Result<Value, Faults> {
+        let id = match lid_of(&data)? {
+            Some(lid) if data.get("id").is_none() => Value::from(self.added(lid, "/data/lid")?.as_str()),
+            Some(_) | None => return Ok(data),
+        };
+        let Value::Map(members) = data else { return Ok(data) };
+        Ok(Value::Map(members.into_iter().chain([("id".to_owned(), id)]).collect()))
     }
 
     /// Where an `href` leads, a path as in `links.self`.
@@ -344,6 +362,15 @@ fn resource_data(data: Option<Value>, op: &str) -> Result<Value, Faults> {
         Some(data @ Value::Map(_)) => Ok(data),
         Some(other) => invalid("/data", format!("expected a resource object, found {}", article(&other))),
         None => invalid("", format!("an `{op}` needs `data`")),
+    }
+}
+
+/// The local name of a resource, if it has one.
+fn lid_of(data: &Value) -> Result<Option<&str>, Faults> {
+    match data.get("lid") {
+        None => Ok(None),
+        Some(Value::Text(lid)) => Ok(Some(lid)),
+        Some(other) => invalid("/data/lid", format!("expected a string, found {}", article(other))),
     }
 }
 

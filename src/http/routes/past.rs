@@ -105,10 +105,10 @@ pub(super) async fn sync_token(call: &Call<'_>) -> Result<Response, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadSyncToken).await?;
     let view = call.past().await?;
-    query::none(&call.query()?)?;
-    let token = view.sync_token().to_string();
-    let resource = json!({"type": "sync-token", "id": "self", "attributes": {"syncToken": token}});
-    let body = past::one(resource.to_string().as_bytes(), &self_link(&call.link()));
+    let fields = query::fields(&call.query()?, &[past::SYNC_TOKEN])?;
+    let attributes = json!({"syncToken": view.sync_token().to_string()});
+    let resource = past::about_itself(past::SYNC_TOKEN, attributes, &fields);
+    let body = past::one(&resource, &self_link(&call.link()));
     Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
 }
 
@@ -138,24 +138,21 @@ pub(super) async fn changes(call: &Call<'_>) -> Result<Response, ApiError> {
 pub(super) async fn capabilities(call: &Call<'_>) -> Result<Response, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadCapabilities).await?;
-    query::none(&call.query()?)?;
+    let fields = query::fields(&call.query()?, &[past::CAPABILITIES])?;
     let limits = &call.context.limits;
-    let resource = json!({
-        "type": "collection-settings-capabilities",
-        "id": "self",
-        "attributes": {
-            "pagination": {"styles": {"offset": true, "page": true, "cursor": true}},
-            "changes": {"supported": true},
-            "limits": {
-                "pageSizeMax": PAGE_SIZE_MAX,
-                "bodyBytesMax": limits.body_bytes_max,
-                "uriBytesMax": limits.uri_bytes_max,
-                "headerBytesMax": limits.header_bytes_max,
-                "jsonDepthMax": limits.json_depth_max,
-                "operationsMax": limits.operations_max,
-            },
+    let attributes = json!({
+        "pagination": {"styles": {"offset": true, "page": true, "cursor": true}},
+        "changes": {"supported": true},
+        "limits": {
+            "pageSizeMax": PAGE_SIZE_MAX,
+            "bodyBytesMax": limits.body_bytes_max,
+            "uriBytesMax": limits.uri_bytes_max,
+            "headerBytesMax": limits.header_bytes_max,
+            "jsonDepthMax": limits.json_depth_max,
+            "operationsMax": limits.operations_max,
         },
     });
-    let body = past::one(resource.to_string().as_bytes(), &self_link(&call.link()));
+    let resource = past::about_itself(past::CAPABILITIES, attributes, &fields);
+    let body = past::one(&resource, &self_link(&call.link()));
     Ok(reply::document(StatusCode::OK, body))
 }

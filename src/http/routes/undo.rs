@@ -7,15 +7,17 @@ use super::super::authorize::{Action, Allowed};
 use super::super::body::Body;
 use super::super::call::{Call, looking};
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
+use super::super::jsonapi::etag;
 use super::super::jsonapi::negotiate::{self, Dialect};
-use super::super::jsonapi::query;
+use super::super::jsonapi::query::Fields;
 use super::super::jsonapi::request;
 use super::super::prefer::Preferences;
-use super::collections::{check_write, written};
-use super::{EventId, submit};
+use super::EventId;
+use super::collections::{asked, check_write, written};
+use super::submit::{self, Asked};
 use crate::domain::{Key, Value};
 use crate::engine::history::{UndoRefusal, Undoer};
-use crate::engine::{Condition, Written};
+use crate::engine::{Handle, Projection, Written};
 
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
@@ -33,12 +35,9 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Response, ApiE
     let allowed = call.authorize(Action::UndoEvent { key }).await?;
     let (history, _) = history?;
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
-    let condition = check_write(call, &key)?;
-    query::none(&call.query()?)?;
-    let undoer = undoer(call, allowed, &condition)?;
-    let engine = (&call.context.handle, &call.context.projection);
-    let done = history.undo(engine, uuid, &undoer).await;
-    answer(call, done, &condition, StatusCode::CREATED)
+    let request = Request::of(call, key, allowed, &[])?;
+    let done = history.undo(request.engine(), uuid, &request.undoer).await;
+    request.answer(done.map_err(|refusal| request.told(refusal)), StatusCode::CREATED).await
 }
 
 /// `POST /collections/:key/restore`
@@ -51,40 +50,91 @@ pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     if !view.knows(&key) {
         return Err(ApiError::no_such_collection(key.as_str()));
     }
-    let condition = check_write(call, &key)?;
-    query::none(&call.query()?)?;
-    let undoer = undoer(call, allowed, &condition)?;
+    let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
     let text = revision(&bytes?, call.context.limits.json_depth_max)?;
-    let revision = looking(move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION)));
-    let engine = (&call.context.handle, &call.context.projection);
-    let done = history.restore(engine, &key, revision.await?, &undoer).await;
-    answer(call, done, &condition, StatusCode::OK)
+    let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
+    let done = match looking(resolve).await {
+        Ok(revision) => {
+            let done = history.restore(request.engine(), &request.key, revision, &request.undoer).await;
+            done.map_err(|refusal| request.told(refusal))
+        }
+        Err(error) => Err(error),
+    };
+    request.answer(done, StatusCode::OK).await
 }
 
-fn undoer(call: &Call<'_>, allowed: Allowed, condition: &Condition) -> Result<Undoer, ApiError> {
-    // Whoever asks for a dry run must never get the real thing.
-    if Preferences::of(&call.headers)?.dry_run {
-        let detail = "taking back has no dry run; ask /diff what would change";
-        return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header("Prefer").into());
+/// A request to take something back, as its headers and its query have it.
+struct Request<'a> {
+    call: &'a Call<'a>,
+    /// The collection that it is about.
+    key: Key,
+    undoer: Undoer,
+    preferences: Preferences,
+    fields: Fields,
+}
+
+impl<'a> Request<'a> {
+    fn of(call: &'a Call<'a>, key: Key, allowed: Allowed, sent: &[u8]) -> Result<Self, ApiError> {
+        let mut faults = Vec::new();
+        let (fields, asked) = asked(call, sent, &mut faults);
+        let condition = match check_write(call, &key) {
+            Ok(condition) => condition,
+            // The first answer counts, not what has become of the collection since.
+            Err(_) if faults.is_empty() && asked.is_recorded(call, &allowed.actor) => {
+                etag::condition(&call.headers)?
+            }
+            Err(error) => return Err(error),
+        };
+        if !faults.is_empty() {
+            return Err(faults.into());
+        }
+        let Asked { reason, once, preferences } = asked;
+        // What comes back is as it was: there is nothing to merge.
+        let preferences = Preferences { merge_attributes: false, ..preferences };
+        let undoer = Undoer {
+            author: allowed.actor,
+            reason,
+            request_id: Some(call.id.as_str().to_owned()),
+            condition,
+            dry_run: preferences.dry_run,
+            once,
+        };
+        Ok(Self { call, key, undoer, preferences, fields })
     }
-    Ok(Undoer {
-        author: allowed.actor,
-        reason: submit::reason(&call.headers)?,
-        request_id: Some(call.id.as_str().to_owned()),
-        condition: condition.clone(),
-    })
-}
 
-fn answer(
-    call: &Call<'_>,
-    done: Result<Written, UndoRefusal>,
-    condition: &Condition,
-    updated: StatusCode,
-) -> Result<Response, ApiError> {
-    match done {
-        Ok(done) => Ok(written(call, &done, Preferences::default(), &query::Fields::default(), updated)),
-        Err(UndoRefusal::Submit(error)) => Err(submit::told(error, condition)),
-        Err(refusal) => Err(refusal.into()),
+    fn engine(&self) -> (&'a Handle, &'a Projection) {
+        (&self.call.context.handle, &self.call.context.projection)
+    }
+
+    fn told(&self, refusal: UndoRefusal) -> ApiError {
+        match refusal {
+            UndoRefusal::Submit(error) => submit::told(error, &self.undoer.condition),
+            refusal @ (UndoRefusal::ChangedSince { .. }
+            | UndoRefusal::FileChangedSince
+            | UndoRefusal::Broken(_)
+            | UndoRefusal::Unfit(_)
+            | UndoRefusal::History(_)) => refusal.into(),
+        }
+    }
+
+    /// Shows what was done; what can't be done because it was done before is shown again.
+    async fn answer(
+        &self,
+        done: Result<Written, ApiError>,
+        updated: StatusCode,
+    ) -> Result<Response, ApiError> {
+        let done = match done {
+            Ok(done) => done,
+            Err(refusal) => self.recalled().await?.ok_or(refusal)?,
+        };
+        Ok(written(self.call, &done, self.preferences, &self.fields, updated))
+    }
+
+    async fn recalled(&self) -> Result<Option<Written>, ApiError> {
+        let Undoer { author, once, dry_run, condition, .. } = &self.undoer;
+        let Some(once) = once.as_ref().filter(|_| !dry_run) else { return Ok(None) };
+        let recalled = self.call.context.handle.recall(author, once, &self.key).await;
+        recalled.map_err(|error| submit::told(error, condition))
     }
 }
 
@@ -118,7 +168,7 @@ fn revision(bytes: &[u8], depth_max: usize) -> Result<String, ApiError> {
     named(attributes)
 }
 
-fn named(attributes: Vec<(String, Value)>) -> Result<String, ApiError> {
+fn named(attributes: Box<[(String, Value)]>) -> Result<String, ApiError> {
     let mut revision = None;
     let mut faults = Vec::new();
     for (name, value) in attributes {

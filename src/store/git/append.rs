@@ -8,13 +8,14 @@ use std::collections::btree_map::Entry;
 
 use super::delta;
 use super::names::Names;
-use super::object::{Kind, Oid, encode_commit, name};
+use super::object::{Kind, Oid, name};
 use super::objects::damaged;
 use super::pack::{Pack, PackBuilder};
 use super::place::Place;
+use super::sign::Committer;
 use super::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use super::trees::Trees;
-use crate::domain::{Actor, Revision};
+use crate::domain::Revision;
 use crate::store::{BlobId, Committed, Draft, StoreError};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
@@ -59,7 +60,7 @@ pub(super) fn build(
     place: &Place,
     trees: Trees,
     drafts: &[Draft],
-    committer: &Actor,
+    committer: &Committer,
 ) -> Result<Group, StoreError> {
     let mut group = Builder {
         place,
@@ -182,7 +183,7 @@ impl Builder<'_> {
     fn commit(
         &mut self,
         drafts: &[Draft],
-        committer: &Actor,
+        committer: &Committer,
         steps: Vec<Step>,
     ) -> Result<Vec<Committed>, StoreError> {
         let mut committed = Vec::with_capacity(drafts.len());
@@ -196,8 +197,7 @@ impl Builder<'_> {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
             }
             let parent = self.trees.revision;
-            let people = [&draft.author, committer];
-            let commit = encode_commit(&oids[0], parent.as_ref(), people, draft.at, &draft.message);
+            let commit = committer.commit(&oids[0], parent.as_ref(), draft)?;
             let oid = name(Kind::Commit, &commit)?;
             self.pack.add(Kind::Commit, oid, &commit);
             self.trees.revision = Some(oid);

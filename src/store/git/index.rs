@@ -30,6 +30,8 @@ const STAT_LEN: usize = 40;
 const EXTENDED_FLAG: u16 = 0x4000;
 /// In the extended flags: the file is left out of the work tree.
 const SKIP_WORKTREE_FLAG: u16 = 0x4000;
+/// In the extended flags: the path is announced (`git add --intent-to-add`), nothing of it is staged.
+const INTENT_TO_ADD_FLAG: u16 = 0x2000;
 const STAGE_MASK: u16 = 0x3000;
 const NAME_MASK: u16 = 0x0fff;
 
@@ -69,12 +71,30 @@ impl Entry<'_> {
     fn stage(&self) -> u16 {
         self.flags() & STAGE_MASK
     }
+
+    fn extended_flags(&self) -> u16 {
+        self.extended.map_or(0, u16::from_be_bytes)
+    }
+
+    fn is_announced(&self) -> bool {
+        self.extended_flags() & INTENT_TO_ADD_FLAG != 0
+    }
+
+    /// Takes away that the path is only announced.
+    fn forget_announced(&mut self) {
+        let flags = self.extended_flags() & !INTENT_TO_ADD_FLAG;
+        self.extended = (flags != 0).then(|| flags.to_be_bytes());
+        if self.extended.is_none() {
+            let flags = self.flags() & !EXTENDED_FLAG;
+            self.fixed.to_mut()[STAT_LEN + 20..].copy_from_slice(&flags.to_be_bytes());
+        }
+    }
 }
 
 /// What the index has at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Staged {
-    /// Nothing.
+    /// Nothing; a path that is only announced (`git add --intent-to-add`) stages nothing either.
     Nothing,
     /// A file of this mode and content.
     File {
@@ -149,6 +169,7 @@ impl<'a> GitIndex<'a> {
         match self.entries.get(index).filter(|entry| entry.path == path.as_bytes()) {
             None => Staged::Nothing,
             Some(entry) if entry.stage() != 0 => Staged::Conflict,
+            Some(entry) if entry.is_announced() => Staged::Nothing,
             Some(entry) => {
                 let mode = u32::from_be_bytes(entry.fixed[24..28].try_into().expect("four bytes"));
                 Staged::File { mode, oid: entry.fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
@@ -159,8 +180,8 @@ impl<'a> GitIndex<'a> {
     /// Whether git was told to leave the file at a path out of the work tree.
     pub(super) fn is_skipped(&self, path: &str) -> bool {
         let entry = self.entries.get(self.search(path.as_bytes()));
-        let extended = entry.filter(|entry| entry.path == path.as_bytes()).and_then(|entry| entry.extended);
-        extended.is_some_and(|flags| u16::from_be_bytes(flags) & SKIP_WORKTREE_FLAG != 0)
+        let entry = entry.filter(|entry| entry.path == path.as_bytes());
+        entry.is_some_and(|entry| entry.extended_flags() & SKIP_WORKTREE_FLAG != 0)
     }
 
     /// Whether a file stands where a folder of the path would be, or a folder where the file would.
@@ -195,6 +216,7 @@ impl<'a> GitIndex<'a> {
         fixed.extend_from_slice(&(kept | name_len).to_be_bytes());
         if exists {
             self.entries[index].fixed = Cow::Owned(fixed);
+            self.entries[index].forget_announced();
         } else {
             let path = Cow::Owned(path.as_bytes().to_vec());
             self.entries.insert(index, Entry { fixed: Cow::Owned(fixed), extended: None, path });

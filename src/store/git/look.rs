@@ -11,6 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rustix::fs::{Dir, FileType, Stat};
 
 use super::barrier::read_if_there;
+use super::branch::DETACHED;
 use super::folder::{Content, Folder, Found, Stamp, kind};
 use super::index::GitIndex;
 use super::object::Oid;
@@ -93,7 +94,8 @@ pub(super) fn away(place: &Place, branch: &str) -> Result<Option<String>, StoreE
         Head::Ref(name) => {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
         }
-        Head::Detached => Some(match half_done(place) {
+        Head::Detached(_) if branch == DETACHED => None,
+        Head::Detached(_) => Some(match half_done(place) {
             Some(what) => format!("HEAD is detached in the middle of {what}"),
             None => "HEAD is detached".to_owned(),
         }),

@@ -4,6 +4,7 @@
 //! append ── index.lock ── objects ── one pack ── branch.lock ── reflog ── branch ── files, index
 //!           lock          object     packs       refs                               worktree, index
 //!                         tree       barrier ◀── every flush
+//!                         sign
 //! ```
 //!
 //! What is promised here, and tested in `tests`:
@@ -12,7 +13,8 @@
 //! * The branch moves only by compare-and-set, under git's own locks.
 //! * No byte that a person saved or staged is overwritten; see `worktree`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
-//!   say: we parse the few files that matter and use libgit2 for nothing but reading objects.
+//!   say in what is written; `personal` reads the user's to know who commits by hand. We parse the
+//!   few files that matter and use libgit2 for nothing but reading objects and configuration.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.
@@ -20,7 +22,9 @@
 mod ahead;
 mod append;
 mod archive;
+mod aside;
 mod barrier;
+mod branch;
 mod checkpoints;
 mod delta;
 mod folder;
@@ -38,16 +42,19 @@ mod pack;
 mod packs;
 mod parts;
 pub mod peek;
+mod personal;
 mod place;
 mod read;
 mod refs;
 mod repack;
+mod sign;
 mod stale;
 mod swap;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod trees;
+mod turning;
 mod upkeep;
 mod worktree;
 mod zlib;
@@ -56,7 +63,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ahead::AheadIndex;
 pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
@@ -66,11 +72,14 @@ use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
+use sign::Committer;
 use stale::Recent;
 use trees::Trees;
 use upkeep::Upkeep;
 
 pub use open::{Access, Options};
+pub use personal::{SignatureFiles, signature_files};
+pub use sign::{SigningKey, SigningKeyError, Unfit};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
 use crate::domain::{Actor, Revision};
@@ -80,7 +89,7 @@ use crate::store::BlobId;
 pub struct GitJournal {
     place: Place,
     branch: String,
-    committer: Actor,
+    committer: Committer,
     lock_wait: Duration,
     access: Access,
     barrier: Barrier,
@@ -99,6 +108,8 @@ pub struct GitJournal {
     durable: Option<Option<object::Oid>>,
     // Whether files of the work tree were written since they were last flushed.
     is_work_tree_dirty: bool,
+    // For how long a fresh index may be half of a checkout.
+    turn_max: Duration,
     #[cfg(test)]
     fault: Option<tests::Fault>,
     #[cfg(test)]
@@ -157,17 +168,22 @@ impl GitJournal {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
+    /// Whether the work tree shows the served branch, as far as can be told.
+    fn is_shown(&self) -> bool {
+        look::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
+    }
+
     fn check_writable(&self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => Ok(()),
-            Access::Read => Err(self.place.unsuitable("it was opened for reading only")),
+            Access::Read | Access::Survey => Err(self.place.unsuitable("it was opened for reading only")),
         }
     }
 }
 
 impl Journal for GitJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
-        Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
+        Ok(branch::tip(&self.place, &self.branch)?.map(Revision::new))
     }
 
     fn changes(
@@ -189,8 +205,8 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         // After a move that was not ours, the work tree may be behind, or the note may be.
-        self.bring_forward()?;
-        let index = self.lock_index()?;
+        self.bring_forward(self.lock_wait)?;
+        let index = self.lock_index(self.lock_wait)?;
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
@@ -204,13 +220,21 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(before, &group, drafts)?;
-        let ahead = ahead.map(AheadIndex::keep);
-        if let Some(index) = index {
-            self.is_index_ahead = true;
-            self.bring_up(index, &group);
-            self.recent.note(&group.changes);
+        match (index, ahead) {
+            (Some(index), Some(ahead)) if self.is_shown() => {
+                let ahead = ahead.keep();
+                self.is_index_ahead = true;
+                self.bring_up(index, &group);
+                self.recent.note(&group.changes);
+                drop(ahead);
+                self.step_aside_if_need_be();
+            }
+            // HEAD has turned away: the old index comes back, before its lock is released.
+            (index, ahead) => {
+                drop(ahead);
+                drop(index);
+            }
         }
-        drop(ahead);
         self.trees = Some(group.trees);
         Ok(group.committed)
     }
@@ -222,14 +246,29 @@ impl Journal for GitJournal {
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         self.trees(head)?;
-        let trees = self.trees.as_ref().expect("loaded above");
-        look::compare(&self.place, &self.branch, &mut self.stats, trees.folder(), look, despite_locks)
+        loop {
+            let trees = self.trees.as_ref().expect("loaded above");
+            let (place, cache) = (&self.place, &mut self.stats);
+            let seen = look::compare(place, &self.branch, cache, trees.folder(), look, despite_locks)?;
+            if despite_locks || !turning::may_be_turning(place, &seen, self.turn_max)? {
+                return Ok(seen);
+            }
+            if self.head()? != head {
+                return Ok(WorkTree::Busy);
+            }
+            // Git tells nobody what it is about to do.
+            std::thread::sleep(turning::RETRY_WAIT);
+        }
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => self.bring_forward().and_then(|()| self.mend_index()),
-            Access::Read => Ok(()),
+            Access::Serve => {
+                self.step_aside()?;
+                self.bring_forward(Duration::ZERO)?;
+                self.mend_index()
+            }
+            Access::Read | Access::Survey => Ok(()),
         }
     }
 
@@ -250,7 +289,7 @@ impl Journal for GitJournal {
     }
 
     fn person(&mut self) -> Actor {
-        place::person(&self.place.common_dir)
+        personal::person(&self.place)
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {
@@ -282,7 +321,7 @@ impl GitJournal {
             self.barrier.file_system(&self.place.common_dir)?;
         }
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
-        let (branch, actor) = (self.branch.clone(), self.committer.clone());
+        let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
         let step = refs::Move {
             branch: &branch,
             expected: before,

@@ -93,7 +93,7 @@ pub(super) fn unhex(digits: &[u8]) -> Option<Oid> {
 /// parent <hex>                     one line each
 /// author <name> <<email>> <seconds> +0000
 /// committer <name> <<email>> <seconds> +0000
-///                                  further headers would stand here: encoding, gpgsig
+///                                  `sign` puts gpgsig here; other tools, encoding and more
 /// <message>
 /// ```
 pub(super) fn encode_commit(

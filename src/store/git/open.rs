@@ -11,11 +11,13 @@ use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
 use super::place::{self, Place};
-use super::refs::{self, Head};
+use super::refs;
+use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
 use super::trees::Trees;
+use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::{GitJournal, ahead, history, init, lock, swap, worktree};
+use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -24,12 +26,15 @@ use crate::store::StoreError;
 pub struct Options {
     /// The repository: a work tree, a linked work tree, or a bare repository.
     pub path: PathBuf,
-    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names.
+    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It
+    /// must exist, unless the repository has no branch at all.
     pub branch: Option<String>,
     /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
     pub folder: String,
     /// The committer of every commit.
     pub committer: Actor,
+    /// What to sign every commit with; nothing without it.
+    pub signing_key: Option<SigningKey>,
     /// How long to wait for a lock of another git process.
     pub lock_wait_ms_max: u64,
     /// What to open it for.
@@ -47,9 +52,25 @@ impl Options {
             branch: None,
             folder: "collections".to_owned(),
             committer: Actor::service(),
+            signing_key: None,
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
             merge_packs: true,
+        }
+    }
+
+    /// Checks what can be told without looking at a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
+    pub fn check(&self) -> Result<(), StoreError> {
+        place::parse_folder(&self.folder)?;
+        match &self.branch {
+            Some(name) if !branch::is_name(name) => {
+                Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
+            }
+            Some(_) | None => Ok(()),
         }
     }
 }
@@ -61,6 +82,8 @@ pub enum Access {
     Serve,
     /// To read, beside whoever serves; nothing is written, not even a note.
     Read,
+    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    Survey,
 }
 
 impl GitJournal {
@@ -78,21 +101,23 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// Refuses a repository that can't be served ([`StoreError::Unsuitable`]) or is being served
-    /// already ([`StoreError::Served`]).
+    /// Refuses names as [`Options::check`] does, and a repository that can't be served
+    /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
+        options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
-        let branch = choose_branch(&place, options.branch.as_deref())?;
+        let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
+        branch::check_born(&place, &branch, &options)?;
         let service_lock = match options.access {
             Access::Serve => Some(lock_service(&place)?),
-            Access::Read => None,
+            Access::Read | Access::Survey => None,
         };
         let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
         let note = Arc::new(Note::new(&place.work_tree_desk()));
         let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), barrier.clone());
         let mut journal = Self {
             branch,
-            committer: options.committer,
+            committer: Committer { actor: options.committer, key: options.signing_key },
             lock_wait: Duration::from_millis(options.lock_wait_ms_max),
             access: options.access,
             barrier,
@@ -107,6 +132,7 @@ impl GitJournal {
             recent: Recent::default(),
             is_index_ahead: false,
             is_work_tree_dirty: false,
+            turn_max: TURN_MAX,
             #[cfg(test)]
             fault: None,
             #[cfg(test)]
@@ -129,7 +155,7 @@ impl GitJournal {
             return Err(self.place.unsuitable(obstacle));
         }
         worktree::check_elsewhere(&self.place, &self.branch)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let head = branch::tip(&self.place, &self.branch)?;
         self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
         Ok(())
     }
@@ -160,25 +186,6 @@ impl GitJournal {
         self.packs.remove_drafts()?;
         swap::remove_drafts(&self.place, &mut self.objects)
     }
-}
-
-fn choose_branch(place: &Place, wanted: Option<&str>) -> Result<String, StoreError> {
-    let branch = match wanted {
-        Some(name) if name.starts_with("refs/heads/") => name.to_owned(),
-        Some(name) => format!("refs/heads/{name}"),
-        None => match refs::head(&place.git_dir)? {
-            Head::Ref(name) if name.starts_with("refs/heads/") => name,
-            Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
-            Head::Detached => {
-                let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                return Err(place.unsuitable(why));
-            }
-        },
-    };
-    if git2::Reference::is_valid_name(&branch) {
-        return Ok(branch);
-    }
-    Err(place.unsuitable(format!("{branch} is no name for a branch")))
 }
 
 /// The lock of the one who serves; the kernel releases it when the process dies.

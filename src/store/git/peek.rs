@@ -22,7 +22,8 @@ pub fn resolve(repository: &Path, name: &str) -> Result<Revision, StoreError> {
     Ok(Revision::new(bytes))
 }
 
-/// What an index has in a folder, by the names in it; what is not merged yet is left out.
+/// What an index has in a folder, by the names in it; what is not merged yet or only announced is
+/// left out.
 ///
 /// # Errors
 ///
@@ -34,7 +35,10 @@ pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>,
         "" | "." => String::new(),
         folder => format!("{folder}/"),
     };
-    let entries = index.iter().filter(|entry| entry.flags & STAGE_MASK == 0).filter_map(|entry| {
+    let would_be_committed = |entry: &git2::IndexEntry| {
+        entry.flags & STAGE_MASK == 0 && entry.flags_extended & ANNOUNCED_FLAG == 0
+    };
+    let entries = index.iter().filter(would_be_committed).filter_map(|entry| {
         let path = String::from_utf8(entry.path).ok()?;
         let name = path.strip_prefix(&prefix)?;
         Some(match name.split_once('/') {
@@ -47,6 +51,8 @@ pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>,
 
 /// The stage of an entry, 0 once it is merged (gitformat-index(5), "flags").
 const STAGE_MASK: u16 = 0x3000;
+/// In the extended flags: `git add --intent-to-add`, of which a commit takes nothing.
+const ANNOUNCED_FLAG: u16 = 0x2000;
 
 /// Reads a mode as gitformat-index(5) gives it.
 fn kind(mode: u32, id: git2::Oid) -> Option<TreeEntry> {
@@ -76,6 +82,13 @@ mod tests {
             let entry = git2::IndexEntry { mode, path: path.into(), ..blank(blob) };
             index.add(&entry).unwrap();
         }
+        let announced = git2::IndexEntry {
+            path: b"cols/d.yaml".into(),
+            mode: 0o100_644,
+            flags_extended: ANNOUNCED_FLAG,
+            ..blank(blob)
+        };
+        index.add(&announced).unwrap();
         index.write().unwrap();
 
         let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();

@@ -33,7 +33,7 @@ impl Place {
     /// Finds the parts of the repository at `path`.
     pub(super) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
         let unsuitable = |why: String| StoreError::Unsuitable { path: path.to_owned(), why };
-        let folder = parse_folder(folder).map_err(unsuitable)?;
+        let folder = parse_folder(folder)?;
         let path_read = fs::canonicalize(path).map_err(|source| StoreError::at("open", path, source))?;
         let Some(git_dir) = find_git_dir(&path_read)? else {
             return Err(unsuitable(not_a_repository(&path_read)));
@@ -88,7 +88,8 @@ fn not_a_repository(path: &Path) -> String {
     }
 }
 
-fn parse_folder(folder: &str) -> Result<Vec<String>, String> {
+/// The parts of the collections folder's path.
+pub(super) fn parse_folder(folder: &str) -> Result<Vec<String>, StoreError> {
     let trimmed = folder.trim_end_matches('/');
     if matches!(trimmed, "" | ".") && !folder.starts_with('/') {
         return Ok(Vec::new());
@@ -100,9 +101,9 @@ fn parse_folder(folder: &str) -> Result<Vec<String>, String> {
             || part.chars().any(|c| c.is_control() || c == '\\')
     };
     if parts.iter().any(wrong) {
-        return Err(format!(
+        return Err(StoreError::Misnamed(format!(
             "`{folder}` is no folder inside a repository; write it as collections or .cms/collections"
-        ));
+        )));
     }
     Ok(parts)
 }
@@ -255,18 +256,6 @@ impl Config {
             (Ok(()), _) => Ok(()),
         }
     }
-}
-
-/// On whose behalf hand edits are committed: the configuration of the repository over that of the
-/// user and the system, the only place where those are read.
-pub(super) fn person(common_dir: &Path) -> crate::domain::Actor {
-    let mut config = git2::Config::open_default().or_else(|_| git2::Config::new()).ok();
-    if let Some(config) = &mut config {
-        // A configuration that can't be read names nobody.
-        drop(config.add_file(&common_dir.join("config"), git2::ConfigLevel::Local, false));
-    }
-    let text = |name| config.as_ref().and_then(|config| config.get_string(name).ok()).unwrap_or_default();
-    crate::domain::Actor::new(&text("user.name"), &text("user.email"))
 }
 
 /// Whether every part of `path` below `root` that exists is an ordinary folder.

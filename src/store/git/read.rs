@@ -58,7 +58,8 @@ pub(super) fn changes(
 pub(super) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange>, StoreError> {
     let found = differences(old, new).map_err(|error| damaged("tree", at, &error.to_string()))?;
     let told = found.into_iter().filter_map(|(name, before, after)| {
-        let name = String::from_utf8_lossy(&name).into_owned();
+        let name = String::from_utf8(name)
+            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
         // A file that became executable is the same file.
         (is_told(&name) && before != after).then_some(FileChange { name, before, after })

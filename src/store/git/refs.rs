@@ -25,7 +25,7 @@ pub(super) enum Head {
     /// A ref by its whole name, born or not.
     Ref(String),
     /// A commit, by itself.
-    Detached,
+    Detached(Oid),
 }
 
 /// Reads `HEAD`.
@@ -37,11 +37,11 @@ pub(super) fn head(git_dir: &Path) -> Result<Head, StoreError> {
     }
     let text = fs::read(&path).map_err(|source| StoreError::at("read", &path, source))?;
     let text = text.trim_ascii();
-    match text.strip_prefix(b"ref:") {
-        Some(name) => Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned())),
-        None if unhex(text).is_some() => Ok(Head::Detached),
-        None => Err(damaged(&path, "it names neither a branch nor a commit")),
+    if let Some(name) = text.strip_prefix(b"ref:") {
+        return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
     }
+    let commit = unhex(text).map(Head::Detached);
+    commit.ok_or_else(|| damaged(&path, "it names neither a branch nor a commit"))
 }
 
 /// The commit that a branch names; `None` when it has none yet.
@@ -76,6 +76,12 @@ fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     refs.split(|byte| *byte == b'\n')
         .filter(|line| line.len() > 41 && line[40] == b' ')
         .map(|line| (&line[..40], line[41..].trim_ascii_end()))
+}
+
+/// The whole names in `packed-refs`.
+pub(super) fn packed_names(common_dir: &Path) -> Result<Vec<String>, StoreError> {
+    let refs = packed(common_dir)?.unwrap_or_default();
+    Ok(packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect())
 }
 
 fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {

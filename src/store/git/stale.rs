@@ -6,15 +6,18 @@
 //! what we replaced a moment ago, and the branch and the file beside it have what we put there. (Who
 //! takes a write out of the index on purpose, in the first two seconds, finds it there again.)
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::GitJournal;
 use super::append::{PathChange, PathChanges};
+use super::aside::LeftIndex;
 use super::barrier::read_if_there;
-use super::folder::{Folder, Found};
+use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::lock::LockFile;
-use super::worktree::{is_after, is_known, write_index};
+use super::tree::Pointer;
+use super::worktree::{is_after, is_known};
 use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
@@ -23,6 +26,8 @@ const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 /// What we changed a moment ago.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
+    /// The index as we left it; see `aside`.
+    pub(super) index: LeftIndex,
     changes: Vec<(Instant, String, PathChange)>,
 }
 
@@ -37,7 +42,7 @@ impl Recent {
     }
 
     /// What is still recent.
-    fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
+    pub(super) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
         let fresh = self.changes.iter().filter(|(at, ..)| at.elapsed() < STALE_AGE_MAX);
         fresh.map(|(_, name, change)| (name.as_str(), change))
     }
@@ -52,8 +57,11 @@ impl GitJournal {
             return Ok(());
         }
         self.forget_what_is_not_on_the_branch()?;
+        if !self.is_stale(&path)? {
+            return Ok(());
+        }
         let desk = self.place.work_tree_desk();
-        let mut lock = match LockFile::take(&desk, &path, Duration::ZERO) {
+        let lock = match LockFile::take(&desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };
@@ -63,8 +71,7 @@ impl GitJournal {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        write_index(&mut lock, &path, &index.encode())?;
-        lock.commit()
+        self.leave_index(lock, &path, &index.encode())
     }
 
     /// What a person has moved the branch away from is theirs to stage.
@@ -82,10 +89,12 @@ impl GitJournal {
         Ok(())
     }
 
-    fn is_stale(&self, path: &std::path::Path) -> Result<bool, StoreError> {
+    /// Whether there is something to mend; found out without the lock, which would be in the way of
+    /// the person's next command.
+    fn is_stale(&self, path: &Path) -> Result<bool, StoreError> {
         let Some(bytes) = read_if_there(path)? else { return Ok(false) };
         let Ok(index) = GitIndex::parse(&bytes) else { return Ok(false) };
-        Ok(self.recent.get().any(|(name, change)| self.is_put_back(&index, name, change)))
+        Ok(!self.mended(&index)?.is_empty())
     }
 
     fn is_put_back(&self, index: &GitIndex<'_>, name: &str, change: &PathChange) -> bool {
@@ -95,28 +104,45 @@ impl GitJournal {
 
     /// Brings entries that were put back up to what the files beside them are.
     pub(super) fn mend(&self, index: &mut GitIndex<'_>) -> Result<bool, StoreError> {
+        let mended = self.mended(index)?;
+        for (path, entry) in &mended {
+            match entry {
+                Some(Fresh { pointer, stat }) => index.set(path, pointer.file_mode(), &pointer.oid, *stat),
+                None => index.remove(path),
+            }
+        }
+        Ok(!mended.is_empty())
+    }
+
+    /// The entries that were put back and whose files are what we made them, and what they are to be.
+    fn mended(&self, index: &GitIndex<'_>) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
         let stale: Vec<_> =
             self.recent.get().filter(|(name, change)| self.is_put_back(index, name, change)).collect();
         if stale.is_empty() {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         let folder = match Folder::collections(&self.place, false)? {
             Found::Folder(folder) => Some(folder),
             Found::Nothing | Found::Obstacle(_) => None,
         };
-        let mut is_mended = false;
+        let mut mended = Vec::new();
         for (name, change) in stale {
             let there = folder.as_ref().map(|folder| folder.read(name)).transpose()?.flatten();
-            let path = self.place.inside(name);
-            match (change.after, there) {
-                (Some(after), Some(content)) if content.oid == after.oid => {
-                    index.set(&path, after.file_mode(), &after.oid, super::folder::index_stat(&content.stat));
+            let entry = match (change.after, there) {
+                (Some(pointer), Some(content)) if content.oid == pointer.oid => {
+                    Some(Fresh { pointer, stat: index_stat(&content.stat) })
                 }
-                (None, None) => index.remove(&path),
+                (None, None) => None,
                 (Some(_), _) | (None, Some(_)) => continue,
-            }
-            is_mended = true;
+            };
+            mended.push((self.place.inside(name), entry));
         }
-        Ok(is_mended)
+        Ok(mended)
     }
+}
+
+/// An entry with the stat of its file.
+struct Fresh {
+    pointer: Pointer,
+    stat: [u32; 10],
 }

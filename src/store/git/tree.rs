@@ -247,23 +247,31 @@ pub(super) type Difference = (Vec<u8>, Option<Pointer>, Option<Pointer>);
 /// Equal entries are compared as bytes and never parsed on the second side: with 100,000 entries
 /// of which one differs, that is about a millisecond.
 pub(super) fn differences(old: &[u8], new: &[u8]) -> Result<Vec<Difference>, BadTree> {
-    let mut found: std::collections::BTreeMap<Vec<u8>, (Option<Pointer>, Option<Pointer>)> =
-        Default::default();
+    let mut found: Vec<Difference> = Vec::new();
     for part in parts(old, new)? {
         match part {
             Part::Same { .. } => (),
-            // A name that changes its kind is told once, though it stands in two places.
             Part::Old { at } => {
                 let entry = parse_entry(old, at)?;
-                found.entry(entry.name.to_vec()).or_default().0 = Some(entry.pointer);
+                found.push((entry.name.to_vec(), Some(entry.pointer), None));
             }
             Part::New { range } => {
                 let entry = parse_entry(new, range.start)?;
-                found.entry(entry.name.to_vec()).or_default().1 = Some(entry.pointer);
+                found.push((entry.name.to_vec(), None, Some(entry.pointer)));
             }
         }
     }
-    Ok(found.into_iter().map(|(name, (old, new))| (name, old, new)).collect())
+    // In order but for the names of folders; a stable sort sees that.
+    found.sort_by(|(one, ..), (two, ..)| one.cmp(two));
+    found.dedup_by(|(name, before, after), (first, first_before, first_after)| {
+        // One that has changed, or has changed its kind and stands in two places, is told once.
+        let same = name == first;
+        if same {
+            (*first_before, *first_after) = (first_before.or(*before), first_after.or(*after));
+        }
+        same
+    });
+    Ok(found)
 }
 
 /// A piece of a comparison of two trees, in the order of the entries.

@@ -72,15 +72,16 @@ enum Occasion {
 }
 
 impl GitJournal {
-    /// Takes `index.lock` when the served branch is checked out.
-    pub(super) fn lock_index(&self) -> Result<Option<LockFile>, StoreError> {
+    /// Takes `index.lock` when the served branch is checked out; `wait` is how long to wait for
+    /// someone else.
+    pub(super) fn lock_index(&self, wait: Duration) -> Result<Option<LockFile>, StoreError> {
         let shown = || look::away(&self.place, &self.branch).map(|away| away.is_none());
         if !shown()? {
             return Ok(None);
         }
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take(&desk, &index, self.lock_wait)?;
+        let lock = LockFile::take(&desk, &index, wait)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }
@@ -120,8 +121,9 @@ impl GitJournal {
     }
 
     /// Brings a work tree forward that is behind; see
-    /// [`Journal::catch_up`](crate::store::Journal::catch_up).
-    pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
+    /// [`Journal::catch_up`](crate::store::Journal::catch_up). `wait` is how long to wait for
+    /// someone else's lock.
+    pub(super) fn bring_forward(&mut self, wait: Duration) -> Result<(), StoreError> {
         let read = |journal: &Self| refs::read(&journal.place.common_dir, &journal.branch);
         let is_done = |noted: Noted, head: Oid| noted.revision == head && !noted.after_restart;
         let noted = self.note.read();
@@ -132,7 +134,12 @@ impl GitJournal {
         if noted.is_some_and(|noted| is_done(noted, head)) {
             return Ok(());
         }
-        let Some(lock) = self.lock_index()? else { return Ok(()) };
+        if let Some(noted) = noted
+            && self.was_brought_along(noted, &head)?
+        {
+            return self.note.write(&head);
+        }
+        let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
         let head = read(self)?.unwrap_or(UNBORN);
         if let Some(noted) = noted.filter(|noted| !is_done(*noted, head))
             && self.is_ahead(&head, &noted.revision)?
@@ -149,6 +156,24 @@ impl GitJournal {
         self.note.write(&head)?;
         self.is_index_ahead = false;
         Ok(())
+    }
+
+    /// Whether nothing is to be done because whoever moved the branch has brought the index along,
+    /// as an ordinary `git commit` does. Found out without the lock, which would be in the way of
+    /// the person's next command, and without writing an index that may be large.
+    fn was_brought_along(&mut self, noted: Noted, head: &Oid) -> Result<bool, StoreError> {
+        if noted.after_restart || self.is_index_ahead {
+            return Ok(false);
+        }
+        if !self.is_ahead(head, &noted.revision)? {
+            return Ok(true);
+        }
+        let mut changes = self.changes_between(&noted.revision, head)?;
+        self.add_passed(&mut changes, &noted.revision, head)?;
+        let bytes = read_if_there(&self.place.git_dir.join("index"))?;
+        let Some(Ok(index)) = bytes.as_deref().map(GitIndex::parse) else { return Ok(false) };
+        let is_old = |(name, change): (&String, _)| is_known(&index.get(&self.place.inside(name)), change);
+        Ok(!changes.iter().any(is_old))
     }
 
     fn is_ahead(&mut self, head: &Oid, old: &Oid) -> Result<bool, StoreError> {
@@ -231,12 +256,7 @@ impl GitJournal {
     }
 
     /// Changes files, then the index, and releases its lock.
-    fn apply(
-        &mut self,
-        mut lock: LockFile,
-        changes: &PathChanges,
-        occasion: Occasion,
-    ) -> Result<(), StoreError> {
+    fn apply(&mut self, lock: LockFile, changes: &PathChanges, occasion: Occasion) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
         let path = self.place.git_dir.join("index");
         let mut bytes = read_if_there(&path)?;
@@ -255,8 +275,7 @@ impl GitJournal {
         }
         let Some(mut index) = index else { return Ok(()) };
         self.mend(&mut index)?;
-        write_index(&mut lock, &path, &index.encode())?;
-        lock.commit()
+        self.leave_index(lock, &path, &index.encode())
     }
 
     /// Opens the collections folder, and makes it when there are new files for it.

@@ -72,6 +72,9 @@ async fn options_names_the_methods() {
         found.sort_unstable();
         assert_eq!(found, methods, "{path}");
     }
+    let of_all = RawRequest::new("OPTIONS", "*").send(server.address()).is(204);
+    assert_eq!(of_all.header("allow"), "GET, HEAD, POST, PATCH, DELETE, OPTIONS");
+    RawRequest::new("GET", "*").send(server.address()).is(404);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{TestServer, document, media, request_fixture};
+use crate::support::{ATOMIC, TestServer, document, media, request_fixture};
 
 #[tokio::test]
 async fn what_is_left_out_keeps_its_value() {
@@ -86,8 +86,16 @@ async fn another_id_in_the_body_is_a_conflict_that_names_both() {
 #[tokio::test]
 async fn a_kind_can_not_change() {
     let server = TestServer::on("small").await;
-    let refused = server.update("posts", &media("posts", json!({}))).await.is(409);
-    assert_eq!(refused.error(), ("conflict".into(), json!({"pointer": "/data/type"})));
+    // The attributes of the other kind are no fault of their own.
+    for attributes in [json!({}), json!({"accept": [".pdf"]})] {
+        let refused = server.update("posts", &media("posts", attributes.clone())).await.is(409);
+        assert_eq!(refused.error(), ("conflict".into(), json!({"pointer": "/data/type"})));
+        let update = json!({"op": "update", "data": media("posts", attributes)["data"]});
+        let request = server.request("POST", "/operations");
+        let refused = request.body(ATOMIC, &json!({"atomic:operations": [update]})).send().await.is(409);
+        let pointer = json!({"pointer": "/atomic:operations/0/data/type"});
+        assert_eq!(refused.error(), ("conflict".into(), pointer));
+    }
 }
 
 #[tokio::test]

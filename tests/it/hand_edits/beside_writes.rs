@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use crate::support::{TestServer, document, eventually};
+use crate::support::{Repo, TestServer, document, eventually};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -23,6 +23,33 @@ async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
     assert_eq!(server.repo().trailer("HEAD", "Collectory-Origin"), [""; 0]);
     assert_eq!(server.repo().git(&["show", "HEAD^:collections/posts.yaml"]), edited.trim_end());
     assert_eq!(server.repo().read(POSTS), edited.replace("By hand", "By API"));
+}
+
+#[tokio::test]
+async fn a_person_whom_the_repository_does_not_name_is_the_one_that_git_would_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, format!("[user]\n\tname = {name}\n\temail = {name}@example.org\n")).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let (global, system) = (file("global"), file("system"));
+    let repo = Repo::seeded(folder.path().join("settings"), "small");
+    repo.git(&["config", "--remove-section", "user"]);
+    for (without_system, person) in [("0", "global"), ("false", "system"), ("1", "anonymous")] {
+        let global = if person == "global" { &global } else { "/dev/null" };
+        let server = TestServer::setup("")
+            .repository(repo.path())
+            .environment("GIT_CONFIG_GLOBAL", global)
+            .environment("GIT_CONFIG_SYSTEM", &system)
+            .environment("GIT_CONFIG_NOSYSTEM", without_system)
+            .start()
+            .await;
+        repo.save(POSTS, &named(&format!("By {person}")));
+        server.shows("posts", "name", format!("By {person}")).await;
+        server.patch("posts", json!({"name": format!("By API beside {person}")})).await.is(200);
+        assert_eq!(repo.field("HEAD^", "%an"), person);
+    }
 }
 
 #[tokio::test]
@@ -99,6 +126,23 @@ async fn the_person_s_next_commit_does_not_revert_ours() {
     assert_eq!(changed, "notes.txt");
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "By API");
     server.read("pages").await.is(404);
+}
+
+#[tokio::test]
+async fn a_file_announced_with_intent_to_add_is_not_deleted_by_the_person_s_next_commit() {
+    let mut server = TestServer::on("small").await;
+    server.repo().save("collections/new.yaml", &named("Mine"));
+    server.repo().git(&["add", "--intent-to-add", "collections/new.yaml"]);
+    server.shows("new", "name", "Mine").await;
+    server.patch("new", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.repo().status(), "");
+    server.repo().write("notes.txt", "mine\n");
+    server.repo().git(&["add", "notes.txt"]);
+    server.repo().git(&["commit", "--quiet", "-m", "Mine"]);
+    let changed = server.repo().git(&["diff-tree", "-r", "--no-commit-id", "--name-only", "HEAD"]);
+    assert_eq!(changed, "notes.txt");
+    assert_eq!(server.read("new").await.is(200).attributes()["name"], "By API");
+    server.leaves("");
 }
 
 #[tokio::test]

@@ -123,6 +123,29 @@ async fn two_revisions_are_compared_both_ways_and_as_text() {
 }
 
 #[tokio::test]
+async fn git_applies_the_text_of_a_difference_in_both_directions() {
+    let server = told().await;
+    let first = first_parents(&server).pop().unwrap();
+    let repo = server.repo();
+    repo.write("collections/crlf.yaml", "type: document\r\nname: \"CR LF\"");
+    repo.write("collections/empty.yaml", "");
+    repo.remove("collections/pages.yaml");
+    let last = repo.commit("Of every kind");
+    server.serves(&last).await;
+    for (from, to) in [(&first, &last), (&last, &first)] {
+        let path = format!("/diff?filter[from]={from}&filter[to]={to}");
+        let patch = RawRequest::new("GET", &path).header("Accept", "text/x-diff").send(server.address());
+        let file = server.folder().join("patch");
+        std::fs::write(&file, patch.body).unwrap();
+        repo.git(&["checkout", "--quiet", "--detach", from]);
+        repo.git(&["apply", "--index", "--whitespace=nowarn", file.to_str().unwrap()]);
+        assert_eq!(repo.git(&["diff", "--cached", to]), "", "{from} to {to}");
+        repo.git(&["reset", "--quiet", "--hard"]);
+    }
+    repo.git(&["checkout", "--quiet", "main"]);
+}
+
+#[tokio::test]
 async fn each_value_has_the_event_that_gave_it() {
     let server = told().await;
     let revisions = first_parents(&server);
@@ -146,4 +169,11 @@ async fn the_service_says_what_it_can() {
         json!({"offset": true, "page": true, "cursor": true})
     );
     assert_eq!(capabilities.attributes()["changes"], json!({"supported": true}));
+    let sparse = "/capabilities?fields[collection-settings-capabilities]=changes";
+    assert_eq!(server.get(sparse).await.is(200).attributes(), json!({"changes": {"supported": true}}));
+    let sparse = server.get("/sync-token?fields[sync-token]=").await.is(200);
+    assert_eq!(sparse.attributes(), json!({}));
+    for path in ["/capabilities?fields[sync-token]=x", "/sync-token?fields[collection-event]=x"] {
+        server.get(path).await.is(400);
+    }
 }

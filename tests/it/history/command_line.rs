@@ -1,5 +1,6 @@
 //! `log`, `show`, `diff`, `blame` and `verify`.
 
+use std::io::BufRead as _;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -26,6 +27,7 @@ async fn the_log_tells_what_the_api_tells_with_and_without_a_service() {
     server.stop();
     let alone = run(server.repo(), &["log", "--json"]).exits(0);
     assert_eq!(alone.stdout, beside.stdout);
+    assert_eq!(alone.stderr, "", "there is nothing to tell of a short reading");
     let text = run(server.repo(), &["log", "posts", "-n", "2"]).exits(0).stdout;
     assert!(text.contains("updated posts") && text.contains("Because I can."), "{text}");
     assert!(!text.contains('\u{1b}'), "colour is for terminals: {text}");
@@ -48,6 +50,47 @@ async fn one_commit_a_difference_and_blame_are_shown() {
     assert!(patch.contains("+++ b/collections/posts.yaml"), "{patch}");
     let blame = lines(&run(server.repo(), &["blame", "posts", "--json"]).exits(0));
     assert_eq!(json!(blame), server.get("/collections/posts/blame").await.is(200).data());
+}
+
+#[tokio::test]
+async fn a_reader_that_has_had_enough_is_no_failure() {
+    let mut server = told().await;
+    server.stop();
+    for n in 0..40 {
+        server
+            .repo()
+            .write("collections/pages.yaml", &format!("type: document\nname: {}\n", "n".repeat(900 + n)));
+        server.repo().commit("More than a pipe holds");
+    }
+    let path = server.repo().path().to_str().unwrap();
+    for arguments in [&["log"][..], &["log", "--json"]] {
+        let mut child = program(server.folder())
+            .args(arguments)
+            .args(["--repo", path])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        std::io::BufReader::with_capacity(1, child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(line.contains("updated"), "{line}");
+        let ended = child.wait_with_output().unwrap();
+        assert_eq!((ended.status.code(), String::from_utf8(ended.stderr).unwrap()), (Some(0), String::new()));
+    }
+}
+
+#[tokio::test]
+async fn a_commit_of_a_merged_side_is_told_of_the_merge() {
+    let mut server = TestServer::on("small").await;
+    server.stop();
+    let repo = server.repo();
+    repo.git(&["checkout", "--quiet", "-b", "side"]);
+    repo.write("collections/side.yaml", "type: media\n");
+    let side = repo.commit("On the side");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.git(&["merge", "--quiet", "--no-ff", "-m", "Merge", "side"]);
+    assert!(run(repo, &["show", "main"]).exits(0).stdout.contains("created side"));
+    assert!(run(repo, &["show", &side]).exits(1).stderr.contains("by a merge"));
 }
 
 #[tokio::test]

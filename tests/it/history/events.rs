@@ -55,6 +55,26 @@ async fn pages_follow_their_links_in_both_directions() {
 }
 
 #[tokio::test]
+async fn the_newest_commit_comes_first_and_its_events_in_the_order_of_their_keys() {
+    let server = TestServer::on("small").await;
+    for name in ["a", "b"] {
+        server.repo().write("collections/posts.yaml", &format!("type: document\nname: {name}\n"));
+        server.repo().write("collections/images.yaml", &format!("type: media\nname: {name}\n"));
+        server.repo().write("collections/pages.yaml", &format!("type: document\nname: {name}\n"));
+        server.serves(&server.repo().commit(name)).await;
+    }
+    let all = server.get("/events").await.is(200).json();
+    assert_eq!(each(&all, "collection"), ["images", "pages", "posts"].repeat(3));
+    let mut newest_first = each(&all, "revision");
+    newest_first.dedup();
+    assert_eq!(newest_first, first_parents(&server));
+    let pages = server.get("/events?page[size]=2").await.is(200).json();
+    assert_eq!(each(&pages, "collection"), ["images", "pages"]);
+    let next = server.get(pages["links"]["next"].as_str().unwrap()).await.is(200).json();
+    assert_eq!(each(&next, "collection"), ["posts", "images"], "a page may end within a commit");
+}
+
+#[tokio::test]
 async fn a_page_stays_where_it_was_when_new_commits_come() {
     let server = told().await;
     let ids = server.get("/events").await.is(200).ids();
@@ -172,6 +192,6 @@ async fn before_the_first_commit_there_is_nothing_to_tell() {
     let server = TestServer::setup("small").unborn().start().await;
     let answer = server.get("/events").await.is(200);
     assert_eq!((answer.ids().len(), answer.header_if_any("collectory-revision")), (0, None));
-    assert_eq!(server.get("/sync-token").await.is(200).attributes(), json!({"syncToken": ""}));
+    assert_eq!(server.get("/sync-token").await.is(200).attributes(), json!({"syncToken": "0".repeat(40)}));
     server.get("/collections?asOf=2999-01-01T00:00:00Z").await.is(404);
 }

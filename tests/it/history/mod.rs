@@ -4,6 +4,7 @@ mod asked;
 mod command_line;
 mod events;
 mod polled;
+mod proof;
 mod stream;
 mod taken_back;
 
@@ -35,4 +36,12 @@ fn each(list: &Value, attribute: &str) -> Vec<String> {
 fn first_parents(server: &TestServer) -> Vec<String> {
     let log = server.repo().git(&["log", "--first-parent", "--format=%H"]);
     log.lines().map(str::to_owned).collect()
+}
+
+/// A list of events in the order in which they happened: the list is newest first, but the events
+/// of one commit stand in the order of their keys in both.
+fn in_order(events: &[Value]) -> Vec<Value> {
+    let commits = events.chunk_by(|one, two| one["attributes"]["revision"] == two["attributes"]["revision"]);
+    let commits: Vec<_> = commits.collect();
+    commits.into_iter().rev().flatten().cloned().collect()
 }

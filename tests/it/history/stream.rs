@@ -1,73 +1,9 @@
 //! The stream of events: each once, in order, over cuts, restarts and rewritten branches.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream};
+use serde_json::json;
 
-use serde_json::{Value, json};
-
-use super::{first_parents, told};
-use crate::support::{TestServer, document};
-
-/// An open stream, read as a browser reads it.
-struct Stream {
-    head: String,
-    body: BufReader<TcpStream>,
-    text: String,
-}
-
-#[derive(Debug, PartialEq)]
-struct Heard {
-    id: Option<String>,
-    event: String,
-    data: Value,
-}
-
-impl Stream {
-    fn open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Self {
-        let mut socket = TcpStream::connect(address).unwrap();
-        socket.set_read_timeout(Some(crate::support::DEADLINE)).unwrap();
-        let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-        write!(socket, "GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n")
-            .unwrap();
-        let mut body = BufReader::new(socket);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(body.read_line(&mut head).unwrap(), 0, "{head}");
-        }
-        Self { head: head.to_lowercase(), body, text: String::new() }
-    }
-
-    /// The next thing that is said; `None` at the end.
-    fn next(&mut self) -> Option<Heard> {
-        while !self.text.contains("\n\n") {
-            let mut size = String::new();
-            self.body.read_line(&mut size).ok()?;
-            let size = usize::from_str_radix(size.trim(), 16).ok().filter(|size| *size > 0)?;
-            let mut chunk = vec![0; size + 2];
-            self.body.read_exact(&mut chunk).ok()?;
-            self.text.push_str(std::str::from_utf8(&chunk[..size]).unwrap());
-        }
-        let (block, rest) = self.text.split_once("\n\n").unwrap();
-        let field = |name: &str| {
-            let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.map(|value| value.trim_start().to_owned())
-        };
-        let data = serde_json::from_str(&field("data").unwrap()).unwrap();
-        let heard = Heard { id: field("id"), event: field("event").unwrap(), data };
-        self.text = rest.to_owned();
-        Some(heard)
-    }
-
-    /// The next event, heartbeats aside.
-    fn event(&mut self) -> Heard {
-        loop {
-            let heard = self.next().expect("the stream goes on");
-            if heard.event != "head" {
-                return heard;
-            }
-        }
-    }
-}
+use super::{first_parents, in_order, told};
+use crate::support::{Heard, Stream, TestServer, document};
 
 #[tokio::test]
 async fn what_happens_is_told_as_it_happens_and_the_head_meanwhile() {
@@ -99,8 +35,9 @@ async fn a_cut_stream_resumes_from_any_event_over_restarts_and_hears_each_once()
     let two = server.repo().commit("Two at once");
     server.serves(&two).await;
     server.patch("posts", json!({"name": "Last"})).await.is(200);
-    let mut expected = server.get("/events?page[size]=100").await.is(200).ids();
-    expected.reverse();
+    let events = server.get("/events?page[size]=100").await.is(200).data();
+    let expected = in_order(events.as_array().unwrap());
+    let expected: Vec<_> = expected.iter().map(|event| event["id"].as_str().unwrap().to_owned()).collect();
     let root = first_parents(&server).pop().unwrap();
     let mut heard: Vec<String> = expected[..3].to_vec();
     let mut last = root;

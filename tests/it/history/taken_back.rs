@@ -67,9 +67,6 @@ async fn preconditions_and_unknown_events_are_kept_to() {
     let tag = server.read("posts").await.is(200).header("etag");
     server.request("POST", &undo).header("If-Match", &tag).send().await.is(201);
     server.request("POST", "/events/00000000-0000-0000-0000-000000000000/undo").send().await.is(404);
-    let head = server.repo().head();
-    server.request("POST", &undo).header("Prefer", "dry-run").send().await.is(400);
-    assert_eq!(server.repo().head(), head, "a dry run is never the real thing");
     server.request("POST", &format!("{undo}?x=1")).send().await.is(400);
 }
 

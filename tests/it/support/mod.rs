@@ -13,6 +13,7 @@ mod raw;
 mod repo;
 mod schema;
 mod server;
+mod stream;
 
 pub(crate) use answer::{Answer, Good};
 pub(crate) use client::{ATOMIC, Client, JSON_API};
@@ -22,4 +23,5 @@ pub(crate) use patience::{DEADLINE, eventually};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::Repo;
 pub(crate) use schema::openapi;
-pub(crate) use server::{Auth, Finished, TestServer, program, run_to_end};
+pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
+pub(crate) use stream::{Heard, Stream};

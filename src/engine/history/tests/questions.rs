@@ -82,7 +82,7 @@ fn filters_hold_all_at_once() {
     assert_eq!(filtered(&view, &origin(Origin::Api)).len(), 0);
     let bound = |at: usize| Some(Bound::Revision { asked: at.to_string(), revision: revisions[at] });
     let between = Filter { since: bound(0), until: bound(2), ..none.clone() };
-    assert_eq!(filtered(&view, &between), ["updated posts", "created pages", "created media"]);
+    assert_eq!(filtered(&view, &between), ["updated posts", "created media", "created pages"]);
     let at = all(&view)[3].at;
     let then = Filter { since: Some(Bound::Time(at)), until: Some(Bound::Time(at)), ..none };
     assert_eq!(filtered(&view, &then), ["updated posts"], "times are included");
@@ -146,7 +146,7 @@ fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     let (from, to) = (Some(revisions[3]), Some(revisions[4]));
     assert_eq!(
         view.text_difference(from, to, &|_| true).unwrap(),
-        "--- a/collections/posts.yaml\n+++ b/collections/posts.yaml\n@@ -1,3 +1,4 @@\n # kept\n type: document\n name: B\n+recursive: true\n"
+        "diff --git a/collections/posts.yaml b/collections/posts.yaml\n--- a/collections/posts.yaml\n+++ b/collections/posts.yaml\n@@ -1,3 +1,4 @@\n # kept\n type: document\n name: B\n+recursive: true\n"
     );
     assert_eq!(view.text_difference(from, to, &|it| *it == key("pages")).unwrap(), "");
 }
@@ -223,7 +223,7 @@ fn verification_finds_what_messages_say_wrongly() {
     commit(&named("F"), "nothing said", service);
     let view = read(&repo);
     let mut found = Vec::new();
-    view.verify(None, None, &mut |verdict| {
+    view.verify(None, None, &Rules::default(), &mut |verdict| {
         let faults: Vec<_> = verdict.disagreements.iter().map(ToString::to_string).collect();
         found.push((verdict.maker, faults.join("; ")));
         std::ops::ControlFlow::Continue(())

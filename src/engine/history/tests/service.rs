@@ -109,6 +109,8 @@ fn undoer() -> Undoer {
         reason: Some("Oh".into()),
         request_id: None,
         condition: Condition::default(),
+        dry_run: false,
+        once: None,
     }
 }
 
@@ -139,7 +141,7 @@ async fn who_was_answered_finds_the_event_at_once_and_undone_it_leaves_the_ident
     running.undo(undoing.id).await.unwrap();
     assert!(running.file("posts.yaml").unwrap().contains("All posts"), "an undoing can be undone");
     let view = running.history.view().await.unwrap();
-    view.verify(None, None, &mut |verdict| {
+    view.verify(None, None, &Rules::default(), &mut |verdict| {
         assert_eq!(verdict.disagreements, []);
         std::ops::ControlFlow::Continue(())
     })
@@ -364,7 +366,7 @@ mod any_change {
             ("name", Value::Null),
             ("recursive", true.into()),
             ("directory", "elsewhere".into()),
-            ("x-list", Value::List(Vec::new())),
+            ("x-list", Value::List([].into())),
             ("x-text", "one line".into()),
             ("draftDirectory", "unborn".into()),
             ("draftDirectory", Value::Null),

@@ -78,29 +78,38 @@ fn person(line: &[u8]) -> (Actor, DateTime<Utc>) {
     (Actor::new(name, email), DateTime::from_timestamp(seconds, 0).unwrap_or_default())
 }
 
-/// The signature of a commit object and what it signs: everything but the signature's header.
+/// The signature of a commit object and what it signs: everything but the signatures' headers, of
+/// which a repository with SHA-256 names has another one (`parse_buffer_signed_by_header` in git's
+/// `commit.c`).
 pub(super) fn signature(bytes: &[u8]) -> Option<RawSignature> {
     let (header, _) = split(bytes);
     let mut found = RawSignature { signature: Vec::new(), signed: Vec::new() };
-    let mut inside = false;
+    let mut inside = Inside::Other;
     for line in header.split_inclusive(|byte| *byte == b'\n') {
-        inside = match (line.strip_prefix(b"gpgsig "), line.strip_prefix(b" ")) {
-            (Some(first), _) => {
-                found.signature.extend_from_slice(first);
-                true
-            }
-            (None, Some(more)) if inside => {
-                found.signature.extend_from_slice(more);
-                true
-            }
-            (None, _) => {
-                found.signed.extend_from_slice(line);
-                false
-            }
+        let continued = line.strip_prefix(b" ");
+        let text = line.strip_prefix(b"gpgsig ");
+        inside = match (continued.is_some(), text.is_some()) {
+            (true, _) => inside,
+            (false, true) => Inside::Signature,
+            (false, false) if line.starts_with(b"gpgsig") => Inside::OtherSignature,
+            (false, false) => Inside::Other,
         };
+        match inside {
+            Inside::Signature => found.signature.extend_from_slice(continued.or(text).unwrap_or(line)),
+            Inside::OtherSignature => {}
+            Inside::Other => found.signed.extend_from_slice(line),
+        }
     }
     found.signed.extend_from_slice(&bytes[header.len()..]);
     (!found.signature.is_empty()).then_some(found)
+}
+
+/// The header that a line belongs to.
+#[derive(Clone, Copy)]
+enum Inside {
+    Signature,
+    OtherSignature,
+    Other,
 }
 
 #[cfg(test)]
@@ -140,6 +149,10 @@ mod tests {
         let rest = format!("tree {ID}\nauthor a <a> 1 +0000\ncommitter a <a> 1 +0000\n");
         let signed = format!("{rest}gpgsig -----BEGIN\n abc\n -----END\nencoding x\n\nSubject\n");
         let found = signature(signed.as_bytes()).unwrap();
+        assert_eq!(found.signature, b"-----BEGIN\nabc\n-----END\n");
+        assert_eq!(String::from_utf8(found.signed).unwrap(), format!("{rest}encoding x\n\nSubject\n"));
+        let both = signed.replace("encoding x", "gpgsig-sha256 -----BEGIN\n abc\nencoding x");
+        let found = signature(both.as_bytes()).unwrap();
         assert_eq!(found.signature, b"-----BEGIN\nabc\n-----END\n");
         assert_eq!(String::from_utf8(found.signed).unwrap(), format!("{rest}encoding x\n\nSubject\n"));
         assert_eq!(signature(format!("{rest}\nSubject\ngpgsig x\n").as_bytes()), None);

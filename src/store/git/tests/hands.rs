@@ -1,8 +1,9 @@
 //! A person's work in the same work tree.
 
 use std::fs;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
+use std::time::Duration;
 
 use super::super::{GitJournal, Options};
 use super::Fault;
@@ -31,6 +32,41 @@ fn the_work_tree_follows_every_commit() {
     assert_eq!(repo.status(), "");
     assert_eq!(edits(&mut journal), []);
     repo.check();
+}
+
+/// Makes it impossible to take the lock of the index: a person's next command would collide with it.
+fn no_locks(repo: &Repo) -> std::path::PathBuf {
+    let obstacle = repo.path().join(".git/collectory/lock-index");
+    fs::create_dir(&obstacle).unwrap();
+    obstacle
+}
+
+#[test]
+fn what_a_person_stages_over_a_write_takes_no_lock_either() {
+    let (repo, mut journal) = served();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.save("a.yaml", "a1\n");
+    repo.git(&["add", "-A"]);
+    let obstacle = no_locks(&repo);
+    journal.catch_up().unwrap();
+    fs::remove_dir(obstacle).unwrap();
+    assert_eq!(repo.status(), "M  collections/a.yaml\n");
+}
+
+#[test]
+fn after_a_person_s_commit_neither_the_index_nor_its_lock_is_touched() {
+    let (repo, mut journal) = served();
+    let committed = repo.commit(&[("a.yaml", "a2\n"), ("d.yaml", "d1\n")]);
+    let index = repo.path().join(".git/index");
+    let before = fs::metadata(&index).unwrap().ino();
+    let obstacle = no_locks(&repo);
+    journal.catch_up().unwrap();
+    fs::remove_dir(obstacle).unwrap();
+    assert_eq!(fs::metadata(&index).unwrap().ino(), before);
+    repo.git(&["update-ref", "refs/heads/main", committed.to_string().as_str()]);
+    repo.save("a.yaml", "a by hand\n");
+    append(&mut journal, &[set("b.yaml", "b2\n")]);
+    assert_eq!(repo.status(), " M collections/a.yaml\n");
 }
 
 #[test]
@@ -419,6 +455,115 @@ fn a_write_that_a_person_took_back_stays_out_of_the_index() {
     repo.git(&["reset", "--quiet", "--mixed", "HEAD~1"]);
     journal.catch_up().unwrap();
     assert_eq!(repo.status(), " M collections/a.yaml\n");
+}
+
+#[test]
+fn a_file_that_was_only_announced_to_git_is_no_staged_deletion_of_ours() {
+    for version in ["2", "3", "4"] {
+        let (repo, mut journal) = served();
+        repo.git(&["update-index", "--index-version", version]);
+        repo.save("d.yaml", "d by hand\n");
+        repo.save("e.yaml", "e by hand\n");
+        repo.git(&["add", "--intent-to-add", "collections"]);
+        append(&mut journal, &[set("d.yaml", "d by hand\n"), set("d.yaml", "d2\n")]);
+        append(&mut journal, &[set("e.yaml", "e2\n"), remove("e.yaml")]);
+        assert_eq!(repo.status(), "?? collections/e.yaml\n");
+        repo.git(&["commit", "-q", "--allow-empty", "-m", "Something else"]);
+        assert_eq!(repo.git(&["show", "HEAD:collections/d.yaml"]), "d2\n");
+        repo.check();
+    }
+}
+
+/// What `git checkout other` does last, after it has released the index.
+fn turn_head_to(repo: &Repo, branch: &str) {
+    repo.git(&["symbolic-ref", "HEAD", &format!("refs/heads/{branch}")]);
+}
+
+#[test]
+fn a_write_during_a_checkout_of_another_branch_leaves_that_one_alone() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    journal.interlude = Some(Box::new({
+        let (path, mut calls) = (repo.path().to_owned(), 0);
+        move || {
+            calls += 1;
+            if calls == 2 {
+                git_in(&path, &["symbolic-ref", "HEAD", "refs/heads/other"]);
+            }
+        }
+    }));
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    assert_eq!(repo.git(&["show", "main:collections/a.yaml"]), "a2\n");
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    repo.git(&["checkout", "-q", "main"]);
+    journal.interlude = None;
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", " M collections/b.yaml\n"));
+}
+
+#[test]
+fn a_write_right_before_the_head_turns_is_taken_back_out_of_the_work_tree() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    repo.save("b.yaml", "b by hand\n");
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), " M collections/b.yaml\n");
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.saved("c.yaml").as_str()), ("a1\n", "c1\n"));
+    assert!(!repo.file("d.yaml").exists());
+    repo.check();
+}
+
+#[test]
+fn what_a_person_takes_over_to_another_branch_stays_there() {
+    let (repo, mut journal) = served();
+    repo.git(&["branch", "other"]);
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]);
+    repo.git(&["checkout", "-q", "other"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "");
+    repo.git(&["cherry-pick", "--no-commit", "main"]);
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), "A  collections/d.yaml\n");
+    repo.git(&["reset", "-q", "--hard"]);
+    repo.git(&["checkout", "-q", "main"]);
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    repo.save("a.yaml", "a by hand\n");
+    turn_head_to(&repo, "other");
+    journal.catch_up().unwrap();
+    assert_eq!(repo.saved("a.yaml"), "a by hand\n");
+}
+
+#[test]
+fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
+    let (repo, mut journal) = served();
+    journal.turn_max = Duration::from_secs(3_600);
+    let head = journal.head().unwrap();
+    repo.git(&["checkout", "-q", "-b", "other"]);
+    let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);
+    for turn in [&["symbolic-ref", "HEAD", "refs/heads/other"][..], &["update-ref", "HEAD", "other"]] {
+        repo.git(&["checkout", "-q", "main"]);
+        // What a checkout, a reset or a merge does first ...
+        repo.git(&["read-tree", "-m", "-u", "other"]);
+        let seen = std::thread::scope(|scope| {
+            let look = scope.spawn(|| journal.work_tree(head, Look::All, false).unwrap());
+            // ... and last.
+            repo.git(turn);
+            look.join().unwrap()
+        });
+        assert!(matches!(seen, WorkTree::Away(_) | WorkTree::Busy), "{seen:?}");
+    }
+    assert_eq!(journal.head().unwrap(), Some(other));
+}
+
+#[test]
+fn what_is_staged_is_an_edit_once_the_index_is_left_alone() {
+    let (repo, mut journal) = served();
+    repo.save("a.yaml", "a by hand\n");
+    repo.git(&["add", "-A"]);
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a by hand\n")]);
 }
 
 #[test]

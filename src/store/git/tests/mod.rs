@@ -3,6 +3,7 @@
 mod commits;
 mod hands;
 mod places;
+mod signing;
 mod support;
 mod upkeep;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::symlink;
 
-use super::super::{GitJournal, Options};
+use super::super::{Access, GitJournal, Options};
 use super::support::*;
 use crate::domain::Actor;
 use crate::store::{Journal as _, StoreError};
@@ -12,6 +12,16 @@ use crate::store::{Journal as _, StoreError};
 fn refused(options: Options, why: &str) {
     match GitJournal::open(options) {
         Err(error @ StoreError::Unsuitable { .. }) => assert!(error.to_string().contains(why), "{error}"),
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("should be refused: {why}"),
+    }
+}
+
+/// Refused by its names alone.
+#[track_caller]
+fn misnamed(options: Options, why: &str) {
+    match GitJournal::open(options) {
+        Err(error @ StoreError::Misnamed(_)) => assert!(error.to_string().contains(why), "{error}"),
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("should be refused: {why}"),
     }
@@ -79,17 +89,42 @@ fn a_branch_may_be_chosen_nested_and_packed() {
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.git(&["show", "team/settings:collections/a.yaml"]), "a2\n");
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
-    drop(journal);
-    let mut journal =
-        GitJournal::open(Options { branch: Some("new/one".to_owned()), ..repo.options() }).unwrap();
-    append(&mut journal, &[set("z.yaml", "z\n")]);
-    assert_eq!(repo.git(&["log", "--format=%s", "new/one"]), "Change z.yaml\n");
-    drop(journal);
-    let mut journal =
-        GitJournal::open(Options { branch: Some("main/below".to_owned()), ..repo.options() }).unwrap();
-    let error = try_append(&mut journal, &[set("z.yaml", "z\n")]).unwrap_err();
+    repo.check();
+}
+
+#[test]
+fn the_first_branch_of_a_repository_may_have_any_name_that_is_free() {
+    let repo = Repo::new();
+    let chosen = |name: &str| Options { branch: Some(name.to_owned()), ..repo.options() };
+    let mut below = GitJournal::open(chosen("main/below")).unwrap();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let error = try_append(&mut below, &[set("z.yaml", "z\n")]).unwrap_err();
     assert!(matches!(error, StoreError::Unsuitable { .. } | StoreError::Path { .. }), "{error}");
     repo.check();
+    let repo = Repo::new();
+    let chosen = Options { branch: Some("new/one".to_owned()), ..repo.options() };
+    append(&mut GitJournal::open(chosen).unwrap(), &[set("z.yaml", "z\n")]);
+    assert_eq!(repo.git(&["log", "--format=%s", "new/one"]), "Change z.yaml\n");
+    repo.check();
+}
+
+#[test]
+fn a_branch_that_is_not_there_is_refused_where_others_are() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    repo.git(&["branch", "team/settings"]);
+    repo.git(&["pack-refs", "--all"]);
+    repo.git(&["branch", "loose"]);
+    let there = "it has no branch `mian` but `loose`, `main`, `team/settings`; name one";
+    for access in [Access::Serve, Access::Read] {
+        refused(Options { branch: Some("mian".to_owned()), access, ..repo.options() }, there);
+    }
+    repo.git(&["checkout", "-q", "--orphan", "other"]);
+    refused(repo.options(), "it has no branch `other`, which HEAD names, but `loose`");
+    drop(GitJournal::open(Options { access: Access::Survey, ..repo.options() }).unwrap());
+    repo.git(&["branch", "-D", "-q", "loose"]);
+    (0..20).for_each(|at| drop(repo.git(&["branch", &format!("b{at:02}"), "main"])));
+    refused(repo.options(), "`b09` and 12 more; name one");
 }
 
 #[test]
@@ -144,7 +179,10 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     }
     let repo = Repo::new();
     for folder in ["/etc", "../x", "a//b", ".git/x"] {
-        refused(Options { folder: folder.to_owned(), ..repo.options() }, "is no folder inside");
+        misnamed(Options { folder: folder.to_owned(), ..repo.options() }, "is no folder inside");
+    }
+    for branch in ["a..b", "no branch", "refs/heads/", "x.lock"] {
+        misnamed(Options { branch: Some(branch.to_owned()), ..repo.options() }, "is no name for a branch");
     }
     symlink("/tmp", repo.path().join("collections")).unwrap();
     refused(repo.options(), "is a symbolic link");
@@ -152,6 +190,23 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     repo.git(&["commit", "-q", "-m", "Link"]);
     fs::remove_file(repo.path().join("collections")).unwrap();
     refused(repo.options(), "is a symbolic link in commit");
+}
+
+#[test]
+fn a_survey_looks_at_whatever_is_checked_out() {
+    let repo = Repo::new();
+    let first = repo.commit(&[("a.yaml", "a1\n")]);
+    repo.commit(&[("a.yaml", "a2\n")]);
+    repo.git(&["checkout", "-q", "HEAD~1"]);
+    repo.save("a.yaml", "a3\n");
+    let mut journal = GitJournal::open(Options { access: Access::Survey, ..repo.options() }).unwrap();
+    assert_eq!(journal.head().unwrap(), Some(first));
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a3\n")]);
+    repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
+    let linked = Options::new(repo.path().parent().unwrap().join("linked"));
+    let mut journal = GitJournal::open(Options { access: Access::Survey, ..linked }).unwrap();
+    let head = journal.head().unwrap();
+    assert_eq!(files_at(&mut journal, head)["a.yaml"], "a2\n");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use proptest::prelude::*;
 
@@ -152,7 +153,7 @@ fn what_a_kill_left_is_removed_at_the_next_start() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let index = journal.lock_index().unwrap().unwrap();
+    let index = journal.lock_index(Duration::ZERO).unwrap().unwrap();
     std::mem::forget(index);
     drop(journal);
     let draft = repo.path().join(".git/objects/pack/collectory-new.pack");

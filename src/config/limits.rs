@@ -1,0 +1,227 @@
+//! The limits: how much, how many, how long.
+
+use std::time::Duration;
+
+/// The limits of the service. Units and the word `max` stand last in a name; each says what
+/// happens to whoever meets it.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct Limits {
+    /// Writes that may wait for the writer; one more is answered 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_QUEUE_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.queue_len_max, value_parser = at_least::<1>)]
+    pub queue_len_max: usize,
+
+    /// Writes that share one durability barrier; the others wait for the next batch.
+    #[arg(long, env = "COLLECTORY_BATCH_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.batch_len_max, value_parser = at_least::<1>)]
+    pub batch_len_max: usize,
+
+    /// How often a batch is decided again after the branch moved under it, before 503.
+    #[arg(long, env = "COLLECTORY_RACES_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.races_max, value_parser = at_least::<1>)]
+    pub races_max: usize,
+
+    /// How long a write waits for git's `index.lock`, before 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_LOCK_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.lock_wait_ms_max)]
+    pub lock_wait_ms_max: u64,
+
+    /// Connections at one time; one more is answered 503 with Retry-After and closed.
+    #[arg(long, env = "COLLECTORY_CONNECTIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.connections_max, value_parser = at_least::<1>)]
+    pub connections_max: usize,
+
+    /// The path and query of a request; more is 414.
+    #[arg(long, env = "COLLECTORY_URI_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.uri_bytes_max, value_parser = between::<256, 65_534>)]
+    pub uri_bytes_max: usize,
+
+    /// The names and values of a request's header fields together; more is 431.
+    #[arg(long, env = "COLLECTORY_HEADER_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.header_bytes_max, value_parser = between::<1_024, 1_048_576>)]
+    pub header_bytes_max: usize,
+
+    /// How long a client may take to send a request's head, and be idle between two requests;
+    /// then the connection is closed.
+    #[arg(long, env = "COLLECTORY_HEADER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.header_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub header_wait_ms_max: u64,
+
+    /// The body of a request; more is 413. At least the 64 KiB that a collection file may have.
+    #[arg(long, env = "COLLECTORY_BODY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = between::<65_536, 16_777_216>)]
+    pub body_bytes_max: usize,
+
+    /// How long a client may take to send a request's body, from its head on; then it is
+    /// answered 408 and the connection is closed.
+    #[arg(long, env = "COLLECTORY_BODY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.body_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub body_wait_ms_max: u64,
+
+    /// How long a client may take none of the answer that it is being sent; then the connection
+    /// is closed.
+    #[arg(long, env = "COLLECTORY_ANSWER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.answer_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub answer_wait_ms_max: u64,
+
+    /// Bytes of an unwanted body that are read and dropped, so that a client that sends before it
+    /// listens gets its answer; after that the connection is closed.
+    #[arg(long, env = "COLLECTORY_DISCARD_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.discard_bytes_max)]
+    pub discard_bytes_max: usize,
+
+    /// How deep arrays and objects of a request's body nest; deeper is 400.
+    #[arg(long, env = "COLLECTORY_JSON_DEPTH_MAX", value_name = "LEVELS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.json_depth_max, value_parser = between::<8, 120>)]
+    pub json_depth_max: usize,
+
+    /// Operations of one atomic request; more is 400.
+    #[arg(long, env = "COLLECTORY_OPERATIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.operations_max, value_parser = at_least::<1>)]
+    pub operations_max: usize,
+
+    /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
+    /// the first time; after that it is a new one. 0 remembers nothing.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_retention_s)]
+    pub idempotency_retention_s: u64,
+
+    /// How many of them are remembered, the newest, and how many commits are looked through for
+    /// them at start.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_len_max)]
+    pub idempotency_len_max: usize,
+
+    /// How often the repository is compared with what is served, for what the watcher missed.
+    #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
+    pub tick_ms: u64,
+
+    /// How long a file that is written in place must be left alone before it is read.
+    #[arg(long, env = "COLLECTORY_SETTLE_QUIET_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.settle_quiet_ms)]
+    pub settle_quiet_ms: u64,
+
+    /// How long a file must stay invalid, empty or gone before that is believed.
+    #[arg(long, env = "COLLECTORY_SETTLE_PATIENCE_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.settle_patience_ms)]
+    pub settle_patience_ms: u64,
+
+    /// How old the knowledge of the policy file may be: a change of it holds after this time.
+    #[arg(long, env = "COLLECTORY_POLICY_AGE_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.policy_age_ms_max)]
+    pub policy_age_ms_max: u64,
+
+    /// How often a stream of events that has nothing to tell sends the head of the branch.
+    #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
+    pub heartbeat_ms: u64,
+
+    /// Events by which the reader of a stream may fall behind; then it is sent `reset`.
+    #[arg(long, env = "COLLECTORY_LAG_EVENTS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.lag_events_max, value_parser = at_least::<1>)]
+    pub lag_events_max: usize,
+
+    /// How long a question about the history waits for it to be read, before 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_HISTORY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.history_wait_ms_max)]
+    pub history_wait_ms_max: u64,
+
+    /// How long requests under way may take to finish at a shutdown, before they are cut off.
+    #[arg(long, env = "COLLECTORY_SHUTDOWN_GRACE_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.shutdown_grace_ms)]
+    pub shutdown_grace_ms: u64,
+}
+
+impl Limits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self {
+        queue_len_max: 1_024,
+        batch_len_max: 256,
+        races_max: 8,
+        lock_wait_ms_max: 2_000,
+        connections_max: 4_096,
+        uri_bytes_max: 16 * 1_024,
+        header_bytes_max: 16 * 1_024,
+        header_wait_ms_max: 30_000,
+        body_bytes_max: 1_024 * 1_024,
+        body_wait_ms_max: 30_000,
+        answer_wait_ms_max: 30_000,
+        discard_bytes_max: 16 * 1_024 * 1_024,
+        json_depth_max: 64,
+        operations_max: 1_000,
+        idempotency_retention_s: 86_400,
+        idempotency_len_max: 10_000,
+        tick_ms: 5_000,
+        settle_quiet_ms: 20,
+        settle_patience_ms: 100,
+        policy_age_ms_max: 100,
+        heartbeat_ms: 15_000,
+        lag_events_max: 10_000,
+        history_wait_ms_max: 2_000,
+        shutdown_grace_ms: 10_000,
+    };
+
+    /// [`lock_wait_ms_max`](Self::lock_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn lock_wait_max(&self) -> Duration {
+        Duration::from_millis(self.lock_wait_ms_max)
+    }
+
+    /// [`body_wait_ms_max`](Self::body_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn body_wait_max(&self) -> Duration {
+        Duration::from_millis(self.body_wait_ms_max)
+    }
+
+    /// [`tick_ms`](Self::tick_ms) as a duration.
+    #[must_use]
+    pub const fn tick(&self) -> Duration {
+        Duration::from_millis(self.tick_ms)
+    }
+
+    /// [`policy_age_ms_max`](Self::policy_age_ms_max) as a duration.
+    #[must_use]
+    pub const fn policy_age_max(&self) -> Duration {
+        Duration::from_millis(self.policy_age_ms_max)
+    }
+
+    /// [`heartbeat_ms`](Self::heartbeat_ms) as a duration.
+    #[must_use]
+    pub const fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+
+    /// [`history_wait_ms_max`](Self::history_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn history_wait_max(&self) -> Duration {
+        Duration::from_millis(self.history_wait_ms_max)
+    }
+
+    /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.
+    #[must_use]
+    pub const fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(self.shutdown_grace_ms)
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
+
+fn at_least<const MIN: usize>(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if number >= MIN => Ok(number),
+        Ok(_) | Err(_) => Err(format!("write a whole number from {MIN}")),
+    }
+}
+
+fn between<const MIN: usize, const MAX: usize>(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (MIN..=MAX).contains(&number) => Ok(number),
+        Ok(_) | Err(_) => Err(format!("write a whole number from {MIN} to {MAX}")),
+    }
+}

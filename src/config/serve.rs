@@ -1,0 +1,213 @@
+//! What to serve, and where.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::{BasePath, Limits, Origin};
+
+/// What to serve, and where.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ServeConfig {
+    /// The repository: bare or with a work tree. Made when the folder is absent or empty.
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
+    pub repository: PathBuf,
+
+    /// The branch to serve; without it the one that HEAD names at start. It stays while the
+    /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
+    /// all: then the first write makes it.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub branch: Option<String>,
+
+    /// The folder of the collection files inside the repository; may be nested, `.cms/collections`.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub folder: String,
+
+    /// The address and port to listen on; port 0 takes a free one.
+    #[arg(long, env = "COLLECTORY_LISTEN", value_name = "ADDRESS:PORT", default_value_t = listen_default(),
+          value_parser = listen)]
+    pub listen: SocketAddr,
+
+    /// The path below which the API stands, as `/settings/v1`.
+    #[arg(long, env = "COLLECTORY_BASE_PATH", value_name = "PATH", default_value_t = BasePath::root())]
+    pub base_path: BasePath,
+
+    /// What becomes of saved files that are not committed: served at once, or ignored.
+    #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
+    pub uncommitted: Uncommitted,
+
+    /// Refuse updates and deletes that come without `If-Match`, with 428.
+    #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
+    pub require_if_match: bool,
+
+    /// Web pages of this origin may use the service, as `https://cms.example.org`; may be given
+    /// several times or as a comma list. `*` allows every page, without credentials. Without it
+    /// no page of another origin may.
+    #[arg(
+        long = "cors-origin",
+        env = "COLLECTORY_CORS_ORIGIN",
+        value_name = "ORIGIN",
+        value_delimiter = ','
+    )]
+    pub cors_origins: Vec<Origin>,
+
+    /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
+    /// pay. It is compressed once after each change.
+    #[arg(long, env = "COLLECTORY_COMPRESS")]
+    pub compress: bool,
+
+    /// Whether the small packs that writes leave are merged in the background. Without it that is
+    /// left to `git gc`.
+    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
+    pub maintenance: Maintenance,
+
+    /// The name under which the service commits; authors are the callers.
+    #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub committer_name: String,
+
+    /// The e-mail address under which the service commits.
+    #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub committer_email: String,
+
+    /// Sign every commit with the SSH key in this file, in git's own format. A private key without
+    /// a passphrase that nobody else can read: ssh-keygen -t ed25519 -N '' -f FILE
+    ///
+    /// Ed25519 and ECDSA on P-256; read once, at the start. A file of the service's own user that
+    /// its group or others may read is refused, as by ssh; one of another user, as a mounted secret,
+    /// only if everybody may. List the public key with the committer's e-mail address among git's
+    /// allowed signers (`gpg.ssh.allowedSignersFile`), and `git log --show-signature` and
+    /// `collectory verify` believe it.
+    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    pub signing_key: Option<PathBuf>,
+
+    /// The limits.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// The repository that is meant when none is named.
+pub const REPOSITORY_DEFAULT: &str = "./settings";
+
+/// The folder of the collection files when none is named.
+pub const FOLDER_DEFAULT: &str = "collections";
+
+impl ServeConfig {
+    /// Serves this repository with the default of everything else.
+    #[must_use]
+    pub fn new(repository: impl Into<PathBuf>) -> Self {
+        Self {
+            repository: repository.into(),
+            branch: None,
+            folder: FOLDER_DEFAULT.to_owned(),
+            listen: listen_default(),
+            base_path: BasePath::root(),
+            uncommitted: Uncommitted::Serve,
+            require_if_match: false,
+            cors_origins: Vec::new(),
+            compress: false,
+            maintenance: Maintenance::On,
+            committer_name: "Collectory".to_owned(),
+            committer_email: "collectory@localhost".to_owned(),
+            signing_key: None,
+            limits: Limits::DEFAULT,
+        }
+    }
+}
+
+fn listen_default() -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], 8080))
+}
+
+/// Whether the repository is looked after in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Maintenance {
+    /// Small packs are merged.
+    #[default]
+    On,
+    /// Packs are left as they are.
+    Off,
+}
+
+/// What becomes of saved files that are not committed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Uncommitted {
+    /// They are live at once, over the committed version, and marked.
+    #[default]
+    Serve,
+    /// Commits only.
+    Ignore,
+}
+
+fn listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "write an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
+
+    use super::*;
+
+    fn parsed(args: &[&str]) -> Result<ServeConfig, clap::Error> {
+        let command = ServeConfig::augment_args(Command::new("serve").no_binary_name(true));
+        // The environment of whoever runs the tests must not decide them.
+        let command = command.mut_args(|arg| arg.env(None::<&str>));
+        ServeConfig::from_arg_matches(&command.try_get_matches_from(args)?)
+    }
+
+    #[test]
+    fn without_flags_the_defaults_hold() {
+        assert_eq!(parsed(&[]).unwrap(), ServeConfig::new("./settings"));
+    }
+
+    #[test]
+    fn every_flag_has_an_environment_variable_of_its_name() {
+        let command = ServeConfig::augment_args(Command::new("serve"));
+        for arg in command.get_arguments() {
+            let flag = arg.get_long().expect("all of them are flags").to_uppercase().replace('-', "_");
+            assert_eq!(
+                arg.get_env().and_then(|name| name.to_str()),
+                Some(format!("COLLECTORY_{flag}").as_str()),
+                "{arg}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_limit_out_of_range_is_wrong_usage() {
+        for args in [
+            ["--queue-len-max", "0"],
+            ["--header-bytes-max", "10"],
+            ["--json-depth-max", "100000"],
+            ["--tick-ms", "0"],
+            ["--body-bytes-max", "-1"],
+            ["--body-bytes-max", "65535"],
+            ["--listen", "localhost"],
+        ] {
+            assert!(parsed(&args).is_err(), "{args:?}");
+        }
+    }
+
+    #[test]
+    fn origins_are_listed_in_one_flag_or_in_several() {
+        let one = |text: &str| Origin::One(text.to_owned());
+        let flags = ["--cors-origin", "https://a.org,http://b.org:3000", "--cors-origin", "*"];
+        let origins = parsed(&flags).unwrap().cors_origins;
+        assert_eq!(origins, [one("https://a.org"), one("http://b.org:3000"), Origin::Any]);
+        for (text, kept) in [
+            ("https://CMS.example.org", "https://cms.example.org"),
+            ("https://a.org:443", "https://a.org"),
+            ("http://a.org:443", "http://a.org:443"),
+            ("tauri://localhost", "tauri://localhost"),
+        ] {
+            assert_eq!(text.parse(), Ok(one(kept)));
+        }
+        for text in ["", "cms.example.org", "https://", "https://a/b", "https://*.a.org", "://a", "null"] {
+            assert!(text.parse::<Origin>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The one commit that a submission makes: what its changes come to, taken together.
+//!
+//! A batch may name a collection twice (add it, then update it), and each change is decided on what
+//! the one before it left. The history knows nothing of those steps: it reads what a commit did from
+//! the difference to its parent. So does the message: one event a collection, from what the parent
+//! has to what the commit has, and nothing at all of a collection that ends as it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::domain::{Collection, Event, Key};
+use crate::format::layout::{FileName, file_name};
+use crate::store::BlobId;
+
+/// What becomes of a file: its new content with its id, or nothing.
+pub(super) type Made = Option<(BlobId, Vec<u8>)>;
+
+/// The files and events of a commit in the making.
+#[derive(Debug, Default)]
+pub(super) struct Commit {
+    /// What becomes of each file, by name.
+    pub(super) files: BTreeMap<String, Made>,
+    /// What happened, in the order in which it was asked for.
+    pub(super) events: Vec<Event>,
+    /// Keys that are deleted and whose files never were valid.
+    pub(super) unread: Vec<Key>,
+}
+
+impl Commit {
+    /// Keeps what differs from the parent, whose files `parent` tells.
+    pub(super) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
+        self.files.retain(|name, made| made.as_ref().map(|(blob, _)| *blob) != parent(name));
+        let touched: BTreeSet<Key> = self.files.keys().filter_map(|name| key_of(name)).collect();
+        self.events = folded(&self.events);
+        self.events.retain(|event| touched.contains(event.key()));
+        let told = |key: &Key| self.events.iter().any(|event| event.key() == key);
+        let mut unread: BTreeSet<Key> = self.unread.drain(..).collect();
+        unread.retain(|key| touched.contains(key) && !told(key));
+        self.unread.extend(unread);
+    }
+}
+
+fn key_of(name: &str) -> Option<Key> {
+    match file_name(name) {
+        FileName::Collection { key, .. } => Some(key),
+        FileName::BadKey(_) | FileName::Other => None,
+    }
+}
+
+/// One event a key, from before its first to after its last.
+fn folded(events: &[Event]) -> Vec<Event> {
+    let mut ends: BTreeMap<&Key, [Option<&Arc<Collection>>; 2]> = BTreeMap::new();
+    for event in events {
+        ends.entry(event.key()).or_insert([event.before(), None])[1] = event.after();
+    }
+    let event = |[before, after]: [Option<&Arc<Collection>>; 2]| match (before.cloned(), after.cloned()) {
+        (None, None) => None,
+        (None, Some(after)) => Some(Event::Created(after)),
+        (Some(before), Some(after)) => Some(Event::Updated { before, after }),
+        (Some(before), None) => Some(Event::Deleted(before)),
+    };
+    ends.into_values().filter_map(event).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Kind;
+
+    fn named(name: &str) -> Arc<Collection> {
+        let key = Key::parse("posts").unwrap();
+        Arc::new(Collection::new(key, Kind::Document, [("name".to_owned(), name.into())]).unwrap())
+    }
+
+    fn created(name: &str) -> Event {
+        Event::Created(named(name))
+    }
+
+    fn updated(before: &str, after: &str) -> Event {
+        Event::Updated { before: named(before), after: named(after) }
+    }
+
+    fn deleted(name: &str) -> Event {
+        Event::Deleted(named(name))
+    }
+
+    /// Folds a commit that leaves the file with `now` where the parent has `was`.
+    #[track_caller]
+    fn check(was: Option<&str>, events: &[Event], now: Option<&str>, expected: &[Event]) {
+        let made = now.map(|text| (BlobId::of(text.as_bytes()), text.as_bytes().to_vec()));
+        let files = BTreeMap::from([("posts.yaml".to_owned(), made)]);
+        let mut commit = Commit { files, events: events.to_vec(), unread: Vec::new() };
+        commit.fold(|_| was.map(|text| BlobId::of(text.as_bytes())));
+        assert_eq!(commit.events, expected);
+        assert_eq!(commit.files.is_empty(), expected.is_empty());
+    }
+
+    #[test]
+    fn steps_to_a_collection_are_one_event() {
+        check(None, &[created("a"), updated("a", "b")], Some("b"), &[created("b")]);
+        check(Some("a"), &[updated("a", "b"), updated("b", "c")], Some("c"), &[updated("a", "c")]);
+        check(Some("a"), &[updated("a", "b"), deleted("b")], None, &[deleted("a")]);
+        check(Some("a"), &[deleted("a"), created("b")], Some("b"), &[updated("a", "b")]);
+    }
+
+    #[test]
+    fn steps_that_lead_back_are_nothing() {
+        check(None, &[created("a"), deleted("a")], None, &[]);
+        check(Some("a"), &[updated("a", "b"), updated("b", "a")], Some("a"), &[]);
+        check(Some("a"), &[deleted("a"), created("a")], Some("a"), &[]);
+    }
+
+    #[test]
+    fn the_same_values_in_other_bytes_are_an_update_without_changes() {
+        check(Some("# a\na"), &[deleted("a"), created("a")], Some("a"), &[updated("a", "a")]);
+    }
+
+    #[test]
+    fn a_broken_file_that_is_replaced_is_told_once() {
+        let files = BTreeMap::from([("posts.yaml".to_owned(), Some((BlobId::of(b"a"), b"a".to_vec())))]);
+        let unread = vec![Key::parse("posts").unwrap()];
+        let mut commit = Commit { files, events: vec![created("a")], unread };
+        commit.fold(|_| Some(BlobId::of(b"broken")));
+        assert_eq!((commit.events.as_slice(), commit.unread.as_slice()), (&[created("a")][..], &[][..]));
+    }
+}

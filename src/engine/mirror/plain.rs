@@ -1,0 +1,91 @@
+//! The plain way to take over committed files, for the many of which nothing else is to be said.
+//!
+//! A start and a checkout bring thousands of files, and nearly all of them are good, committed,
+//! the only file of their key and in nobody's way. For those the rule of
+//! [`layers`](crate::engine::layers) is short: they are served. They are read on all cores, a
+//! share at a time so that what a reading needs is used again for the next, and go straight into
+//! the next snapshot; every other one is left to [`rebuild`](Mirror::rebuild).
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Mirror, Moved, Readings, names_of};
+use crate::domain::Key;
+use crate::engine::projection::{Entry, Snapshot};
+use crate::format::layout::{FileName, file_name};
+use crate::store::{FileChange, Journal, StoreError, TreeEntry};
+use crate::telemetry::Progress;
+
+/// How many files are read before they are taken over.
+const SHARE_LEN: usize = 16 * 1024;
+
+impl<J: Journal> Mirror<J> {
+    /// Takes over into `next` what is plain; returns the other changes, and what was read of them.
+    pub(super) fn take_plain(
+        &mut self,
+        changes: Vec<FileChange>,
+        next: &mut Snapshot,
+    ) -> Result<(Moved, Readings), StoreError> {
+        let twins = twins(&changes);
+        let mut progress = Progress::begin("collections", changes.len());
+        let mut changes = changes.into_iter();
+        let (mut moved, mut readings) = (Moved::new(), Readings::new());
+        loop {
+            let share: Vec<FileChange> = changes.by_ref().take(SHARE_LEN).collect();
+            if share.is_empty() {
+                return Ok((moved, readings));
+            }
+            let read = self.read_all(&share)?;
+            progress.advance(share.len());
+            for (change, reading) in share.into_iter().zip(read) {
+                let FileChange { name, after, .. } = change;
+                let plain = match (&after, &reading) {
+                    (Some(TreeEntry::File(_)), Some(Ok(good))) => {
+                        let key = good.collection.key();
+                        !twins.contains(key) && self.is_plain(key, &name, next)
+                    }
+                    _ => false,
+                };
+                match (reading, after) {
+                    (Some(Ok(good)), _) if plain => {
+                        next.insert(Arc::new(Entry::of_file(good.collection, &name, good.blob)));
+                    }
+                    (reading, after) => {
+                        if let (Some(reading), Some(TreeEntry::File(blob))) = (reading, after) {
+                            readings.insert(name.clone(), (blob, reading));
+                        }
+                        moved.insert(name, after);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether a good committed file is served for its key without more ado: it is or becomes the
+    /// only file of it, nobody edited it, and no other key is in its way.
+    fn is_plain(&self, key: &Key, name: &str, next: &Snapshot) -> bool {
+        let known = !(self.edits.is_empty() && self.aside.is_empty())
+            && names_of(key)
+                .iter()
+                .any(|name| self.edits.contains_key(name) || self.aside.contains_key(name));
+        let fits = |entry: &Arc<Entry>| {
+            entry.is_in(name) && !entry.uncommitted && !entry.stale && entry.problem.is_none()
+        };
+        !known && next.get(key.as_str()).is_none_or(fits) && next.catalog().in_other_case(key).is_none()
+    }
+}
+
+/// The keys of which both files change.
+fn twins(changes: &[FileChange]) -> HashSet<Key> {
+    let keys = |wanted: bool| {
+        changes.iter().filter_map(move |change| match file_name(&change.name) {
+            FileName::Collection { key, preferred } if preferred == wanted => Some(key),
+            FileName::Collection { .. } | FileName::BadKey(_) | FileName::Other => None,
+        })
+    };
+    if !changes.iter().any(|change| change.name.ends_with(".yml")) {
+        return HashSet::new();
+    }
+    let other: HashSet<Key> = keys(false).collect();
+    keys(true).filter(|key| other.contains(key)).collect()
+}

@@ -1,0 +1,106 @@
+//! How hand edits and commits are followed while git holds its locks.
+
+use super::*;
+
+const POSTS: &str = "posts.yaml";
+
+fn files(names: &[&str]) -> Hint {
+    Hint::Files(names.iter().map(|&name| name.to_owned()).collect())
+}
+
+#[test]
+fn a_commit_is_served_while_git_still_holds_the_work_tree() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    journal.save(POSTS, named("Second"));
+    running.notice(files(&[POSTS]));
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Second".into(), true)));
+    journal.set_busy(true);
+    let second = commit(&journal, POSTS, &named("Second"));
+    running.notice(Hint::Branch);
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Second".into(), false)), "what is committed is no edit");
+    let third = commit(&journal, POSTS, &named("Third"));
+    running.notice(Hint::Branch);
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Third".into(), false)));
+    assert_eq!(running.snapshot().revision, Some(third));
+    assert_ne!(second, third);
+    running.stop();
+}
+
+#[test]
+fn a_file_saved_while_git_held_the_work_tree_is_served_when_it_is_done() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    journal.set_busy(true);
+    journal.save(POSTS, named("By hand"));
+    journal.save("pages.yaml", named("Unnoticed"));
+    running.notice(files(&[POSTS]));
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)));
+    journal.set_busy(false);
+    running.notice(Hint::Branch);
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("By hand".into(), true)));
+    assert_eq!(running.shown("pages"), None, "only what was to be looked at is looked at");
+    running.notice(Hint::Everything);
+    running.settled();
+    assert_eq!(running.shown("pages"), Some(("Unnoticed".into(), true)));
+    running.stop();
+}
+
+#[test]
+fn a_lock_that_goes_without_a_notice_is_noticed_too() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    journal.set_busy(true);
+    journal.save(POSTS, named("By hand"));
+    running.notice(files(&[POSTS]));
+    running.settled();
+    journal.set_busy(false);
+    running.eventually("the edit is served", |running| {
+        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
+    });
+    running.stop();
+}
+
+#[test]
+fn a_lock_that_somebody_left_behind_hides_nothing_for_long() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::with(&journal, Options { busy_max: Duration::from_millis(1), ..options() });
+    journal.set_busy(true);
+    journal.save(POSTS, named("By hand"));
+    running.notice(files(&[POSTS]));
+    running.eventually("the edit is served", |running| {
+        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
+    });
+    let refused = running.submit(rename("posts", "By API")).unwrap_err();
+    assert!(refused.to_string().contains("index.lock"), "{refused}");
+    journal.set_busy(false);
+    running.submit(rename("posts", "By API")).unwrap();
+    assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
+    running.stop();
+}
+
+#[test]
+fn what_could_not_be_read_is_read_as_soon_as_it_can_be() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    journal.set_unreadable(true);
+    journal.save(POSTS, named("By hand"));
+    running.notice(files(&[POSTS]));
+    running.eventually("the trouble is told", |running| running.engine.projection.trouble());
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)), "what was read last is served");
+    journal.set_unreadable(false);
+    running.eventually("the edit is served", |running| {
+        running.shown("posts").filter(|shown| *shown == ("By hand".into(), true))
+    });
+    running.stop();
+}

@@ -1,0 +1,146 @@
+//! The engine on a repository in memory, with faults on demand.
+
+mod following;
+
+use std::sync::atomic::AtomicU64;
+use std::time::Instant;
+
+use chrono::DateTime;
+
+use super::*;
+use crate::domain::{Actor, Collection, Command, Key, Patch, Revision};
+use crate::store::memory::MemoryJournal;
+
+/// After this time a test gives up on whatever should have become true.
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A running engine.
+struct Running {
+    engine: Engine,
+}
+
+/// How the engine works in these tests: what looks broken is believed at once.
+fn options() -> Options {
+    Options {
+        folder: "collections".to_owned(),
+        serve_uncommitted: true,
+        queue_len_max: 64,
+        batch_len_max: 64,
+        races_max: 3,
+        settle_patience: Duration::ZERO,
+        busy_max: DEADLINE,
+        retry_wait: Duration::from_millis(1),
+        idempotency_retention: Duration::from_secs(60),
+        idempotency_len_max: 16,
+        clock: Arc::new(|| DateTime::UNIX_EPOCH),
+        fallbacks: Arc::new(AtomicU64::new(0)),
+    }
+}
+
+impl Running {
+    /// Starts an engine and waits until it has read the repository.
+    fn on(journal: &MemoryJournal) -> Self {
+        Self::with(journal, options())
+    }
+
+    fn with(journal: &MemoryJournal, options: Options) -> Self {
+        let engine = start(journal.clone(), options).unwrap();
+        let running = Self { engine };
+        running.eventually("the repository is read", |running| {
+            running.engine.projection.snapshot().is_some().then_some(())
+        });
+        running
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        self.engine.projection.snapshot().expect("it was read when the engine was started")
+    }
+
+    /// The name of a collection, and whether it is marked as uncommitted.
+    fn shown(&self, key: &str) -> Option<(String, bool)> {
+        let snapshot = self.snapshot();
+        let entry = snapshot.get(key)?;
+        Some((name_of(&entry.collection), entry.uncommitted))
+    }
+
+    /// Sends a notice, as the watcher does.
+    fn notice(&self, hint: Hint) {
+        self.engine.signals.blocking_send(Signal::Changed(hint)).unwrap();
+    }
+
+    /// Waits until every notice that was sent has been acted on.
+    fn settled(&self) {
+        let nobody = Key::parse("nobody").unwrap();
+        let refused = self.submit(Command::Delete { key: nobody, kind: None });
+        assert!(refused.is_err(), "{refused:?}");
+    }
+
+    fn submit(&self, command: Command) -> Result<Written, SubmitError> {
+        self.submit_as("Mara", command, Condition::default())
+    }
+
+    fn submit_as(
+        &self,
+        author: &str,
+        command: Command,
+        condition: Condition,
+    ) -> Result<Written, SubmitError> {
+        let submission = Submission {
+            changes: vec![Wish { command, condition }],
+            author: Actor::new(author, "mara@example.org"),
+            reason: None,
+            request_id: None,
+            dry_run: false,
+            once: None,
+        };
+        block_on(self.engine.handle.submit(submission))
+    }
+
+    /// Asks until `attempt` has an answer.
+    #[track_caller]
+    fn eventually<T>(&self, what: &str, mut attempt: impl FnMut(&Self) -> Option<T>) -> T {
+        let started = Instant::now();
+        loop {
+            if let Some(found) = attempt(self) {
+                return found;
+            }
+            assert!(started.elapsed() < DEADLINE, "after {DEADLINE:?} still not: {what}");
+            thread::park_timeout(Duration::from_millis(1));
+        }
+    }
+
+    /// Stops as an operator does.
+    fn stop(self) {
+        self.engine.signals.blocking_send(Signal::Shutdown).unwrap();
+        self.engine.writer.join().unwrap();
+    }
+}
+
+/// The `name` of a collection, empty when it has none.
+fn name_of(collection: &Collection) -> String {
+    let mut attributes = collection.attributes().iter();
+    let name = attributes.find(|(attribute, _)| attribute.as_str() == "name");
+    name.and_then(|(_, value)| value.as_text()).unwrap_or_default().to_owned()
+}
+
+/// Waits for a future where nothing else is to be done.
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+/// A command that renames a collection.
+fn rename(key: &str, to: &str) -> Command {
+    let patch = Patch::new([("name".to_owned(), to.into())]);
+    Command::Update { key: Key::parse(key).unwrap(), kind: None, patch }
+}
+
+/// A file of a document collection with only a name.
+fn named(name: &str) -> String {
+    format!("type: document\nname: {name}\n")
+}
+
+/// Commits one file by hand.
+fn commit(journal: &MemoryJournal, file: &str, content: &str) -> Revision {
+    let mara = Actor::new("Mara", "mara@example.org");
+    journal.commit_by_hand(&[(file, Some(content))], &mara, "By hand", DateTime::UNIX_EPOCH)
+}

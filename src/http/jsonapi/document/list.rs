@@ -1,0 +1,52 @@
+//! Lists of collections.
+
+use bytes::Bytes;
+
+use super::super::query::Fields;
+use super::HEAD;
+use super::resource::push_resource;
+use crate::config::BasePath;
+use crate::engine::Entry;
+
+/// A list of collections under construction.
+#[derive(Debug)]
+pub(in crate::http) struct List {
+    out: Vec<u8>,
+    first: bool,
+}
+
+impl List {
+    /// Begins a list after whatever stands in `out` already.
+    pub(in crate::http) fn new(mut out: Vec<u8>) -> Self {
+        out.extend_from_slice(HEAD);
+        out.push(b'[');
+        Self { out, first: true }
+    }
+
+    /// Adds a collection.
+    pub(in crate::http) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        push_resource(entry, base, fields, &mut self.out);
+    }
+
+    /// Ends the list with its links (a JSON object) and what needs saying.
+    pub(in crate::http) fn finish(
+        mut self,
+        links: &[u8],
+        uncommitted: usize,
+        page_total: Option<usize>,
+    ) -> Bytes {
+        self.out.extend_from_slice(br#"],"links":"#);
+        self.out.extend_from_slice(links);
+        let page = page_total.map(|total| format!(r#""page":{{"total":{total}}}"#));
+        let edits = (uncommitted > 0).then(|| format!(r#""uncommitted":{uncommitted}"#));
+        let meta: Vec<String> = [page, edits].into_iter().flatten().collect();
+        if !meta.is_empty() {
+            self.out.extend_from_slice(format!(r#","meta":{{{}}}"#, meta.join(",")).as_bytes());
+        }
+        self.out.push(b'}');
+        self.out.into()
+    }
+}

@@ -1,0 +1,122 @@
+//! Resources and documents as bytes, made once and sent many times.
+//!
+//! ```json
+//! {"jsonapi": {"version": "1.1"},
+//!  "data": {"type": "document-collection", "id": "posts",
+//!   "attributes": {"type": "document", "name": "Posts"},
+//!   "links": {"self": "/collections/posts"}},
+//!  "links": {"self": "/collections/posts"}}
+//! ```
+//!
+//! The document of one collection is written when somebody first asks for it, and stays in the
+//! entry's slot together with its entity tag. The resource inside it is what lists are put
+//! together from. `meta` is there only when something needs saying.
+
+mod failure;
+mod list;
+mod problems;
+mod ready;
+mod resource;
+#[cfg(test)]
+mod tests;
+
+use bytes::Bytes;
+use serde_json::json;
+
+use super::json;
+use super::query::Fields;
+use crate::config::BasePath;
+use crate::domain::Kind;
+use crate::engine::{Entry, Preview};
+pub(in crate::http) use failure::errors;
+pub(in crate::http) use list::List;
+pub(in crate::http) use problems::problems;
+pub(in crate::http) use ready::Ready;
+use resource::push_resource;
+
+/// How every document with data begins.
+const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
+
+/// The path of all collections, below the base path.
+pub(in crate::http) const COLLECTIONS: &str = "/collections";
+
+/// The resource type of a kind.
+pub(in crate::http) const fn resource_type(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Document => "document-collection",
+        Kind::Media => "media-collection",
+    }
+}
+
+/// The kind that a resource type names.
+pub(in crate::http) fn kind_of(resource_type: &str) -> Option<Kind> {
+    match resource_type {
+        "document-collection" => Some(Kind::Document),
+        "media-collection" => Some(Kind::Media),
+        _ => None,
+    }
+}
+
+/// The path of one collection; a key needs no escape.
+pub(in crate::http) fn path_of(entry: &Entry, base: &BasePath) -> String {
+    format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())
+}
+
+/// The document of one collection with the asked-for attributes only.
+pub(in crate::http) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
+    let mut out = HEAD.to_vec();
+    push_resource(entry, base, Some(fields), &mut out);
+    out.extend_from_slice(br#","links":"#);
+    out.extend_from_slice(&self_link(&format!("{}?{query}", path_of(entry, base))));
+    out.push(b'}');
+    out.into()
+}
+
+/// The links of a document that has only itself to name.
+pub(in crate::http) fn self_link(path: &str) -> Vec<u8> {
+    let mut links = br#"{"self":"#.to_vec();
+    json::write_text(path, &mut links);
+    links.push(b'}');
+    links
+}
+
+/// The document of an atomic batch: one result an operation, empty for a delete.
+pub(in crate::http) fn results<'a>(
+    entries: impl IntoIterator<Item = Option<&'a Entry>>,
+    base: &BasePath,
+) -> Bytes {
+    let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":"#.to_vec();
+    json::write_list(entries, &mut out, |entry, out| {
+        let mut result = json::Members::begin(out, None);
+        if let Some(entry) = entry {
+            result.member("data", |out| push_resource(entry, base, None, out));
+        }
+        result.end();
+    });
+    out.push(b'}');
+    out.into()
+}
+
+/// A document that only says something about the service.
+pub(in crate::http) fn meta(meta: &serde_json::Value) -> Bytes {
+    json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
+}
+
+/// The document of a write that was not carried out, with what it would commit in `meta`; an empty
+/// one becomes a document that only tells that.
+pub(in crate::http) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
+    let commits: Vec<_> = preview.iter().map(previewed).collect();
+    let told = json!({ "commits": commits });
+    let Some(open) = document.strip_suffix(b"}") else { return meta(&told) };
+    [open, br#","meta":"#, told.to_string().as_bytes(), b"}"].concat().into()
+}
+
+fn previewed(preview: &Preview) -> serde_json::Value {
+    let Preview { message, author, files } = preview;
+    let files = files.iter().map(|(path, difference)| json!({"path": path, "difference": difference}));
+    json!({
+        "message": message,
+        "author": {"name": author.name(), "email": author.email()},
+        "files": files.collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,90 @@
+//! Documents that are made once.
+
+use bytes::Bytes;
+use warp::http::HeaderValue;
+
+use super::resource::{write_links, write_resource};
+use super::{COLLECTIONS, HEAD, List, self_link};
+use crate::config::BasePath;
+use crate::engine::{Entry, Snapshot};
+
+/// How many bytes a list sets aside for a collection before it knows better.
+const RESOURCE_BYTES_TYPICAL: usize = 256;
+
+/// A document ready to be sent, with its entity tag in front: one allocation, shared by all who
+/// send it.
+///
+/// Layout: one byte with the length of the quoted tag, the quoted tag, the document.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct Ready(Bytes);
+
+impl Ready {
+    /// The document of one collection.
+    pub(in crate::http) fn one(entry: &Entry, base: &BasePath) -> Self {
+        let bytes = entry.answer.get_or_init(|| {
+            let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
+            out.extend_from_slice(HEAD);
+            write_resource(entry, base, None, &mut out);
+            write_tail(entry, base, &mut out);
+            out.into()
+        });
+        Self(bytes.clone())
+    }
+
+    /// The document of all collections.
+    pub(in crate::http) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
+        let bytes = snapshot.list.get_or_init(|| {
+            let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
+            let mut list = List::new(tagged(&snapshot.list_tag(), size));
+            for entry in snapshot.catalog().iter() {
+                list.push(entry, base, None);
+            }
+            list.finish(&self_link(&format!("{}{COLLECTIONS}", base.as_str())), snapshot.uncommitted, None)
+        });
+        Self(bytes.clone())
+    }
+
+    /// The entity tag, in quotes.
+    pub(in crate::http) fn tag(&self) -> &str {
+        std::str::from_utf8(&self.0[1..self.body_start()]).expect("a tag is ASCII")
+    }
+
+    /// The entity tag as a header.
+    pub(in crate::http) fn etag(&self) -> HeaderValue {
+        HeaderValue::from_maybe_shared(self.0.slice(1..self.body_start())).expect("a tag is visible ASCII")
+    }
+
+    /// The document.
+    pub(in crate::http) fn body(&self) -> Bytes {
+        self.0.slice(self.body_start()..)
+    }
+
+    fn body_start(&self) -> usize {
+        1 + usize::from(self.0[0])
+    }
+
+    /// The resource inside the document of this entry.
+    pub(super) fn resource(&self, entry: &Entry, base: &BasePath) -> &[u8] {
+        let path = base.as_str().len() + COLLECTIONS.len() + 1 + entry.collection.key().as_str().len();
+        &self.0[self.body_start() + HEAD.len()..self.0.len() - TAIL_BYTES_AROUND_PATH - path]
+    }
+}
+
+fn tagged(tag: &str, size: usize) -> Vec<u8> {
+    let length = u8::try_from(tag.len() + 2).expect("a tag is two digests at most");
+    let mut out = Vec::with_capacity(1 + usize::from(length) + HEAD.len() + size);
+    out.push(length);
+    out.push(b'"');
+    out.extend_from_slice(tag.as_bytes());
+    out.push(b'"');
+    out
+}
+
+/// What [`write_tail`] writes beside the path.
+const TAIL_BYTES_AROUND_PATH: usize = br#","links":{"self":""}}"#.len();
+
+/// How the document of one collection ends.
+fn write_tail(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
+    write_links(entry, base, out);
+    out.push(b'}');
+}

@@ -1,0 +1,77 @@
+//! The resource of one collection.
+
+use serde_json::json;
+
+use super::super::json;
+use super::super::query::{Fields, Wanted};
+use super::{COLLECTIONS, Ready, resource_type};
+use crate::config::BasePath;
+use crate::domain::Attribute;
+use crate::engine::{Entry, Problem};
+
+/// Appends the resource, from the ready-made bytes if all its attributes are wanted.
+pub(super) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
+    let kind = resource_type(entry.collection.kind());
+    match fields.and_then(|fields| fields.wanted(kind)) {
+        None => out.extend_from_slice(Ready::one(entry, base).resource(entry, base)),
+        some @ Some(_) => write_resource(entry, base, some, out),
+    }
+}
+
+pub(super) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Wanted>, out: &mut Vec<u8>) {
+    let collection = &entry.collection;
+    out.extend_from_slice(br#"{"type":""#);
+    out.extend_from_slice(resource_type(collection.kind()).as_bytes());
+    out.extend_from_slice(br#"","id":""#);
+    out.extend_from_slice(collection.key().as_str().as_bytes());
+    out.extend_from_slice(br#"","attributes":{"#);
+    let wants = |name: &str| wanted.is_none_or(|wanted| wanted.names(name));
+    let mut separator: &[u8] = b"";
+    if wants("type") {
+        out.extend_from_slice(br#""type":""#);
+        out.extend_from_slice(collection.kind().as_str().as_bytes());
+        out.push(b'"');
+        separator = b",";
+    }
+    for (attribute, value) in collection.attributes().iter().filter(|(name, _)| wants(name.as_str())) {
+        out.extend_from_slice(separator);
+        separator = b",";
+        write_attribute_name(attribute, out);
+        json::write(value, out);
+    }
+    out.push(b'}');
+    write_links(entry, base, out);
+    write_meta(entry, out);
+    out.push(b'}');
+}
+
+fn write_attribute_name(attribute: &Attribute, out: &mut Vec<u8>) {
+    json::write_text(attribute.as_str(), out);
+    out.push(b':');
+}
+
+fn write_meta(entry: &Entry, out: &mut Vec<u8>) {
+    if !entry.uncommitted && entry.problem.is_none() {
+        return;
+    }
+    let mut meta = serde_json::Map::new();
+    if entry.uncommitted {
+        meta.insert("uncommitted".into(), true.into());
+    }
+    if let Some(problem) = &entry.problem {
+        let Problem { path, line, column, message, .. } = &**problem;
+        let told = json!({"path": path, "line": line, "column": column, "message": message});
+        meta.insert("problem".into(), told);
+    }
+    out.extend_from_slice(br#","meta":"#);
+    serde_json::to_writer(out, &meta).expect("writing JSON to memory can't fail");
+}
+
+pub(super) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
+    out.extend_from_slice(br#","links":{"self":""#);
+    out.extend_from_slice(base.as_str().as_bytes());
+    out.extend_from_slice(COLLECTIONS.as_bytes());
+    out.push(b'/');
+    out.extend_from_slice(entry.collection.key().as_str().as_bytes());
+    out.extend_from_slice(br#""}"#);
+}

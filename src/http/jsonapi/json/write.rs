@@ -1,0 +1,82 @@
+//! Writing, compactly.
+
+use super::super::query::Wanted;
+use crate::domain::Value;
+
+/// Appends a value as compact JSON.
+pub(in crate::http::jsonapi) fn write(value: &Value, out: &mut Vec<u8>) {
+    match value {
+        Value::Null => out.extend_from_slice(b"null"),
+        Value::Bool(true) => out.extend_from_slice(b"true"),
+        Value::Bool(false) => out.extend_from_slice(b"false"),
+        Value::Number(number) => out.extend_from_slice(number.to_string().as_bytes()),
+        Value::Text(text) => write_text(text, out),
+        Value::List(items) => write_list(items, out, write),
+        Value::Map(values) => {
+            let mut members = Members::begin(out, None);
+            for (name, value) in values {
+                members.member(name, |out| write(value, out));
+            }
+            members.end();
+        }
+    }
+}
+
+/// Appends a text as a JSON string.
+pub(in crate::http::jsonapi) fn write_text(text: &str, out: &mut Vec<u8>) {
+    serde_json::to_writer(out, text).expect("writing text to memory can't fail");
+}
+
+/// Appends an array.
+pub(in crate::http::jsonapi) fn write_list<T>(
+    items: impl IntoIterator<Item = T>,
+    out: &mut Vec<u8>,
+    write: impl Fn(T, &mut Vec<u8>),
+) {
+    out.push(b'[');
+    for (index, item) in items.into_iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        write(item, out);
+    }
+    out.push(b']');
+}
+
+/// A JSON object under construction; members that nobody wants are left out.
+pub(in crate::http::jsonapi) struct Members<'a> {
+    out: &'a mut Vec<u8>,
+    wanted: Option<&'a Wanted>,
+    first: bool,
+}
+
+impl<'a> Members<'a> {
+    /// Opens the object.
+    pub(in crate::http::jsonapi) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
+        out.push(b'{');
+        Self { out, wanted, first: true }
+    }
+
+    /// Adds a member, whose value is appended by `write`.
+    pub(in crate::http::jsonapi) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+        if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
+            return;
+        }
+        if !std::mem::take(&mut self.first) {
+            self.out.push(b',');
+        }
+        write_text(name, self.out);
+        self.out.push(b':');
+        write(self.out);
+    }
+
+    /// Adds a member that is a text.
+    pub(in crate::http::jsonapi) fn text(&mut self, name: &str, text: &str) {
+        self.member(name, |out| write_text(text, out));
+    }
+
+    /// Closes the object.
+    pub(in crate::http::jsonapi) fn end(self) {
+        self.out.push(b'}');
+    }
+}

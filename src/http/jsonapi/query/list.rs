@@ -1,0 +1,97 @@
+//! The query of the list of collections.
+
+use super::super::document;
+use super::super::error::{Code, ErrorObject};
+use super::super::page::{self, Page};
+use super::super::sort::Sort;
+use super::{ApiError, COLLECTION_TYPES, Fields, Query, member, not_understood, repeated};
+use crate::domain::{Attribute, Collection};
+
+/// The page that explains which sorts can't be paged.
+const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
+
+/// What is asked of a list.
+#[derive(Debug, Default)]
+pub(in crate::http) struct ListQuery {
+    pub(in crate::http) fields: Fields,
+    pub(in crate::http) sort: Sort,
+    pub(in crate::http) filter: Filter,
+    pub(in crate::http) page: Option<Page>,
+}
+
+/// Reads the query of the list of collections.
+///
+/// # Errors
+///
+/// 400 with everything that is not understood.
+pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, ApiError> {
+    let mut list = ListQuery::default();
+    let mut faults = repeated(query);
+    let mut page = page::Parameters::default();
+    for (name, value) in &query.pairs {
+        match member(name) {
+            ("fields", Some(resource_type)) if COLLECTION_TYPES.contains(&resource_type) => {
+                list.fields.add(resource_type, value);
+            }
+            ("sort", None) => match Sort::parse(value) {
+                Ok(sort) => list.sort = sort,
+                Err(message) => faults.push(unsorted(message, query.has_pages())),
+            },
+            ("filter", Some("type")) => list.filter.resource_type = Some(value.clone()),
+            ("filter", Some("name")) => list.filter.name = Some(value.clone()),
+            ("filter", Some("directory")) => list.filter.directory = Some(value.clone()),
+            ("page", Some(member)) if page.set(member, value) => {}
+            (AS_OF, None) => {}
+            _ => faults.push(not_understood(name)),
+        }
+    }
+    match page.finish(&list.sort, cursor_profile) {
+        Ok(page) => list.page = page,
+        Err(found) => faults.extend(found),
+    }
+    if faults.is_empty() { Ok(list) } else { Err(faults.into()) }
+}
+
+/// The parameter that asks for how it was.
+pub(in crate::http) const AS_OF: &str = "asOf";
+
+fn unsorted(message: String, paged: bool) -> ErrorObject {
+    let fault = ErrorObject::new(Code::BAD_REQUEST, message).parameter("sort");
+    if paged { fault.explained_at(UNSUPPORTED_SORT) } else { fault }
+}
+
+/// Which collections are wanted: those that match exactly, in everything that is asked for.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Filter {
+    resource_type: Option<String>,
+    name: Option<String>,
+    directory: Option<String>,
+}
+
+impl Filter {
+    /// Whether everything matches.
+    pub(in crate::http) const fn is_empty(&self) -> bool {
+        self.resource_type.is_none() && self.name.is_none() && self.directory.is_none()
+    }
+
+    /// Whether this collection matches.
+    pub(in crate::http) fn matches(&self, collection: &Collection) -> bool {
+        let kind = collection.kind();
+        let is = |wanted: &Option<String>, attribute| {
+            wanted.as_deref().is_none_or(|wanted| text_of(collection, attribute) == Some(wanted))
+        };
+        self.resource_type
+            .as_deref()
+            .is_none_or(|wanted| wanted == kind.as_str() || wanted == document::resource_type(kind))
+            && is(&self.name, &Attribute::Name)
+            && is(&self.directory, &Attribute::Directory)
+    }
+}
+
+/// An attribute that is a text.
+pub(in crate::http::jsonapi) fn text_of<'a>(
+    collection: &'a Collection,
+    attribute: &Attribute,
+) -> Option<&'a str> {
+    collection.get(attribute).and_then(|value| value.as_text())
+}

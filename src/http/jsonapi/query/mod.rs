@@ -1,0 +1,107 @@
+//! Query parameters, parsed once: what a path does not know is refused, never ignored.
+//!
+//! | parameter | where | meaning |
+//! |---|---|---|
+//! | `fields[TYPE]=a,b` | wherever resources are answered | only these attributes |
+//! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties end by id |
+//! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact, all of them |
+//! | `page[...]` | list, events | see [`page`](super::page) |
+//! | `asOf=R` | list, collection | as it was |
+//! | `filter[...]` | events | see [`EventQuery`] |
+
+mod events;
+mod fields;
+mod list;
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+
+use percent_encoding::percent_decode;
+
+use super::error::{ApiError, Code, ErrorObject};
+pub(in crate::http) use events::{EventQuery, EventScope, events};
+pub(in crate::http) use fields::{COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none};
+pub(super) use list::text_of;
+pub(in crate::http) use list::{AS_OF, ListQuery, list};
+
+/// The query of a request: names and values, decoded, in order.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Query {
+    pairs: Vec<(String, String)>,
+}
+
+impl Query {
+    /// Decodes a query as HTML forms encode it: `+` is a blank, brackets raw or encoded.
+    ///
+    /// # Errors
+    ///
+    /// 400 when it is not UTF-8.
+    pub(in crate::http) fn parse(raw: &str) -> Result<Self, ApiError> {
+        let mut pairs = Vec::new();
+        for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            pairs.push((decoded(name)?, decoded(value)?));
+        }
+        Ok(Self { pairs })
+    }
+
+    /// Whether nothing is asked.
+    pub(in crate::http) const fn is_empty(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The same query with other `page[...]` parameters, encoded.
+    pub(in crate::http) fn with_page(&self, page: &[(&str, String)]) -> String {
+        let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
+        form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
+    }
+
+    /// The first value of a parameter.
+    pub(in crate::http) fn first(&self, name: &str) -> Option<&str> {
+        self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
+    }
+
+    fn has_pages(&self) -> bool {
+        self.pairs.iter().any(|(name, _)| name.starts_with("page["))
+    }
+}
+
+fn decoded(text: &str) -> Result<String, ApiError> {
+    let text = if text.contains('+') { Cow::Owned(text.replace('+', " ")) } else { Cow::Borrowed(text) };
+    let decoded = percent_decode(text.as_bytes()).decode_utf8();
+    decoded.map(Cow::into_owned).map_err(|_| {
+        ApiError::new(Code::BAD_REQUEST, "The query is not UTF-8 once its percent signs are decoded.")
+    })
+}
+
+/// Splits `family[member]`.
+fn member(name: &str) -> (&str, Option<&str>) {
+    match name.strip_suffix(']').and_then(|name| name.split_once('[')) {
+        Some((family, member)) => (family, Some(member)),
+        None => (name, None),
+    }
+}
+
+fn repeated(query: &Query) -> Vec<ErrorObject> {
+    let mut seen: HashMap<&str, usize> = HashMap::new();
+    let again = query.pairs.iter().filter(|(name, _)| {
+        let times = seen.entry(name).or_default();
+        *times += 1;
+        *times == 2
+    });
+    let fault = |name: &str| {
+        ErrorObject::new(Code::BAD_REQUEST, "the parameter is there more than once").parameter(name)
+    };
+    again.map(|(name, _)| fault(name)).collect()
+}
+
+fn not_understood(name: &str) -> ErrorObject {
+    let detail = if name == "include" {
+        "there are no relationships to include"
+    } else {
+        "this path does not understand the parameter"
+    };
+    ErrorObject::new(Code::BAD_REQUEST, detail).parameter(name)
+}

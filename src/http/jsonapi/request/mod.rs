@@ -1,0 +1,245 @@
+//! What a body asks for, checked by hand-written rules that report everything at once.
+//!
+//! A pointer always leads to something that exists in the body, so what is missing is reported at
+//! its parent. Members that JSON:API does not define, `@`-members and the ones that have no
+//! meaning here (`meta`, `links`, `relationships`) are ignored, as the specification asks.
+
+#[cfg(test)]
+mod tests;
+
+use super::document::{kind_of, resource_type};
+use super::error::{ApiError, Code, ErrorObject};
+use super::json;
+use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
+
+/// A body or a part of one: how far it could be read, and what is wrong with it.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Resource {
+    kind: Option<Kind>,
+    id: Option<String>,
+    attributes: Vec<(String, Value)>,
+    faults: Vec<ErrorObject>,
+}
+
+/// Reads a body as JSON.
+///
+/// # Errors
+///
+/// 400 `bad_request`, with the place.
+pub(in crate::http) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
+    json::read(body, depth_max)
+        .map_err(|fault| ErrorObject::new(Code::BAD_REQUEST, format!("The body is not JSON: {fault}")))
+}
+
+/// Takes the resource out of a document.
+///
+/// # Errors
+///
+/// 400 `bad_request` when the body is not a JSON:API document with a single resource object.
+pub(in crate::http) fn data_of(document: Value) -> Result<Value, ErrorObject> {
+    let not = |detail: String| Err(ErrorObject::new(Code::BAD_REQUEST, detail));
+    let Value::Map(members) = document else {
+        return not(format!("a JSON:API document is an object, the body is {}", article(&document)));
+    };
+    match take(members, "data") {
+        None => not("the document has no `data`".to_owned()),
+        Some(data @ Value::Map(_)) => Ok(data),
+        Some(other) => not(format!("`data` is a single resource object here, found {}", article(&other)))
+            .map_err(|error: ErrorObject| error.at("/data")),
+    }
+}
+
+/// The value of a member.
+pub(in crate::http) fn take(members: Box<[(String, Value)]>, name: &str) -> Option<Value> {
+    members.into_iter().find(|(member, _)| member == name).map(|(_, value)| value)
+}
+
+/// A value in words as JSON calls it.
+pub(in crate::http) fn article(value: &Value) -> &'static str {
+    match value {
+        Value::Map(_) => "an object",
+        Value::List(_) => "an array",
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_) => value.described(),
+    }
+}
+
+impl Resource {
+    /// Reads a resource object; pointers start at `/data`.
+    pub(in crate::http) fn read(data: Value) -> Self {
+        let mut resource = Self::default();
+        let Value::Map(members) = data else {
+            resource.fault("/data", format!("expected a resource object, found {}", article(&data)));
+            return resource;
+        };
+        let mut seen_type = false;
+        let mut seen_id = false;
+        for (name, value) in members {
+            match name.as_str() {
+                "type" => {
+                    seen_type = true;
+                    resource.read_type(value);
+                }
+                "id" => {
+                    seen_id = true;
+                    resource.read_id(value);
+                }
+                "attributes" => resource.read_attributes(value),
+                _ => {}
+            }
+        }
+        if !seen_type {
+            resource.fault("/data", "`type` is missing; it is `document-collection` or `media-collection`");
+        }
+        if !seen_id {
+            resource.fault("/data", "`id` is missing; it is the key, chosen by the client");
+        }
+        resource.check_inner_type();
+        resource
+    }
+
+    /// A resource that could not be read at all.
+    pub(in crate::http) fn unreadable(fault: ErrorObject) -> Self {
+        Self { faults: vec![fault], ..Self::default() }
+    }
+
+    fn fault(&mut self, pointer: &str, detail: impl Into<String>) {
+        self.faults.push(ErrorObject::invalid(pointer, detail.into()));
+    }
+
+    fn read_type(&mut self, value: Value) {
+        match value {
+            Value::Text(text) => match kind_of(&text) {
+                Some(kind) => self.kind = Some(kind),
+                None => self.fault(
+                    "/data/type",
+                    format!("there is no type {text:?}; write `document-collection` or `media-collection`"),
+                ),
+            },
+            other => self.fault("/data/type", format!("expected a string, found {}", article(&other))),
+        }
+    }
+
+    fn read_id(&mut self, value: Value) {
+        match value {
+            Value::Text(text) => self.id = Some(text.into()),
+            other => self.fault("/data/id", format!("expected a string, found {}", article(&other))),
+        }
+    }
+
+    fn read_attributes(&mut self, value: Value) {
+        match value {
+            Value::Map(attributes) => {
+                self.attributes = attributes.into_vec();
+                self.attributes.retain(|(name, _)| !name.starts_with('@'));
+            }
+            other => self.fault("/data/attributes", format!("expected an object, found {}", article(&other))),
+        }
+    }
+
+    /// `attributes.type` may be left out and must otherwise agree with `type`; it is not kept.
+    fn check_inner_type(&mut self) {
+        let Some(at) = self.attributes.iter().position(|(name, _)| name == "type") else { return };
+        let Some(kind) = self.kind else { return };
+        let (_, value) = self.attributes.remove(at);
+        if value.as_text() != Some(kind.as_str()) {
+            let detail = format!(
+                "expected {:?} as `data.type` is {:?}, found {value}",
+                kind.as_str(),
+                resource_type(kind)
+            );
+            self.fault("/data/attributes/type", detail);
+        }
+    }
+
+    /// The collection that the resource describes, for a create.
+    pub(in crate::http) fn into_new(mut self) -> New {
+        let key = self.id.take().and_then(|id| match Key::parse(&id) {
+            Ok(key) => Some(key),
+            Err(error) => {
+                self.fault("/data/id", error.to_string());
+                None
+            }
+        });
+        let mut collection = None;
+        if let Some(kind) = self.kind {
+            // Without a key the attributes are checked all the same, to report everything at once.
+            let stand_in = key.clone().unwrap_or_else(|| Key::parse("x").expect("`x` is a key"));
+            match Collection::new(stand_in, kind, self.attributes) {
+                Ok(made) => collection = Some(made),
+                Err(violations) => self.faults.extend(violations.iter().map(ErrorObject::from)),
+            }
+        }
+        let collection = collection.filter(|_| key.is_some() && self.faults.is_empty());
+        New { key, collection, faults: self.faults }
+    }
+
+    /// The change that the resource describes, for an update.
+    pub(in crate::http) fn into_change(self) -> Change {
+        let patch = Patch::new(self.attributes);
+        Change { kind: self.kind, id: self.id, patch, faults: self.faults }
+    }
+}
+
+/// What a create asks for.
+#[derive(Debug)]
+pub(in crate::http) struct New {
+    /// The key, if there is one.
+    pub(in crate::http) key: Option<Key>,
+    /// The collection, if nothing is wrong.
+    pub(in crate::http) collection: Option<Collection>,
+    /// What is wrong.
+    pub(in crate::http) faults: Vec<ErrorObject>,
+}
+
+/// What an update asks for.
+#[derive(Debug, Clone)]
+pub(in crate::http) struct Change {
+    /// The kind that the caller takes the collection for.
+    pub(in crate::http) kind: Option<Kind>,
+    id: Option<String>,
+    /// What to change; as much of it as could be read.
+    pub(in crate::http) patch: Patch,
+    /// What is wrong.
+    pub(in crate::http) faults: Vec<ErrorObject>,
+}
+
+impl Change {
+    /// The changes, if nothing is wrong with the body.
+    pub(in crate::http) fn content(&self) -> Option<&Patch> {
+        self.faults.is_empty().then_some(&self.patch)
+    }
+
+    /// The id that the body names.
+    pub(in crate::http) fn id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// Checks the body by itself and against the collection that it would change.
+    ///
+    /// # Errors
+    ///
+    /// In this order: everything that is wrong with the values; another id than that of the URL;
+    /// another type than the stored one.
+    pub(in crate::http) fn check(&mut self, before: &Collection) -> Result<(), ApiError> {
+        let updated = before.updated(self.kind, &self.patch);
+        if let Err(Refusal::Invalid(violations)) = &updated {
+            self.faults.extend(violations.iter().map(ErrorObject::from));
+        }
+        if !self.faults.is_empty() {
+            return Err(std::mem::take(&mut self.faults).into());
+        }
+        let key = before.key();
+        if let Some(id) = self.id.as_deref().filter(|id| *id != key.as_str()) {
+            return Err(other_id(id, key));
+        }
+        updated.map(drop).map_err(ApiError::from)
+    }
+}
+
+/// The body names another collection than its target.
+pub(in crate::http) fn other_id(id: &str, key: &Key) -> ApiError {
+    let detail = format!(
+        "Body data.id ('{id}') does not match URL key ('{key}'). Use the URL key as the resource identifier."
+    );
+    ErrorObject::new(Code::CONFLICT, detail).at("/data/id").into()
+}

@@ -1,0 +1,181 @@
+//! What is there, and was.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sha2::{Digest as _, Sha256};
+use warp::http::header::CONTENT_ENCODING;
+use warp::http::{HeaderValue, StatusCode};
+use warp::reply::Response;
+
+use super::super::super::authorize::{Action, Allowed};
+use super::super::super::call::Call;
+use super::super::super::compress;
+use super::super::super::jsonapi::document::{self, List, Ready};
+use super::super::super::jsonapi::error::ApiError;
+use super::super::super::jsonapi::etag;
+use super::super::super::jsonapi::listing::Listing;
+use super::super::super::jsonapi::negotiate::{self, Accepted};
+use super::super::super::jsonapi::query::{self, Fields, ListQuery, Query};
+use super::super::super::reply;
+use super::super::past;
+use super::one;
+use crate::domain::Key;
+use crate::engine::{Condition, Entry, Snapshot};
+
+/// What a page of the cursor profile is written in.
+const JSON_API_WITH_CURSOR: &str =
+    "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
+
+/// `GET /collections`
+pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+    let accepted = call.negotiate()?;
+    let as_of = as_of(call);
+    let action = if as_of.is_some() { Action::ListPast } else { Action::List };
+    let allowed = call.authorize(action).await?;
+    let snapshot = shown(call, as_of).await?;
+    let condition = etag::condition(&call.headers)?;
+    let query = call.query()?;
+    if query.is_empty() && allowed.visibility.is_none() {
+        let ready = Ready::list(&snapshot, &call.context.base_path);
+        if call.context.compress
+            && ready.body().len() >= compress::BYTES_MIN
+            && compress::accepts_gzip(&call.headers)
+        {
+            return compressed(&snapshot, &ready, &condition).await;
+        }
+        let response = reply::document(StatusCode::OK, ready.body());
+        return conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, None);
+    }
+    let asked = query::list(&query, accepted.cursor_profile)?;
+    let body = listed(call, &snapshot, &allowed, &query, &asked);
+    let tag = format!("\"{}\"", digest(&body));
+    let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
+    let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
+    conditional(response, &snapshot, &tag, etag, &condition, None)
+}
+
+/// The whole list in its compressed form, which is made off the threads that answer.
+async fn compressed(
+    snapshot: &Arc<Snapshot>,
+    ready: &Ready,
+    condition: &Condition,
+) -> Result<Response, ApiError> {
+    let body = match snapshot.list_compressed.get() {
+        Some(body) => body.clone(),
+        None => {
+            let (snapshot, plain) = (Arc::clone(snapshot), ready.body());
+            let made = move || snapshot.list_compressed.get_or_init(|| compress::gzip(&plain)).clone();
+            tokio::task::spawn_blocking(made).await.map_err(|_| ApiError::internal())?
+        }
+    };
+    let tag = format!("\"{}{}\"", ready.tag().trim_matches('"'), compress::TAG_SUFFIX);
+    let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
+    let mut response = reply::document(StatusCode::OK, body);
+    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    conditional(response, snapshot, &tag, etag, condition, None)
+}
+
+/// The revision that is asked for, if not what is served now.
+fn as_of(call: &Call<'_>) -> Option<String> {
+    // Most reads ask for nothing.
+    if call.query.is_empty() {
+        return None;
+    }
+    call.query().ok()?.first(query::AS_OF).map(str::to_owned)
+}
+
+/// What is served now, or was at the revision that is asked for.
+async fn shown(call: &Call<'_>, as_of: Option<String>) -> Result<Arc<Snapshot>, ApiError> {
+    match as_of {
+        None => call.snapshot(),
+        Some(text) => Box::pin(past::as_of(call, &text)).await,
+    }
+}
+
+/// The part of the list that is asked for and may be seen.
+fn listed(
+    call: &Call<'_>,
+    snapshot: &Snapshot,
+    allowed: &Allowed,
+    query: &Query,
+    asked: &ListQuery,
+) -> Bytes {
+    let base = &call.context.base_path;
+    let wanted =
+        |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
+    let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
+    let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
+    let mut list = List::new(Vec::new());
+    // Those who see a part of the list are not told how much is going on in the rest.
+    let uncommitted = match allowed.visibility {
+        None => snapshot.uncommitted,
+        Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
+    };
+    let Some(page) = &asked.page else {
+        listing.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+        return list.finish(&document::self_link(&call.link()), uncommitted, None);
+    };
+    let cut = listing.cut(page);
+    cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+    list.finish(&cut.links(call.path.as_str(), query), uncommitted, Some(cut.total))
+}
+
+fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {
+    if accepted.cursor_profile && asked.page.as_ref().is_some_and(|page| page.is_cursor()) {
+        JSON_API_WITH_CURSOR
+    } else {
+        negotiate::JSON_API
+    }
+}
+
+/// The tag of a list that was put together for one caller: what was sent, in short.
+fn digest(body: &[u8]) -> String {
+    Sha256::digest(body).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// `GET /collections/:key`
+pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    let as_of = as_of(call);
+    call.authorize(if as_of.is_some() { Action::ReadPast { key } } else { Action::Read { key } }).await?;
+    let is_past = as_of.is_some();
+    let snapshot = shown(call, as_of).await?;
+    let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
+    let condition = etag::condition(&call.headers)?;
+    let fields = read_fields(call)?;
+    let ready = Ready::one(entry, &call.context.base_path);
+    let body = if is_past {
+        document::one(entry, &call.context.base_path, &fields, &call.query)
+    } else {
+        one(call, entry, &ready, &fields)
+    };
+    let response = reply::document(StatusCode::OK, body);
+    conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
+}
+
+/// The answer to a read: the document, nothing new, or a precondition that does not hold.
+fn conditional(
+    response: Response,
+    snapshot: &Snapshot,
+    tag: &str,
+    etag: HeaderValue,
+    condition: &Condition,
+    entry: Option<&Arc<Entry>>,
+) -> Result<Response, ApiError> {
+    let tag = tag.trim_matches('"');
+    if condition.if_match.as_ref().is_some_and(|tags| !etag::lists(tags, tag)) {
+        return Err(ApiError::precondition("If-Match", entry.cloned()));
+    }
+    let known = condition.if_none_match.as_ref().is_some_and(|tags| etag::lists(tags, tag));
+    let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
+    Ok(reply::of_snapshot(response, snapshot, Some(etag)))
+}
+
+/// The fields of a read, which may be of the past.
+fn read_fields(call: &Call<'_>) -> Result<Fields, ApiError> {
+    if call.query.is_empty() {
+        return Ok(Fields::default());
+    }
+    query::fields_beside(&call.query()?, query::COLLECTION_TYPES, &[query::AS_OF])
+}

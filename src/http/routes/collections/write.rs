@@ -1,0 +1,243 @@
+//! Creating, updating and deleting.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use warp::http::header::LOCATION;
+use warp::http::{HeaderValue, StatusCode};
+use warp::reply::Response;
+
+use super::super::super::authorize::{Action, Allowed};
+use super::super::super::body::Body;
+use super::super::super::call::Call;
+use super::super::super::jsonapi::document::{self, Ready};
+use super::super::super::jsonapi::error::{ApiError, ErrorObject};
+use super::super::super::jsonapi::etag;
+use super::super::super::jsonapi::negotiate::{self, Dialect};
+use super::super::super::jsonapi::query::{self, Fields};
+use super::super::super::jsonapi::request::{self, Change, Resource};
+use super::super::super::prefer::Preferences;
+use super::super::super::reply;
+use super::super::submit::{self, Asked};
+use super::one;
+use crate::domain::{Command, Key};
+use crate::engine::{Condition, Entry, Outcome, Problem, SubmitError, Wish, Written};
+
+/// `POST /collections`
+pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+    let (sent, resource) = resource(call, body).await?;
+    let new = resource.map(Resource::into_new);
+    let content = new.as_ref().ok();
+    let action = Action::Create {
+        key: content.and_then(|new| new.key.as_ref()),
+        content: content.and_then(|new| new.collection.as_ref()),
+    };
+    let allowed = call.authorize(action).await?;
+    let snapshot = call.snapshot()?;
+    let condition = etag::condition(&call.headers)?;
+    let mut faults = Vec::new();
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let mut new = new?;
+    asked.preferences.merge_attributes = false;
+    if let Some(key) = &new.key
+        && let Err(error) = check(&condition, snapshot.get(key.as_str()))
+        && !asked.is_recorded(call, &allowed.actor)
+    {
+        return Err(error);
+    }
+    new.faults.append(&mut faults);
+    let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
+        return Err(new.faults.into());
+    };
+    let wish = Wish { command: Command::Create(collection), condition };
+    write(call, wish, allowed, asked, &fields).await
+}
+
+/// `PATCH /collections/:key`
+pub(in super::super) async fn update(
+    call: &Call<'_>,
+    key: Key,
+    body: &mut Body,
+) -> Result<Response, ApiError> {
+    let (sent, resource) = resource(call, body).await?;
+    let change = resource.map(Resource::into_change);
+    let content = change.as_ref().ok().and_then(Change::content);
+    let allowed = call.authorize(Action::Update { key: &key, content }).await?;
+    let mut faults = Vec::new();
+    let (fields, mut asked) = asked(call, &sent, &mut faults);
+    let condition = match examined(call, &key, change.clone(), faults.clone(), asked.preferences) {
+        Ok(condition) => condition,
+        // The first answer counts, not what has become of the collection since.
+        Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
+            (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
+                etag::condition(&call.headers)?
+            }
+            _ => return Err(error),
+        },
+    };
+    let change = change?;
+    asked.preferences.merge_attributes &= condition.if_match.is_some();
+    let command = Command::Update { key, kind: change.kind, patch: change.patch };
+    write(call, Wish { command, condition }, allowed, asked, &fields).await
+}
+
+/// What can be said of a change before the writer sees it, in the order of the checks.
+fn examined(
+    call: &Call<'_>,
+    key: &Key,
+    change: Result<Change, ApiError>,
+    faults: Vec<ErrorObject>,
+    preferences: Preferences,
+) -> Result<Condition, ApiError> {
+    let (found, condition) = existing(call, key, preferences.merge_attributes)?;
+    let mut change = change?;
+    change.faults.extend(faults);
+    match found {
+        Ok(entry) => change.check(&entry.collection)?,
+        Err(_) if !change.faults.is_empty() => return Err(change.faults.into()),
+        Err(problem) => return Err(SubmitError::Broken { index: 0, problem }.into()),
+    }
+    Ok(condition)
+}
+
+/// `DELETE /collections/:key`; a body is of no interest.
+pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+    call.negotiate()?;
+    let allowed = call.authorize(Action::Delete { key: &key }).await?;
+    let mut faults = Vec::new();
+    let mut asked = Asked::of(call, &[], &mut faults);
+    asked.preferences.merge_attributes = false;
+    let condition = match existing(call, &key, false) {
+        Ok((_, condition)) => condition,
+        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
+        Err(error) => return Err(error),
+    };
+    query::none(&call.query()?)?;
+    if !faults.is_empty() {
+        return Err(faults.into());
+    }
+    let wish = Wish { command: Command::Delete { key, kind: None }, condition };
+    write(call, wish, allowed, asked, &Fields::default()).await
+}
+
+/// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
+async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
+    negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
+    negotiate::accept(&call.headers, Dialect::Plain)?;
+    let limits = &call.context.limits;
+    let bytes = body.collect(limits).await;
+    let sent = bytes.clone().unwrap_or_default();
+    let resource = bytes.map(|bytes| {
+        let data = request::parse(&bytes, limits.json_depth_max).and_then(request::data_of);
+        data.map_or_else(Resource::unreadable, Resource::read)
+    });
+    Ok((sent, resource))
+}
+
+/// What there is under a key: a collection, or a file that never was valid and is served by
+/// nothing, but does exist.
+type Found = Result<Arc<Entry>, Arc<Problem>>;
+
+/// Existence and preconditions, in this order. What can be merged is for the writer to see.
+fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found, Condition), ApiError> {
+    let snapshot = call.snapshot()?;
+    let found = match (snapshot.get(key.as_str()), snapshot.problem_of(key.as_str())) {
+        (Some(entry), _) => Ok(Arc::clone(entry)),
+        (None, Some(problem)) => Err(Arc::clone(problem)),
+        (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
+    };
+    let condition = Condition { merge_attributes, ..etag::condition(&call.headers)? };
+    if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
+        return Err(submit::if_match_required().header("If-Match").into());
+    }
+    let current = found.as_ref().ok();
+    if condition.mergeable(current.map(AsRef::as_ref)).is_none() {
+        check(&condition, current)?;
+    }
+    Ok((found, condition))
+}
+
+fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiError> {
+    if condition.holds(entry.map(AsRef::as_ref)) {
+        return Ok(());
+    }
+    Err(ApiError::precondition(etag::failed(condition, entry.map(AsRef::as_ref)), entry.cloned()))
+}
+
+/// Preconditions of a write to a collection that need not exist.
+pub(in super::super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
+    let snapshot = call.snapshot()?;
+    let found = snapshot.get(key.as_str());
+    let condition = etag::condition(&call.headers)?;
+    if call.context.require_if_match && condition.if_match.is_none() && found.is_some() {
+        return Err(submit::if_match_required().header("If-Match").into());
+    }
+    check(&condition, found)?;
+    Ok(condition)
+}
+
+/// What else a write is asked with; faults are added to those of the body.
+pub(in super::super) fn asked(
+    call: &Call<'_>,
+    sent: &[u8],
+    faults: &mut Vec<ErrorObject>,
+) -> (Fields, Asked) {
+    let fields = fields(call).unwrap_or_else(|error| {
+        faults.extend(error.into_errors());
+        Fields::default()
+    });
+    (fields, Asked::of(call, sent, faults))
+}
+
+/// Carries out one wish and shows what became of it.
+async fn write(
+    call: &Call<'_>,
+    wish: Wish,
+    allowed: Allowed,
+    asked: Asked,
+    fields: &Fields,
+) -> Result<Response, ApiError> {
+    let condition = wish.condition.clone();
+    let preferences = asked.preferences;
+    let written = submit::submit(call, vec![wish], allowed.actor, asked)
+        .await
+        .map_err(|error| submit::told(error, &condition))?;
+    Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
+}
+
+/// Shows what became of one wish; `updated` is the status of a change that makes nothing new.
+pub(in super::super) fn written(
+    call: &Call<'_>,
+    written: &Written,
+    preferences: Preferences,
+    fields: &Fields,
+    updated: StatusCode,
+) -> Response {
+    let base = &call.context.base_path;
+    let outcome = written.outcomes.first().expect("one wish has one outcome");
+    let (status, entry) = match outcome {
+        Outcome::Created(entry) => (StatusCode::CREATED, entry),
+        Outcome::Updated(entry) => (updated, entry),
+        Outcome::Unchanged(entry) => (StatusCode::OK, entry),
+        Outcome::Deleted => {
+            let response = reply::of_revision(reply::empty(StatusCode::NO_CONTENT), written.revision, None);
+            return submit::told_as_asked(response, Bytes::new(), written, preferences);
+        }
+    };
+    let ready = Ready::one(entry, base);
+    let body = one(call, entry, &ready, fields);
+    let mut response = reply::document(status, body.clone());
+    if status == StatusCode::CREATED {
+        let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
+        response.headers_mut().insert(LOCATION, path);
+    }
+    let response = reply::of_revision(response, written.revision, Some(ready.etag()));
+    submit::told_as_asked(response, body, written, preferences)
+}
+
+fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
+    if call.query.is_empty() {
+        return Ok(Fields::default());
+    }
+    query::fields(&call.query()?, query::COLLECTION_TYPES)
+}

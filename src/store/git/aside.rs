@@ -1,0 +1,148 @@
+//! A write that raced with a checkout of another branch, taken back out of the work tree.
+//!
+//! `git checkout other` writes files and index, releases `index.lock`, and only then makes `HEAD`
+//! name the other branch (`switch_branches` in git's `builtin/checkout.c`). A write that comes in
+//! between still finds the served branch checked out, and puts its files and entries where the other
+//! branch's are by now: the person's next commit there would take them along. No lock that git takes
+//! could tell, so we look afterwards: if `HEAD` names something else and the index is still the very
+//! file that we left, nobody has checked anything out since, and what we put there goes back to what
+//! `HEAD` has.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::time::Duration;
+
+use git2::ObjectType;
+
+use super::GitJournal;
+use super::append::PathChange;
+use super::barrier::read_if_there;
+use super::folder::{Folder, Found, index_stat};
+use super::index::GitIndex;
+use super::lock::LockFile;
+use super::object::Oid;
+use super::refs::{self, Head};
+use super::swap::{Bench, New};
+use super::tree::Pointer;
+use super::trees::Trees;
+use super::worktree::is_after;
+use crate::store::StoreError;
+
+/// What goes back: a name, what we made of it, and what `HEAD` has there.
+type Return = (String, PathChange, Option<Pointer>);
+
+impl GitJournal {
+    /// Takes recent writes out of the work tree if `HEAD` turned away while they were made. A lock
+    /// that somebody holds is no trouble: whoever writes the index knows what `HEAD` has.
+    pub(super) fn step_aside(&mut self) -> Result<(), StoreError> {
+        let path = self.place.git_dir.join("index");
+        if self.recent.get().next().is_none() || !self.is_index_as_we_left_it(&path) {
+            return Ok(());
+        }
+        let Some(shown) = self.shown_instead()? else { return Ok(()) };
+        let desk = self.place.work_tree_desk();
+        let lock = match LockFile::take(&desk, &path, Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => return Ok(()),
+            taken => taken?,
+        };
+        if !self.is_index_as_we_left_it(&path) || self.shown_instead()? != Some(shown) {
+            return Ok(());
+        }
+        // What has no such folder has no place for what we wrote.
+        let Ok(trees) = Trees::load(&mut self.objects, &self.place, Some(shown)) else { return Ok(()) };
+        let bytes = read_if_there(&path)?.unwrap_or_default();
+        let Ok(mut index) = GitIndex::parse(&bytes) else { return Ok(()) };
+        let returns = self.returns(&index, &trees);
+        if returns.is_empty() {
+            return Ok(());
+        }
+        tracing::info!("another branch was checked out during a write; its work tree is as it was");
+        for (name, change, there) in &returns {
+            self.put_back(&mut index, name, change, *there)?;
+        }
+        self.leave_index(lock, &path, &index.encode())
+    }
+
+    /// The same after a write, whose answer does not hang on it.
+    pub(super) fn step_aside_if_need_be(&mut self) {
+        if let Err(error) = self.step_aside() {
+            tracing::debug!(%error, "cannot tell yet whether another branch was checked out meanwhile");
+        }
+    }
+
+    fn is_index_as_we_left_it(&self, path: &Path) -> bool {
+        let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        // Held open, so that its number can't have become another file's.
+        let left = self.recent.index.as_ref().and_then(|file| file.metadata().ok()).map(id);
+        left.is_some() && left == fs::symlink_metadata(path).ok().map(id)
+    }
+
+    /// The commit that is checked out when it is not the served branch.
+    fn shown_instead(&self) -> Result<Option<Oid>, StoreError> {
+        match refs::head(&self.place.git_dir)? {
+            Head::Ref(name) if name == self.branch => Ok(None),
+            Head::Ref(name) => refs::read(&self.place.common_dir, &name),
+            Head::Detached(oid) => Ok(Some(oid)),
+        }
+    }
+
+    fn returns(&self, index: &GitIndex<'_>, trees: &Trees) -> Vec<Return> {
+        let recent =
+            self.recent.get().filter(|(name, change)| is_after(&index.get(&self.place.inside(name)), change));
+        let there = recent.map(|(name, change)| {
+            let there = trees.folder().get(name.as_bytes());
+            (name.to_owned(), change.clone(), there)
+        });
+        let is_ours = |change: &PathChange, there: Option<Pointer>| {
+            there.is_none_or(|there| there.is_file())
+                && there.map(|it| it.oid) != change.after.map(|it| it.oid)
+        };
+        there.filter(|(_, change, there)| is_ours(change, *there)).collect()
+    }
+
+    /// Puts back a file that is still what we made of it, and its entry.
+    fn put_back(
+        &mut self,
+        index: &mut GitIndex<'_>,
+        name: &str,
+        change: &PathChange,
+        there: Option<Pointer>,
+    ) -> Result<(), StoreError> {
+        let read = |pointer: Pointer| {
+            let bytes = self.objects.read(&pointer.oid, ObjectType::Blob, <[u8]>::to_vec)?;
+            Ok::<_, StoreError>((pointer, bytes))
+        };
+        let content = there.map(read).transpose()?;
+        let new =
+            content.as_ref().map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
+        let path = self.place.inside(name);
+        let mut stat = None;
+        if let Found::Folder(folder) = Folder::collections(&self.place, there.is_some())? {
+            let bench = Bench::new(&self.place, &folder)?;
+            if bench.change(name, change.after.map(|after| after.oid), new)? {
+                stat = folder.stat(name)?.as_ref().map(index_stat);
+            }
+        }
+        match there {
+            Some(there) => index.set(&path, there.file_mode(), &there.oid, stat.unwrap_or_default()),
+            None => index.remove(&path),
+        }
+        Ok(())
+    }
+
+    /// Puts a new index in place, releases its lock, and remembers that it is ours.
+    pub(super) fn leave_index(
+        &mut self,
+        mut lock: LockFile,
+        path: &Path,
+        bytes: &[u8],
+    ) -> Result<(), StoreError> {
+        super::worktree::write_index(&mut lock, path, bytes)?;
+        self.recent.index = lock.file().try_clone().ok();
+        lock.commit()
+    }
+}
+
+/// The index file that we wrote last, kept open.
+pub(super) type LeftIndex = Option<File>;

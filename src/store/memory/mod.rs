@@ -1,0 +1,401 @@
+//! A journal in memory, with faults on demand.
+//!
+//! [`MemoryJournal`] keeps the promises of [`Journal`] over a few maps. Its clones share one
+//! repository: a test keeps one as its hand inside, to commit, save and break things behind the
+//! back of whoever owns the other.
+
+mod state;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use chrono::{DateTime, Utc};
+use state::{Held, State, by_hand, failed};
+
+use super::{
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, TreeEntry, WorkTree,
+};
+use crate::domain::{Actor, Revision};
+
+/// A repository in memory; clones share it.
+#[derive(Debug, Clone)]
+pub struct MemoryJournal {
+    state: Arc<Mutex<State>>,
+}
+
+/// What is to go wrong with an append.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fault {
+    /// It fails and nothing is visible.
+    BeforeTheBranch,
+    /// It fails though the branch has moved; the work tree has not.
+    AfterTheBranch,
+    /// Someone commits this first: name to content, `None` to remove it.
+    Race(Vec<(String, Option<String>)>),
+    /// Another process holds a lock.
+    Locked,
+    /// The disk is full.
+    DiskFull,
+}
+
+impl Default for MemoryJournal {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl MemoryJournal {
+    /// An empty repository with a work tree.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { state: Arc::default() }
+    }
+
+    /// An empty repository without a work tree.
+    #[must_use]
+    pub fn bare() -> Self {
+        let journal = Self::new();
+        journal.set_away(Some("the repository is bare"));
+        journal
+    }
+
+    /// Commits by hand, as `git commit -a` would, and brings the work tree along.
+    pub fn commit_by_hand(
+        &self,
+        files: &[(&str, Option<&str>)],
+        author: &Actor,
+        message: &str,
+        at: DateTime<Utc>,
+    ) -> Revision {
+        let mut state = self.lock();
+        let revision = state.commit(&by_hand(files, author, message, at), author);
+        for (name, content) in files {
+            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
+        }
+        (state.head, state.brought_to) = (Some(revision), Some(revision));
+        revision
+    }
+
+    /// Pushes a commit: the branch moves and the work tree does not.
+    pub fn push(
+        &self,
+        files: &[(&str, Option<&str>)],
+        author: &Actor,
+        message: &str,
+        at: DateTime<Utc>,
+    ) -> Revision {
+        let mut state = self.lock();
+        let revision = state.commit(&by_hand(files, author, message, at), author);
+        state.head = Some(revision);
+        revision
+    }
+
+    /// Replaces the head by a commit with these files as well, as `git commit --amend -a` would.
+    pub fn amend_by_hand(
+        &self,
+        files: &[(&str, Option<&str>)],
+        author: &Actor,
+        message: &str,
+        at: DateTime<Utc>,
+    ) -> Revision {
+        let mut state = self.lock();
+        let old = state.head;
+        let parents = old.and_then(|old| state.commits.get(&old)).map(|(commit, _)| commit.parents.clone());
+        // What the head did goes into its replacement.
+        let parents = parents.unwrap_or_default();
+        let kept = state.changes(parents.first().copied(), old);
+        let mut draft = by_hand(files, author, message, at);
+        for change in kept.into_iter().filter(|it| files.iter().all(|(name, _)| *name != it.name)) {
+            if let Some(content) = state.content(change.after) {
+                draft.files.push((change.name, content));
+            }
+        }
+        let revision = state.commit_on(parents, &draft, author);
+        for (name, content) in files {
+            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
+        }
+        (state.head, state.brought_to) = (Some(revision), Some(revision));
+        revision
+    }
+
+    /// Merges a side branch with one commit of these files, which leaves the head's parent (or the
+    /// head, if it has none), and brings the work tree along.
+    pub fn merge_by_hand(
+        &self,
+        files: &[(&str, Option<&str>)],
+        author: &Actor,
+        at: DateTime<Utc>,
+    ) -> Option<Revision> {
+        let mut state = self.lock();
+        let head = state.head?;
+        let base = state.commits.get(&head).and_then(|(commit, _)| commit.parents.first().copied());
+        let side = by_hand(files, author, "On the side", at);
+        let side = state.commit_on(vec![base.unwrap_or(head)], &side, author);
+        let merge = by_hand(files, author, "Merge", at);
+        let merge = state.commit_on(vec![head, side], &merge, author);
+        for (name, content) in files {
+            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
+        }
+        (state.head, state.brought_to) = (Some(merge), Some(merge));
+        Some(merge)
+    }
+
+    /// Moves the branch and makes the files what it has, as `git reset --hard` does; files that no
+    /// commit knows stay.
+    pub fn reset_hard(&self, to: Option<Revision>) {
+        let mut state = self.lock();
+        let old = state.head;
+        state.head = to;
+        state.check_out(old, to);
+    }
+
+    /// Moves the branch, and nothing else, as `git reset --soft` does.
+    pub fn move_branch(&self, to: Option<Revision>) {
+        self.lock().head = to;
+    }
+
+    /// Saves a file in the work tree.
+    pub fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
+        self.lock().place(name, Some(Held::File(content.into())));
+    }
+
+    /// Removes a file from the work tree.
+    pub fn remove(&self, name: &str) {
+        self.lock().place(name, None);
+    }
+
+    /// Puts something that is no file into the work tree: "a symbolic link", "a folder".
+    pub fn put_special(&self, name: &str, what: &'static str) {
+        self.lock().place(name, Some(Held::Special(what)));
+    }
+
+    /// The content of a file in the work tree.
+    #[must_use]
+    pub fn saved(&self, name: &str) -> Option<Vec<u8>> {
+        match self.lock().work_tree.get(name)? {
+            Held::File(content) => Some(content.clone()),
+            Held::Special(_) => None,
+        }
+    }
+
+    /// The content of a file in the head.
+    #[must_use]
+    pub fn committed(&self, name: &str) -> Option<Vec<u8>> {
+        let state = self.lock();
+        match state.tree(state.head).get(name)? {
+            TreeEntry::File(blob) => state.blobs.get(blob).cloned(),
+            TreeEntry::Special(_) => None,
+        }
+    }
+
+    /// Every regular file of a revision.
+    #[must_use]
+    pub fn files_at(&self, revision: Option<Revision>) -> BTreeMap<String, Vec<u8>> {
+        let state = self.lock();
+        let tree = state.tree(revision);
+        tree.into_iter().filter_map(|(name, entry)| Some((name, state.content(Some(entry))??))).collect()
+    }
+
+    /// Every regular file of the work tree.
+    #[must_use]
+    pub fn saved_files(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.lock();
+        let file = |(name, held): (&String, &Held)| match held {
+            Held::File(content) => Some((name.clone(), content.clone())),
+            Held::Special(_) => None,
+        };
+        state.work_tree.iter().filter_map(file).collect()
+    }
+
+    /// Every commit that was ever made, on the branch or not.
+    #[must_use]
+    pub fn commits(&self) -> Vec<Commit> {
+        self.lock().commits.values().map(|(commit, _)| commit.clone()).collect()
+    }
+
+    /// Whether some commit, on the branch or not, has or had this content.
+    #[must_use]
+    pub fn is_committed(&self, content: &[u8]) -> bool {
+        self.lock().blobs.contains_key(&BlobId::of(content))
+    }
+
+    /// The first-parent history of the branch, the newest first.
+    #[must_use]
+    pub fn log(&self) -> Vec<Commit> {
+        let state = self.lock();
+        let mut log = Vec::new();
+        let mut next = state.head;
+        while let Some((commit, _)) = next.and_then(|revision| state.commits.get(&revision)) {
+            log.push(commit.clone());
+            next = commit.parents.first().copied();
+        }
+        log
+    }
+
+    /// How often commits were appended, groups counted once, failures included.
+    #[must_use]
+    pub fn appends(&self) -> usize {
+        self.lock().appends
+    }
+
+    /// Makes the next append go wrong; several wait in line.
+    pub fn fail_next(&self, fault: Fault) {
+        self.lock().faults.push_back(fault);
+    }
+
+    /// Takes back the faults that have not come yet, and tells how many there were.
+    pub fn forget_faults(&self) -> usize {
+        std::mem::take(&mut self.lock().faults).len()
+    }
+
+    /// Makes everything unreadable, or readable again.
+    pub fn set_unreadable(&self, is_unreadable: bool) {
+        self.lock().is_unreadable = is_unreadable;
+    }
+
+    /// Makes the work tree look as if git were changing it, or not any more.
+    pub fn set_busy(&self, is_busy: bool) {
+        self.lock().is_busy = is_busy;
+    }
+
+    /// Makes the work tree show something else, or the served branch again.
+    pub fn set_away(&self, why: Option<&str>) {
+        self.lock().away = why.map(str::to_owned);
+    }
+
+    /// Makes something stand half-done, or nothing.
+    pub fn set_half_done(&self, what: Option<&'static str>) {
+        self.lock().half_done = what;
+    }
+
+    /// Sets on whose behalf hand edits are committed.
+    pub fn set_person(&self, person: Actor) {
+        self.lock().person = Some(person);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no test goes on after a panic in here")
+    }
+
+    fn readable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
+        let state = self.lock();
+        if state.is_unreadable {
+            return Err(failed("read", io::ErrorKind::PermissionDenied));
+        }
+        Ok(state)
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(self.readable()?.head)
+    }
+
+    fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        Ok(self.readable()?.changes(from, to))
+    }
+
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        let state = self.readable()?;
+        for (index, blob) in blobs.iter().enumerate() {
+            let content = state.blobs.get(blob).map(Vec::as_slice);
+            each(index, content.ok_or_else(|| failed("find a content in", io::ErrorKind::NotFound)));
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+        let mut state = self.readable()?;
+        state.appends += 1;
+        state.bring_forward()?;
+        state.check_lock()?;
+        let fault = state.faults.pop_front();
+        match &fault {
+            Some(Fault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
+            Some(Fault::Locked) => {
+                return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
+            }
+            Some(Fault::DiskFull) => return Err(failed("write", io::ErrorKind::StorageFull)),
+            Some(Fault::Race(files)) => {
+                let files =
+                    files.iter().map(|(name, text)| (name.clone(), text.clone().map(String::into_bytes)));
+                let (message, at) = ("Raced by hand".to_owned(), DateTime::UNIX_EPOCH);
+                let draft = Draft { files: files.collect(), message, author: Actor::anonymous(), at };
+                let (old, new) = (state.head, state.commit(&draft, &Actor::anonymous()));
+                state.head = Some(new);
+                state.bring(old, Some(new));
+            }
+            Some(Fault::AfterTheBranch) | None => (),
+        }
+        if state.head != expected {
+            return Err(StoreError::HeadMoved { expected, found: state.head });
+        }
+        let made = state.append(drafts);
+        if fault == Some(Fault::AfterTheBranch) {
+            return Err(failed("flush", io::ErrorKind::Other));
+        }
+        let new = state.head;
+        state.bring(expected, new);
+        Ok(made)
+    }
+
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
+        let state = self.readable()?;
+        if let Some(why) = &state.away {
+            return Ok(WorkTree::Away(why.clone()));
+        }
+        if state.is_busy && !despite_locks {
+            return Ok(WorkTree::Busy);
+        }
+        let tree = state.tree(head);
+        let names: BTreeSet<&String> = match look {
+            Look::All => state.work_tree.keys().chain(tree.keys()).collect(),
+            Look::At(names) => names.iter().collect(),
+        };
+        let edits = names.into_iter().filter_map(|name| state.edit(&tree, name)).collect();
+        Ok(WorkTree::Here { edits, half_done: state.half_done })
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        self.readable()?.bring_forward()
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        let state = self.readable()?;
+        let mut next = Some(from);
+        while let Some(revision) = next {
+            let found = state.commits.get(&revision).map(|(commit, _)| commit.clone());
+            let commit = found.ok_or_else(|| failed("find a commit in", io::ErrorKind::NotFound))?;
+            next = commit.parents.first().copied();
+            if !each(&commit, &state.changes(next, Some(revision))) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        Ok(self.readable()?.descends(descendant, ancestor))
+    }
+
+    fn person(&mut self) -> Actor {
+        self.lock().person.clone().unwrap_or_else(Actor::anonymous)
+    }
+}

@@ -1,0 +1,261 @@
+//! What a repository in memory holds, and what git and the service do to it.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use chrono::{DateTime, Utc};
+use sha1::{Digest as _, Sha1};
+
+use super::Fault;
+use crate::domain::{Actor, Revision};
+use crate::store::{BlobId, Commit, Committed, Draft, Edit, FileChange, Saved, StoreError, TreeEntry};
+
+pub(super) type Tree = BTreeMap<String, TreeEntry>;
+
+#[derive(Debug, Default)]
+pub(super) struct State {
+    pub(super) commits: HashMap<Revision, (Commit, Tree)>,
+    pub(super) blobs: HashMap<BlobId, Vec<u8>>,
+    pub(super) head: Option<Revision>,
+    // What the work tree was last brought to.
+    pub(super) brought_to: Option<Revision>,
+    pub(super) work_tree: BTreeMap<String, Held>,
+    pub(super) away: Option<String>,
+    pub(super) is_busy: bool,
+    pub(super) half_done: Option<&'static str>,
+    pub(super) is_unreadable: bool,
+    pub(super) faults: VecDeque<Fault>,
+    pub(super) person: Option<Actor>,
+    pub(super) appends: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Held {
+    File(Vec<u8>),
+    Special(&'static str),
+}
+
+pub(super) fn failed(action: &'static str, kind: io::ErrorKind) -> StoreError {
+    StoreError::at(action, Path::new("memory"), kind.into())
+}
+
+pub(super) fn by_hand(
+    files: &[(&str, Option<&str>)],
+    author: &Actor,
+    message: &str,
+    at: DateTime<Utc>,
+) -> Draft {
+    let file = |(name, content): &(&str, Option<&str>)| {
+        ((*name).to_owned(), content.map(|content| content.as_bytes().to_vec()))
+    };
+    Draft { files: files.iter().map(file).collect(), message: message.to_owned(), author: author.clone(), at }
+}
+
+impl State {
+    pub(super) fn tree(&self, revision: Option<Revision>) -> Tree {
+        let found = revision.and_then(|revision| self.commits.get(&revision));
+        found.map(|(_, tree)| tree.clone()).unwrap_or_default()
+    }
+
+    pub(super) fn place(&mut self, name: &str, held: Option<Held>) {
+        match held {
+            Some(held) => self.work_tree.insert(name.to_owned(), held),
+            None => self.work_tree.remove(name),
+        };
+    }
+
+    /// Makes a commit on top of the head without moving the branch.
+    pub(super) fn commit(&mut self, draft: &Draft, committer: &Actor) -> Revision {
+        self.commit_on(self.head.into_iter().collect(), draft, committer)
+    }
+
+    /// Makes a commit on top of the first of its parents.
+    pub(super) fn commit_on(&mut self, parents: Vec<Revision>, draft: &Draft, committer: &Actor) -> Revision {
+        let mut tree = self.tree(parents.first().copied());
+        for (name, content) in &draft.files {
+            match content {
+                Some(content) => {
+                    let blob = BlobId::of(content);
+                    self.blobs.insert(blob, content.clone());
+                    tree.insert(name.clone(), TreeEntry::File(blob));
+                }
+                None => drop(tree.remove(name)),
+            }
+        }
+        let identity = format!("{parents:?} {tree:?} {draft:?} {committer:?} {}", self.commits.len());
+        let revision = Revision::new(Sha1::digest(identity).into());
+        let (author, committer) = (draft.author.clone(), committer.clone());
+        let message = format!("{}\n", draft.message.trim_end_matches('\n'));
+        let commit = Commit { revision, parents, author, committer, at: draft.at, message };
+        self.commits.insert(revision, (commit, tree));
+        revision
+    }
+
+    pub(super) fn append(&mut self, drafts: &[Draft]) -> Vec<Committed> {
+        drafts
+            .iter()
+            .map(|draft| {
+                let revision = self.commit(draft, &Actor::service());
+                self.head = Some(revision);
+                let blobs =
+                    draft.files.iter().map(|(_, content)| content.as_deref().map(BlobId::of)).collect();
+                Committed { revision, blobs }
+            })
+            .collect()
+    }
+
+    /// Makes files that are what `old` has, or a commit between the two, what `new` has.
+    pub(super) fn bring(&mut self, old: Option<Revision>, new: Option<Revision>) {
+        if self.away.is_some() {
+            return;
+        }
+        for change in self.touched(old, new) {
+            let held = self.held_as_entry(&change.name);
+            if held != change.before && !self.passed(old, new, &change.name).contains(&held) {
+                continue;
+            }
+            let held = change.after.and_then(|entry| self.held(entry));
+            self.place(&change.name, held);
+        }
+        self.brought_to = new;
+    }
+
+    /// Brings the work tree forward to the head, where that descends from what it was last brought
+    /// to; nothing else is touched.
+    pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
+        let (old, new) = (self.brought_to, self.head);
+        if self.away.is_some() || old == new {
+            return Ok(());
+        }
+        self.check_lock()?;
+        if let Some(new) = new
+            && old.is_none_or(|old| self.descends(new, old))
+        {
+            self.bring(old, Some(new));
+        }
+        self.brought_to = new;
+        Ok(())
+    }
+
+    /// Fails while git holds the lock of the index.
+    pub(super) fn check_lock(&self) -> Result<(), StoreError> {
+        if self.is_busy && self.away.is_none() {
+            return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
+        }
+        Ok(())
+    }
+
+    /// Makes every file that one of two revisions has what the second one has.
+    pub(super) fn check_out(&mut self, old: Option<Revision>, new: Option<Revision>) {
+        for change in self.changes(old, None).into_iter().chain(self.changes(None, new)) {
+            let held = change.after.and_then(|entry| self.held(entry));
+            self.place(&change.name, held);
+        }
+        self.brought_to = new;
+    }
+
+    /// The content of a regular file, `None` inside for nothing; `None` for what is no file.
+    pub(super) fn content(&self, entry: Option<TreeEntry>) -> Option<Option<Vec<u8>>> {
+        match entry {
+            None => Some(None),
+            Some(TreeEntry::File(blob)) => self.blobs.get(&blob).cloned().map(Some),
+            Some(TreeEntry::Special(_)) => None,
+        }
+    }
+
+    fn held(&self, entry: TreeEntry) -> Option<Held> {
+        match entry {
+            TreeEntry::File(blob) => self.blobs.get(&blob).cloned().map(Held::File),
+            TreeEntry::Special(what) => Some(Held::Special(what)),
+        }
+    }
+
+    /// What differs between two revisions, and what differed on the way.
+    fn touched(&self, old: Option<Revision>, new: Option<Revision>) -> Vec<FileChange> {
+        let mut names: BTreeSet<String> = self.changes(old, new).into_iter().map(|it| it.name).collect();
+        let mut at = new;
+        while let Some(revision) = at.filter(|at| Some(*at) != old) {
+            let parent = self.parent(&revision);
+            names.extend(self.changes(parent, Some(revision)).into_iter().map(|it| it.name));
+            at = parent;
+        }
+        let [before, after] = [self.tree(old), self.tree(new)];
+        let change = |name: String| FileChange {
+            before: before.get(&name).copied(),
+            after: after.get(&name).copied(),
+            name,
+        };
+        names.into_iter().map(change).collect()
+    }
+
+    fn parent(&self, revision: &Revision) -> Option<Revision> {
+        self.commits.get(revision)?.0.parents.first().copied()
+    }
+
+    /// What the commits after `old` and before `new` have under a name.
+    pub(super) fn passed(
+        &self,
+        old: Option<Revision>,
+        new: Option<Revision>,
+        name: &str,
+    ) -> Vec<Option<TreeEntry>> {
+        let parent = |revision: &Revision| self.parent(revision);
+        std::iter::successors(new.as_ref().and_then(parent), parent)
+            .take_while(|revision| Some(*revision) != old)
+            .map(|revision| self.tree(Some(revision)).get(name).copied())
+            .collect()
+    }
+
+    pub(super) fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
+        self.work_tree.get(name).map(|held| match held {
+            Held::File(content) => TreeEntry::File(BlobId::of(content)),
+            Held::Special(what) => TreeEntry::Special(what),
+        })
+    }
+
+    pub(super) fn changes(&self, from: Option<Revision>, to: Option<Revision>) -> Vec<FileChange> {
+        let (old, new) = (self.tree(from), self.tree(to));
+        let names: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+        names
+            .into_iter()
+            .map(|name| FileChange {
+                name: name.clone(),
+                before: old.get(name).copied(),
+                after: new.get(name).copied(),
+            })
+            .filter(|change| is_told(&change.name) && change.before != change.after)
+            .collect()
+    }
+
+    pub(super) fn edit(&self, tree: &Tree, name: &str) -> Option<Edit> {
+        let committed = tree.get(name).copied();
+        if !is_told(name) || self.held_as_entry(name) == committed {
+            return None;
+        }
+        let now = match self.work_tree.get(name) {
+            None => Saved::Gone,
+            Some(Held::Special(what)) => Saved::Special(what),
+            Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
+        };
+        Some(Edit { name: name.to_owned(), now })
+    }
+
+    pub(super) fn descends(&self, descendant: Revision, ancestor: Revision) -> bool {
+        let mut open = vec![descendant];
+        let mut seen = BTreeSet::new();
+        while let Some(revision) = open.pop() {
+            if revision == ancestor {
+                return true;
+            }
+            if let Some((commit, _)) = self.commits.get(&revision).filter(|_| seen.insert(revision)) {
+                open.extend(&commit.parents);
+            }
+        }
+        false
+    }
+}
+
+pub(super) fn is_told(name: &str) -> bool {
+    !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
+}

@@ -1,0 +1,216 @@
+//! Signatures of commits: do they hold, and whose are they?
+//!
+//! Git asks `ssh-keygen` (`verify_ssh_signed_buffer` in its `gpg-interface.c`); this answers the
+//! same without another program:
+//!
+//! ```text
+//! gpgsig ──armor──▶ SSH signature ──▶ does it hold for its own key? ──no──▶ Bad
+//!   │                                   │ yes
+//!   └─ OpenPGP, X.509: NotChecked       ▼
+//!                     is the key allowed? no list: Unattributed · no: NotAllowed · yes: Valid
+//! ```
+//!
+//! * As in git, a key is believed whoever it is listed for; which of the names it is listed for
+//!   fits the committer is told beside it ([`Signer::is_committer`]).
+//! * As in git, a key must have been allowed at the committer's time, so keys can be replaced
+//!   without harm to what they signed before.
+//! * Certificates, keys beyond those of [`NotChecked::Algorithm`] and other formats than SSH are
+//!   not checked, and said not to be.
+
+mod allowed;
+mod armor;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use ssh_key::public::KeyData;
+use ssh_key::{HashAlg, PublicKey};
+
+use super::{Commit, RawSignature};
+pub use allowed::{AllowedSigners, LeftOut};
+
+/// What a signature is made for, so that none made for something else passes (PROTOCOL.sshsig).
+pub(super) const NAMESPACE: &str = "git";
+
+/// What is to be said of a commit's signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Signature {
+    /// There is none.
+    None,
+    /// It holds, and its key is allowed.
+    Valid {
+        /// The key.
+        key: KeyName,
+        /// Whose key it is.
+        signer: Signer,
+    },
+    /// It holds, and nobody said whom to believe.
+    Unattributed(KeyName),
+    /// It holds, and its key is not allowed.
+    NotAllowed {
+        /// The key.
+        key: KeyName,
+        /// Why not.
+        why: NotAllowed,
+    },
+    /// It does not hold.
+    Bad(BadSignature),
+    /// It is of a sort that is not checked.
+    NotChecked(NotChecked),
+}
+
+/// A public key as people name it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyName {
+    /// Its algorithm, such as `ssh-ed25519`.
+    pub algorithm: String,
+    /// Its fingerprint, `SHA256:` and 43 characters.
+    pub fingerprint: String,
+}
+
+impl KeyName {
+    fn of(key: &KeyData) -> Self {
+        Self {
+            algorithm: key.algorithm().to_string(),
+            fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
+        }
+    }
+}
+
+impl fmt::Display for KeyName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.algorithm, self.fingerprint)
+    }
+}
+
+/// Whose key it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signer {
+    /// For whom it is listed: names or patterns of them, as they stand there.
+    pub principals: String,
+    /// Whether the committer's e-mail address is among them.
+    pub is_committer: bool,
+}
+
+/// Why a key is not allowed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAllowed {
+    /// It is on no list.
+    #[error("it is not among the allowed signers")]
+    Unlisted,
+    /// It is listed for other times.
+    #[error("it was not allowed at the time of the commit")]
+    OutOfTime,
+    /// It is listed for other purposes.
+    #[error("it is allowed for other purposes than git")]
+    OtherPurpose,
+    /// It was taken back.
+    #[error("it is revoked")]
+    Revoked,
+}
+
+/// Why a signature does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadSignature {
+    /// It can't be read.
+    #[error("it is malformed: {0}")]
+    Malformed(String),
+    /// It was made for something else.
+    #[error("it was made for `{0}`, not for `git`")]
+    Namespace(String),
+    /// The commit is not the one that was signed.
+    #[error("the commit is not what was signed")]
+    Content,
+}
+
+/// Why a signature is not checked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotChecked {
+    /// It is one as `gpg` makes them.
+    #[error("OpenPGP signatures are not checked; `git verify-commit` does")]
+    OpenPgp,
+    /// It is one as `gpgsm` makes them.
+    #[error("X.509 signatures are not checked; `git verify-commit` does")]
+    X509,
+    /// It was made with an SSH certificate.
+    #[error("signatures with SSH certificates are not checked; `git verify-commit` does")]
+    Certificate,
+    /// Only Ed25519, ECDSA on P-256, both also on security keys, and RSA of 2,048 to 4,096 bits
+    /// are.
+    #[error("signatures with keys of the kind {0} are not checked; `git verify-commit` does")]
+    Algorithm(String),
+}
+
+/// What is wrong with a list of revoked keys.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RevokedKeysError {
+    /// It is one in binary.
+    #[error("it is a KRL, which is not understood; list the public keys themselves, one a line")]
+    Krl,
+    /// A line is no public key. To pass over it would be to believe whom it means.
+    #[error("line {0} is no public key")]
+    Line(usize),
+}
+
+/// Judges signatures.
+#[derive(Debug, Clone, Default)]
+pub struct Checker {
+    allowed: Option<AllowedSigners>,
+    revoked: Vec<KeyData>,
+}
+
+impl Checker {
+    /// Believes those who are allowed; `None` when nobody said who is.
+    #[must_use]
+    pub const fn new(allowed: Option<AllowedSigners>) -> Self {
+        Self { allowed, revoked: Vec::new() }
+    }
+
+    /// Takes keys back: the file has one public key a line, empty lines and comments.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a file that holds anything else.
+    pub fn revoke(&mut self, file: &[u8]) -> Result<(), RevokedKeysError> {
+        if file.starts_with(b"SSHKRL\n\0") {
+            return Err(RevokedKeysError::Krl);
+        }
+        for (index, line) in String::from_utf8_lossy(file).lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let key = public_key(line).ok_or(RevokedKeysError::Line(index + 1))?;
+            self.revoked.push(key);
+        }
+        Ok(())
+    }
+
+    /// Judges the signature of a commit.
+    #[must_use]
+    pub fn check(&self, raw: Option<&RawSignature>, commit: &Commit) -> Signature {
+        let Some(raw) = raw else { return Signature::None };
+        let key = match armor::check(&raw.signature, &raw.signed) {
+            Ok(key) => key,
+            Err(outcome) => return outcome,
+        };
+        let name = KeyName::of(&key);
+        if self.revoked.contains(&key) {
+            return Signature::NotAllowed { key: name, why: NotAllowed::Revoked };
+        }
+        let Some(allowed) = &self.allowed else { return Signature::Unattributed(name) };
+        match allowed.find(&key, commit.at.timestamp(), commit.committer.email()) {
+            Ok(signer) => Signature::Valid { key: name, signer },
+            Err(why) => Signature::NotAllowed { key: name, why },
+        }
+    }
+}
+
+/// The public key at the beginning of a text: its algorithm and its digits; whatever stands behind
+/// is a comment.
+fn public_key(text: &str) -> Option<KeyData> {
+    let mut words = text.split_ascii_whitespace();
+    let (algorithm, digits) = (words.next()?, words.next()?);
+    Some(PublicKey::from_openssh(&format!("{algorithm} {digits}")).ok()?.key_data().clone())
+}

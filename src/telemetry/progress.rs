@@ -1,0 +1,160 @@
+//! How far a long piece of work is: a bar in a terminal, log lines elsewhere.
+//!
+//! ```text
+//! reading collections  ▕████████████████▌               ▏ 54,272 of 100,000
+//! ```
+//!
+//! What is over soon shows nothing. The bar stands on the last line of the terminal; a log line
+//! that comes meanwhile takes its place, and the next bar is drawn below.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// From when on a bar is shown, and how often it is drawn.
+const BAR_EVERY: Duration = Duration::from_millis(100);
+
+/// From when on the log tells, and how often.
+const LOG_EVERY: Duration = Duration::from_secs(2);
+
+/// How many characters a bar is long.
+const BAR_CHARS: usize = 32;
+
+/// Empties the line that the cursor is in (ECMA-48, "erase in line").
+const EMPTY_LINE: &str = "\r\x1b[K";
+
+/// Whether bars are drawn; decided when logging starts.
+static DRAWS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a bar stands in the terminal's last line.
+static STANDS: AtomicBool = AtomicBool::new(false);
+
+/// Says whether standard error is a terminal that people read.
+pub(super) fn draw_bars(draws: bool) {
+    DRAWS.store(draws, Ordering::Relaxed);
+}
+
+/// A piece of work that may take long; what it showed is gone when it is dropped.
+#[derive(Debug)]
+pub struct Progress {
+    what: &'static str,
+    done: usize,
+    total: usize,
+    /// When to tell next.
+    due: Instant,
+    every: Duration,
+}
+
+impl Progress {
+    /// Begins to read `total` things, `what` in the plural.
+    #[must_use]
+    pub fn begin(what: &'static str, total: usize) -> Self {
+        let every = if DRAWS.load(Ordering::Relaxed) { BAR_EVERY } else { LOG_EVERY };
+        Self { what, done: 0, total, due: Instant::now() + every, every }
+    }
+
+    /// Notes that so many more are done.
+    pub fn advance(&mut self, more: usize) {
+        self.done += more;
+        let now = Instant::now();
+        if now >= self.due && self.done < self.total {
+            self.due = now + self.every;
+            self.tell();
+        }
+    }
+
+    fn tell(&self) {
+        let Self { what, done, total, .. } = *self;
+        if DRAWS.load(Ordering::Relaxed) {
+            let bar = format!("{EMPTY_LINE}{}", bar(what, done, total));
+            // That a bar can't be drawn harms nobody.
+            drop(io::stderr().write_all(bar.as_bytes()));
+            STANDS.store(true, Ordering::Relaxed);
+        } else {
+            tracing::info!(done, total, "reading {what}");
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if STANDS.swap(false, Ordering::Relaxed) {
+            drop(io::stderr().write_all(EMPTY_LINE.as_bytes()));
+        }
+    }
+}
+
+/// Standard error, for log lines: takes a bar away that stands in their place.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LogLines;
+
+impl Write for LogLines {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if STANDS.swap(false, Ordering::Relaxed) {
+            io::stderr().write_all(EMPTY_LINE.as_bytes())?;
+        }
+        io::stderr().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
+    }
+}
+
+/// The bar, without the end of its line; it is never full, since it goes away then.
+fn bar(what: &str, done: usize, total: usize) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let eighths = (done * BAR_CHARS * 8).checked_div(total).unwrap_or(0).min(BAR_CHARS * 8);
+    let filled = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8]);
+    format!("reading {what}  ▕{filled:<BAR_CHARS$}▏ {} of {}", grouped(done), grouped(total))
+}
+
+/// A number with its thousands apart.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bar_grows_with_what_is_done() {
+        assert_eq!(
+            bar("collections", 0, 8),
+            "reading collections  ▕                                ▏ 0 of 8"
+        );
+        assert_eq!(
+            bar("collections", 54_272, 100_000),
+            "reading collections  ▕█████████████████▎              ▏ 54,272 of 100,000"
+        );
+        assert_eq!(
+            bar("collections", 1_000_000, 1_000_000),
+            "reading collections  ▕████████████████████████████████▏ 1,000,000 of 1,000,000"
+        );
+        assert!(bar("collections", 0, 0).ends_with("0 of 0"));
+    }
+
+    #[test]
+    fn what_is_over_soon_tells_nothing() {
+        let mut progress = Progress::begin("collections", 10);
+        let due = progress.due;
+        progress.advance(5);
+        assert_eq!(progress.due, due, "it was not told");
+        progress.due = Instant::now();
+        progress.advance(1);
+        assert!(progress.due > due, "now it was");
+        let due = progress.due;
+        progress.due = Instant::now();
+        progress.advance(4);
+        assert!(progress.due < due, "the end is told by whoever began it");
+    }
+}

@@ -1,0 +1,105 @@
+//! Somebody who follows the stream, is cut off again and again, and keeps what was heard.
+
+use std::net::SocketAddr;
+use std::time::Instant;
+
+use super::oracle::{Oracle, Told};
+use crate::support::{DEADLINE, Repo, Stream};
+
+/// From the first event on, until a `Last-Event-ID` says something else.
+const FROM_THE_FIRST: &str = "?filter[since]=2000-01-01T00:00:00Z";
+
+/// A reader and what it believes to have happened.
+#[derive(Debug, Default)]
+pub(super) struct Follower {
+    stream: Option<Stream>,
+    /// The last id.
+    place: Option<String>,
+    /// The ids of the events, oldest first; after a reset those that lead to it.
+    heard: Vec<String>,
+}
+
+impl Follower {
+    /// Hangs up; the next time it goes on behind the last id.
+    pub(super) fn hang_up(&mut self) {
+        self.stream = None;
+    }
+
+    /// Hears so many things, heartbeats not counted, or until it knows everything.
+    pub(super) fn listen(
+        &mut self,
+        address: SocketAddr,
+        repo: &Repo,
+        oracle: &mut Oracle,
+        events_max: usize,
+    ) -> Result<(), String> {
+        let head = repo.head();
+        let started = Instant::now();
+        for _ in 0..events_max {
+            if oracle.told_after(repo, &head, self.place.as_deref()).is_some_and(|left| left.is_empty()) {
+                return self.compare(&oracle.line(repo, &head), &oracle.told(repo, &head));
+            }
+            self.hear(address, repo, oracle, started)?;
+        }
+        Ok(())
+    }
+
+    fn hear(
+        &mut self,
+        address: SocketAddr,
+        repo: &Repo,
+        oracle: &mut Oracle,
+        started: Instant,
+    ) -> Result<(), String> {
+        while started.elapsed() < DEADLINE {
+            let place = self.place.clone();
+            let open = || Stream::open(address, FROM_THE_FIRST, place.as_deref());
+            let Some(said) = self.stream.get_or_insert_with(open).next() else {
+                return Err(format!("the stream ended by itself after {place:?}"));
+            };
+            match (said.event.as_str(), said.id) {
+                ("head", None) => {}
+                ("head", Some(id)) => {
+                    let left = oracle.told_after(repo, &id, self.place.as_deref());
+                    if left.map_or(!self.descends(repo, &id), |left| !left.is_empty()) {
+                        return Err(format!("a heartbeat says {id}, but {:?} was last", self.place));
+                    }
+                    self.place = Some(id);
+                }
+                ("reset", id) => return self.begin_again(repo, oracle, id),
+                (_, Some(id)) => {
+                    self.heard.push(id.clone());
+                    self.place = Some(id);
+                    return Ok(());
+                }
+                (event, None) => return Err(format!("`{event}` without an id")),
+            }
+        }
+        Err(format!("nothing more is said after {:?}, having heard {:?}", self.place, self.heard))
+    }
+
+    /// Reads everything again up to the revision that is named.
+    fn begin_again(&mut self, repo: &Repo, oracle: &mut Oracle, id: Option<String>) -> Result<(), String> {
+        let id = id.ok_or("a reset without a revision")?;
+        if self.descends(repo, &id) {
+            return Err(format!("a reset to {id}, which descends from {:?}", self.place));
+        }
+        self.heard = oracle.told(repo, &id).into_iter().map(|it| it.position).collect();
+        self.place = Some(id);
+        Ok(())
+    }
+
+    /// Whether a commit descends from the one that was heard of last.
+    fn descends(&self, repo: &Repo, id: &str) -> bool {
+        let last = self.place.as_deref().unwrap_or_default().split('/').next().unwrap_or_default();
+        repo.try_git(&["merge-base", "--is-ancestor", last, id]).status.success()
+    }
+
+    /// What was heard is what there is, besides what a merge has taken off the first parents since.
+    fn compare(&self, line: &[String], all: &[Told]) -> Result<(), String> {
+        let on_line = |id: &&String| line.iter().any(|it| id.starts_with(it.as_str()));
+        let heard: Vec<&String> = self.heard.iter().filter(on_line).collect();
+        let all: Vec<&String> = all.iter().map(|it| &it.position).collect();
+        if heard == all { Ok(()) } else { Err(format!("heard {heard:#?}\nbut there is {all:#?}")) }
+    }
+}

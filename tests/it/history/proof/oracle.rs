@@ -1,0 +1,223 @@
+//! What the history must say, from git's own word and from what the files were made to mean:
+//! nothing is parsed here but `git ls-tree` and `git log`.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
+
+use serde_json::{Value, json};
+use sha1::{Digest as _, Sha1};
+
+use crate::support::Repo;
+
+/// The attributes of a collection by their wire names.
+pub(super) type Attributes = BTreeMap<String, Value>;
+
+/// What everybody must see of one commit.
+#[derive(Debug, Default)]
+pub(super) struct Past {
+    /// The file that counts for a key: its name and blob.
+    pub(super) files: BTreeMap<String, (String, String)>,
+    /// Keys that have files of both endings.
+    pub(super) twins: BTreeSet<String>,
+    /// What is served: the blob, and what it means; of a broken file its last good version.
+    pub(super) served: BTreeMap<String, (String, Attributes)>,
+}
+
+/// What one commit did to one key.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Told {
+    /// The id in the stream.
+    pub(super) position: String,
+    pub(super) revision: String,
+    pub(super) key: String,
+    pub(super) action: &'static str,
+    pub(super) actor: String,
+    pub(super) at: i64,
+    /// The attributes that changed, by name; nothing where the file is broken.
+    pub(super) changes: Option<BTreeMap<String, Value>>,
+}
+
+/// What is known of a commit.
+#[derive(Debug, Clone)]
+struct Commit {
+    parent: Option<String>,
+    author: String,
+    at: i64,
+}
+
+/// What git and the tester know.
+#[derive(Debug, Default)]
+pub(super) struct Oracle {
+    /// By blob; nothing where it means nothing.
+    meanings: HashMap<String, Option<Attributes>>,
+    commits: HashMap<String, Commit>,
+    pasts: HashMap<String, Rc<Past>>,
+}
+
+impl Oracle {
+    /// Says what a file means before anybody else does.
+    pub(super) fn means(&mut self, content: &[u8], meaning: Option<Attributes>) {
+        let mut hasher = Sha1::new();
+        hasher.update(format!("blob {}\0", content.len()));
+        hasher.update(content);
+        let blob = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.blob_means(blob, meaning);
+    }
+
+    /// The same of a file that git has already.
+    pub(super) fn blob_means(&mut self, blob: String, meaning: Option<Attributes>) {
+        let known = self.meanings.entry(blob).or_insert_with(|| meaning.clone());
+        assert_eq!(*known, meaning, "the same bytes mean the same");
+    }
+
+    /// The commits along first parents, oldest first.
+    pub(super) fn line(&mut self, repo: &Repo, from: &str) -> Vec<String> {
+        let log = repo.git(&["log", "--first-parent", "--reverse", "--format=%H", from]);
+        self.learn(repo, from);
+        log.lines().map(str::to_owned).collect()
+    }
+
+    /// Every commit that is reached from one.
+    pub(super) fn reached(&mut self, repo: &Repo, from: &str) -> Vec<String> {
+        self.learn(repo, from);
+        repo.git(&["rev-list", from]).lines().map(str::to_owned).collect()
+    }
+
+    fn learn(&mut self, repo: &Repo, from: &str) {
+        if self.commits.contains_key(from) {
+            return;
+        }
+        let log = repo.git(&["log", "--format=%H%x00%P%x00%an%x00%ct", from]);
+        for line in log.lines() {
+            let [id, parents, author, at] = line.split('\0').collect::<Vec<_>>()[..] else {
+                panic!("git log said {line:?}")
+            };
+            let parent = parents.split(' ').next().filter(|id| !id.is_empty()).map(str::to_owned);
+            let at = at.parse().expect("a time is a number");
+            self.commits.insert(id.to_owned(), Commit { parent, author: author.to_owned(), at });
+        }
+    }
+
+    fn parent(&mut self, repo: &Repo, revision: &str) -> Option<String> {
+        self.learn(repo, revision);
+        self.commits[revision].parent.clone()
+    }
+
+    /// What must be seen of a commit.
+    pub(super) fn past(&mut self, repo: &Repo, revision: &str) -> Rc<Past> {
+        let mut open = vec![revision.to_owned()];
+        while let Some(revision) = open.last().cloned() {
+            let parent = self.parent(repo, &revision);
+            match parent.filter(|parent| !self.pasts.contains_key(parent)) {
+                Some(parent) => open.push(parent),
+                None => {
+                    let past = self.look(repo, &revision);
+                    self.pasts.insert(revision, Rc::new(past));
+                    open.pop();
+                }
+            }
+        }
+        Rc::clone(&self.pasts[revision])
+    }
+
+    fn look(&self, repo: &Repo, revision: &str) -> Past {
+        let before = self.commits[revision].parent.as_ref().map(|parent| Rc::clone(&self.pasts[parent]));
+        let mut past = Past::default();
+        for line in repo.git(&["ls-tree", revision, "collections/"]).lines() {
+            let (entry, path) = line.split_once('\t').expect("git writes a tab");
+            let blob = entry.rsplit(' ').next().expect("git writes the id last").to_owned();
+            let name = path.trim_start_matches("collections/");
+            let (key, ending) = name.rsplit_once('.').expect("files have endings here");
+            if let Some((other, _)) = past.files.get(key) {
+                past.twins.insert(key.to_owned());
+                if other.ends_with(".yaml") {
+                    continue;
+                }
+            }
+            assert!(matches!(ending, "yaml" | "yml"), "{name}");
+            past.files.insert(key.to_owned(), (name.to_owned(), blob));
+        }
+        for (key, (name, blob)) in &past.files {
+            let meaning = self.meanings.get(blob);
+            let meaning = meaning.unwrap_or_else(|| panic!("nobody made {name} of {revision}: {blob}"));
+            let good = meaning.clone().map(|meaning| (blob.clone(), meaning));
+            let last = || before.as_ref().and_then(|before| before.served.get(key).cloned());
+            if let Some(served) = good.or_else(last) {
+                past.served.insert(key.clone(), served);
+            }
+        }
+        past
+    }
+
+    /// Whether the file of a key can't be read at a commit.
+    pub(super) fn is_broken(&mut self, repo: &Repo, revision: &str, key: &str) -> bool {
+        let past = self.past(repo, revision);
+        past.files.get(key).is_some_and(|(_, blob)| self.meanings[blob].is_none())
+    }
+
+    /// Everything that happened, oldest first.
+    pub(super) fn told(&mut self, repo: &Repo, head: &str) -> Vec<Told> {
+        self.line(repo, head).iter().flat_map(|revision| self.told_by(repo, revision)).collect()
+    }
+
+    fn told_by(&mut self, repo: &Repo, revision: &str) -> Vec<Told> {
+        let after = self.past(repo, revision);
+        let parent = self.parent(repo, revision);
+        let before = parent.map_or_else(Rc::default, |parent| self.past(repo, &parent));
+        let keys: BTreeSet<&String> = before.files.keys().chain(after.files.keys()).collect();
+        let touched: Vec<&String> =
+            keys.into_iter().filter(|key| before.files.get(*key) != after.files.get(*key)).collect();
+        let commit = self.commits[revision].clone();
+        let one = |(index, key): (usize, &&String)| {
+            let (old, new) = (before.files.get(*key), after.files.get(*key));
+            let broken = new.is_some_and(|(_, blob)| self.meanings[blob].is_none());
+            let served = |past: &Past| past.served.get(*key).map(|(_, it)| it.clone()).unwrap_or_default();
+            Told {
+                position: if touched.len() > 1 {
+                    format!("{revision}/{}", index + 1)
+                } else {
+                    revision.to_owned()
+                },
+                revision: revision.to_owned(),
+                key: (*key).clone(),
+                action: match (old, new) {
+                    (None, _) => "created",
+                    (_, None) => "deleted",
+                    _ => "updated",
+                },
+                actor: commit.author.clone(),
+                at: commit.at,
+                changes: (!broken).then(|| differences(&served(&before), &served(&after))),
+            }
+        };
+        touched.iter().enumerate().map(one).collect()
+    }
+
+    /// What is told after a place in the stream; nothing if the place is not on the line.
+    pub(super) fn told_after(&mut self, repo: &Repo, head: &str, place: Option<&str>) -> Option<Vec<Told>> {
+        let line = self.line(repo, head);
+        let Some(place) = place else { return Some(self.told(repo, head)) };
+        let (revision, seen) = place.split_once('/').unwrap_or((place, ""));
+        let at = line.iter().position(|it| it == revision)?;
+        let mut told: Vec<Told> = self.told_by(repo, revision);
+        told.drain(..seen.parse().unwrap_or(told.len()));
+        told.extend(line[at + 1..].iter().flat_map(|revision| self.told_by(repo, revision)));
+        Some(told)
+    }
+}
+
+/// What differs, as an event tells it: by name, with the values that there are.
+pub(super) fn differences(before: &Attributes, after: &Attributes) -> BTreeMap<String, Value> {
+    let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
+    let differing = names.into_iter().filter(|name| before.get(*name) != after.get(*name));
+    let change = |name: &String| {
+        let mut change = json!({"attribute": name});
+        for (side, value) in [("from", before.get(name)), ("to", after.get(name))] {
+            if let Some(value) = value {
+                change[side] = value.clone();
+            }
+        }
+        (name.clone(), change)
+    };
+    differing.map(change).collect()
+}

@@ -1,0 +1,55 @@
+//! Signatures: the service signs what it commits, and `collectory verify` judges all there are,
+//! beside git's own word where `ssh-keygen` is installed.
+
+mod signing;
+mod verifying;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use ssh_key::private::Ed25519Keypair;
+use ssh_key::{LineEnding, PrivateKey};
+
+use crate::support::{Finished, Repo, program, run_to_end};
+
+/// A key of its own for each number.
+fn key(seed: u8) -> PrivateKey {
+    PrivateKey::from(Ed25519Keypair::from_seed(&[seed; 32]))
+}
+
+fn public(key: &PrivateKey) -> String {
+    key.public_key().to_openssh().unwrap()
+}
+
+/// The file of a private key, closed to others.
+fn key_file(folder: &Path, key: &PrivateKey) -> PathBuf {
+    let path = folder.join("signing-key");
+    key.write_openssh_file(&path, LineEnding::LF).unwrap();
+    path
+}
+
+/// A file of allowed signers.
+fn signers(folder: &Path, text: &str) -> PathBuf {
+    let path = folder.join("allowed-signers");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn verify(repo: &Repo, arguments: &[&str]) -> Finished {
+    let folder = repo.path().parent().unwrap();
+    run_to_end(program(folder).arg("verify").args(arguments).arg("--repo").arg(repo.path()))
+}
+
+/// The commits that `verify --json` told of, oldest first.
+fn told(finished: &Finished) -> Vec<Value> {
+    finished.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// What git says of a commit's signature; nothing where it has no `ssh-keygen` to ask.
+fn git_verifies(repo: &Repo, signers: &Path, revision: &str) -> Option<bool> {
+    Command::new("ssh-keygen").arg("-?").output().ok()?;
+    let file = format!("gpg.ssh.allowedSignersFile={}", signers.display());
+    Some(repo.try_git(&["-c", &file, "verify-commit", revision]).status.success())
+}

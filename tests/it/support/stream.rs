@@ -1,0 +1,81 @@
+//! A stream of server-sent events, read as a browser reads it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{SocketAddr, TcpStream};
+
+use serde_json::Value;
+
+use super::patience::DEADLINE;
+
+/// An open stream.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    /// The head of the answer, in lower case.
+    pub(crate) head: String,
+    body: BufReader<TcpStream>,
+    text: String,
+}
+
+/// Something that was said.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Heard {
+    pub(crate) id: Option<String>,
+    pub(crate) event: String,
+    pub(crate) data: Value,
+}
+
+impl Stream {
+    /// Opens `GET /events` with a query (`?…` or nothing), after an event or from now on.
+    pub(crate) fn open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Self {
+        Self::try_open(address, query, last_event_id).expect("the service answers")
+    }
+
+    /// The same of a service that may be gone.
+    pub(crate) fn try_open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Option<Self> {
+        let mut socket = TcpStream::connect(address).ok()?;
+        socket.set_read_timeout(Some(DEADLINE)).expect("a time limit can be set");
+        let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        let request =
+            format!("GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n");
+        socket.write_all(request.as_bytes()).ok()?;
+        let mut body = BufReader::new(socket);
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            body.read_line(&mut head).ok().filter(|length| *length > 0)?;
+        }
+        Some(Self { head: head.to_lowercase(), body, text: String::new() })
+    }
+
+    /// The next thing that is said; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Heard> {
+        while !self.text.contains("\n\n") {
+            let mut size = String::new();
+            self.body.read_line(&mut size).ok()?;
+            let size = usize::from_str_radix(size.trim(), 16).ok().filter(|size| *size > 0)?;
+            let mut chunk = vec![0; size + 2];
+            self.body.read_exact(&mut chunk).ok()?;
+            self.text.push_str(std::str::from_utf8(&chunk[..size]).expect("a stream is UTF-8"));
+        }
+        let (block, rest) = self.text.split_once("\n\n").expect("the block is whole");
+        let field = |name: &str| {
+            let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+            value.map(|value| value.trim_start().to_owned())
+        };
+        let data = field("data").expect("everything that is said has data");
+        let data = serde_json::from_str(&data).expect("the data is JSON");
+        let heard = Heard { id: field("id"), event: field("event").expect("it has a name"), data };
+        self.text = rest.to_owned();
+        Some(heard)
+    }
+
+    /// The next event, heartbeats aside.
+    #[track_caller]
+    pub(crate) fn event(&mut self) -> Heard {
+        loop {
+            let heard = self.next().expect("the stream goes on");
+            if heard.event != "head" {
+                return heard;
+            }
+        }
+    }
+}
