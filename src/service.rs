@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::{Limits, Origin, ServeConfig, Uncommitted, Watching};
+use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Signal};
@@ -268,6 +268,7 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
         committer: Actor::new(&config.committer_name, &config.committer_email),
         signing_key: signing_key.clone(),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
+        merge_packs: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
     };
     // First, so that a slip of the pen makes no repository.

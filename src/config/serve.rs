@@ -62,6 +62,11 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
+    /// Whether the small packs that writes leave are merged in the background. Without it that is
+    /// left to `git gc`.
+    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
+    pub maintenance: Maintenance,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -109,6 +114,7 @@ impl ServeConfig {
             require_if_match: false,
             cors_origins: Vec::new(),
             compress: false,
+            maintenance: Maintenance::On,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             signing_key: None,
@@ -129,6 +135,16 @@ pub enum Watching {
     System,
     /// Nothing but the tick.
     None,
+}
+
+/// Whether the repository is looked after in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Maintenance {
+    /// Small packs are merged.
+    #[default]
+    On,
+    /// Packs are left as they are.
+    Off,
 }
 
 /// What becomes of saved files that are not committed.
