@@ -32,7 +32,7 @@ use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Request, Version};
+use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -225,9 +225,12 @@ impl Connections {
 
 /// Refuses what hyper lets pass: its own limits are wider, so that most refusals are made here.
 fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: usize) -> Option<Refusal> {
-    let uri = request.uri();
-    let uri_bytes = uri.path_and_query().map_or(0, |whole| whole.as_str().len());
-    if uri_bytes > uri_bytes_max {
+    let Some(target) = request.uri().path_and_query() else {
+        // A host and a port alone: what `CONNECT` has for a target, and nothing else may.
+        let is_tunnel = *request.method() == Method::CONNECT;
+        return Some(if is_tunnel { Refusal::no_proxy() } else { Refusal::malformed() });
+    };
+    if target.as_str().len() > uri_bytes_max {
         return Some(Refusal::uri_too_long());
     }
     let (mut header_bytes, mut hosts) = (0, 0);
