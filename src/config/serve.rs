@@ -37,6 +37,11 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
     pub uncommitted: Uncommitted,
 
+    /// What tells of hand edits: the system, or the slow tick alone (`--tick-ms`), for file systems
+    /// that tell nothing.
+    #[arg(long, env = "COLLECTORY_WATCH", value_name = "WHAT", value_enum, default_value_t = Watching::System)]
+    pub watch: Watching,
+
     /// Refuse updates and deletes that come without `If-Match`, with 428.
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
@@ -56,6 +61,11 @@ pub struct ServeConfig {
     /// pay. It is compressed once after each change.
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
+
+    /// Whether the small packs that writes leave are merged in the background. Without it that is
+    /// left to `git gc`.
+    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
+    pub maintenance: Maintenance,
 
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
@@ -100,9 +110,11 @@ impl ServeConfig {
             listen: listen_default(),
             base_path: BasePath::root(),
             uncommitted: Uncommitted::Serve,
+            watch: Watching::System,
             require_if_match: false,
             cors_origins: Vec::new(),
             compress: false,
+            maintenance: Maintenance::On,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             signing_key: None,
@@ -113,6 +125,26 @@ impl ServeConfig {
 
 fn listen_default() -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], 8080))
+}
+
+/// What tells of hand edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Watching {
+    /// The system's notices, and the tick for what they miss.
+    #[default]
+    System,
+    /// Nothing but the tick.
+    None,
+}
+
+/// Whether the repository is looked after in the background.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Maintenance {
+    /// Small packs are merged.
+    #[default]
+    On,
+    /// Packs are left as they are.
+    Off,
 }
 
 /// What becomes of saved files that are not committed.

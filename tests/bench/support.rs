@@ -28,6 +28,12 @@ pub(crate) fn program() -> String {
     std::env::var("COLLECTORY_BENCH_PROGRAM").unwrap_or_else(|_| env!("CARGO_BIN_EXE_collectory").into())
 }
 
+/// How long this thread has been on a processor, in seconds (Linux; zero elsewhere).
+pub(crate) fn thread_cpu_s() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    text.split_whitespace().next().and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0) / 1e9
+}
+
 /// The median of some figures.
 pub(crate) fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
@@ -112,7 +118,8 @@ impl Drop for Process {
     }
 }
 
-fn hermetic(command: &mut Command) {
+/// Keeps the configuration of whoever runs the bench out of it.
+pub(crate) fn hermetic(command: &mut Command) {
     command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_SYSTEM", "/dev/null");
 }
 

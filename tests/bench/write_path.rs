@@ -1,138 +1,52 @@
-//! Durable commits per second, against git itself on the same work.
+//! Durable commits per second, against git, libgit2 and others on the same work.
 //!
-//! Each round measures in turn, on repositories with the same collections: updates through the
-//! service by 1 client and by 64, `git add` and `git commit` on the command line (as git is by
-//! default, and with everything flushed as the service does), and `git fast-import` of the same
-//! number of commits (which flushes nothing). Prints medians and the ratios.
+//! ```text
+//! cargo bench --bench write_path              all but the last two
+//! cargo bench --bench write_path -- journal   groups of 64, no HTTP, against `git fast-import`
+//! cargo bench --bench write_path -- service   over HTTP, against `git commit`, libgit2, fast-import
+//! cargo bench --bench write_path -- work-tree over HTTP, with a work tree against bare
+//! cargo bench --bench write_path -- etcd      over HTTP, against etcd's gateway, where installed
+//! cargo bench --bench write_path -- size      bytes per commit after maintenance, against `git gc`
+//! cargo bench --bench write_path -- long      whether writing slows down as the history grows
+//! ```
 //!
-//! `COLLECTORY_BENCH_COLLECTIONS` (1000), `COLLECTORY_BENCH_ROUNDS` (3), `COLLECTORY_BENCH_MS`
-//! (1000 a measurement), `COLLECTORY_BENCH_BARE` (0; 1 for a repository without a work tree).
+//! What is compared is measured in turn within one run; medians and ratios are printed. `journal`
+//! opens the repository as the service does and hands it groups, so it is the bound of what the
+//! service can reach. `long` makes 20,000 commits, `COLLECTORY_BENCH_COMMITS=1000000` a million.
+//!
+//! `COLLECTORY_BENCH_COLLECTIONS` (1000; `journal`: 1,000, 10,000 and 100,000),
+//! `COLLECTORY_BENCH_ROUNDS` (5), `COLLECTORY_BENCH_MS` (1000 a measurement of the service),
+//! `COLLECTORY_BENCH_BARE` (1; 0 for a repository with a work tree), `COLLECTORY_BENCH_COMMITS`.
+//!
+//! Peers: `git` 2.40 or newer; `apt-get install etcd-server` brings etcd.
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 mod support;
+mod writes;
 
-use std::net::SocketAddr;
-use std::path::Path;
-use std::time::{Duration, Instant};
+use support::on_one_thread;
+use writes::{etcd, journal, long, service, size};
 
-use support::{
-    Connection, Process, commit_head, fast_import, file, git, key, median, on_one_thread, push_file,
-    repository, setting,
-};
-use tokio::task::JoinSet;
-
-const CLIENTS: usize = 64;
-
-/// How many commits `git commit` and `git fast-import` make in a round.
-const GIT_COMMITS: usize = 10;
-const IMPORTED_COMMITS: usize = 1000;
-
+#[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its command line")]
 fn main() {
-    on_one_thread(compare());
-}
-
-async fn compare() {
-    let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
-    let bare = setting("COLLECTORY_BENCH_BARE", 0) == 1;
-    let (_ours, path) = repository(count, bare);
-    let (_theirs, by_hand) = repository(count, false);
-    let (_imported, import) = repository(count, true);
-    let service = Process::serve(&path);
-    let mut rates: [Vec<f64>; 5] = Default::default();
-    for round in 0..setting("COLLECTORY_BENCH_ROUNDS", 3) {
-        rates[0].push(updates(service.address, 1, count, round).await);
-        rates[1].push(updates(service.address, CLIENTS, count, round).await);
-        rates[2].push(commits(&by_hand, count, round, &[]));
-        rates[3].push(commits(
-            &by_hand,
-            count,
-            round,
-            &["-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync"],
-        ));
-        rates[4].push(imports(&import, count, round));
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);
+    if is_wanted("journal") {
+        journal::compare();
     }
-    let [one, many, plain, flushed, imported] = rates.map(|figures| median(&figures));
-    println!("durable commits/s with {count} collections:");
-    println!("  the service, 1 client     {one:>8.0}");
-    println!("  the service, {CLIENTS} clients   {many:>8.0}");
-    println!(
-        "  git commit, flushed       {flushed:>8.0}   ratio {:>6.1} and {:>6.1}",
-        one / flushed,
-        many / flushed
-    );
-    println!(
-        "  git commit, not flushed   {plain:>8.0}   ratio {:>6.1} and {:>6.1}",
-        one / plain,
-        many / plain
-    );
-    println!(
-        "  git fast-import, neither  {imported:>8.0}   ratio {:>6.2} and {:>6.2}",
-        one / imported,
-        many / imported
-    );
-}
-
-/// Updates through the service, each client its own collections.
-async fn updates(address: SocketAddr, clients: usize, collections: usize, round: usize) -> f64 {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for client in 0..clients {
-        tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
-            let mut count = 0_u32;
-            while started.elapsed() < time {
-                let key = key((client + clients * count as usize) % collections);
-                let name = format!("Round {round} of {clients} clients, {client} writes {count}");
-                let (status, answer) = connection.ask(update(&key, &name).as_bytes()).await;
-                assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
-                count += 1;
-            }
-            count
-        });
+    if is_wanted("service") {
+        on_one_thread(service::compare());
     }
-    let total: u32 = tasks.join_all().await.into_iter().sum();
-    f64::from(total) / started.elapsed().as_secs_f64()
-}
-
-fn update(key: &str, name: &str) -> String {
-    let body = format!(
-        r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"{name}"}}}}}}"#
-    );
-    let length = body.len();
-    format!(
-        "PATCH /collections/{key} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
-    )
-}
-
-/// The same by hand: edit a file, add it, commit it.
-fn commits(folder: &Path, collections: usize, round: usize, options: &[&str]) -> f64 {
-    let started = Instant::now();
-    for number in 0..GIT_COMMITS {
-        let which = (round * GIT_COMMITS + number) % collections;
-        let path = format!("collections/{}.yaml", key(which));
-        let name = format!("Round {round}, {} options, commit {number}", options.len());
-        std::fs::write(folder.join(&path), file(which, &name)).expect("a file can be written");
-        git(folder, &[options, &["add", &path]].concat());
-        git(folder, &[options, &["commit", "-q", "-m", &format!("Update {which}: name")]].concat());
+    if is_wanted("work-tree") {
+        on_one_thread(service::compare_work_tree());
     }
-    GIT_COMMITS as f64 / started.elapsed().as_secs_f64()
-}
-
-/// The same as a stream that git imports in one go.
-fn imports(folder: &Path, collections: usize, round: usize) -> f64 {
-    let mut stream = String::new();
-    for number in 0..IMPORTED_COMMITS {
-        let which = number % collections;
-        stream.push_str(&commit_head(&format!("Update {}: name", key(which))));
-        if number == 0 {
-            stream.push_str("from refs/heads/main^0\n");
+    if is_wanted("etcd") {
+        on_one_thread(etcd::compare());
+    }
+    for (part, run) in [("size", size::compare as fn()), ("long", long::compare)] {
+        if wanted.iter().any(|word| word == part) {
+            run();
         }
-        push_file(&mut stream, which, &format!("Round {round}, commit {number}"));
     }
-    let started = Instant::now();
-    fast_import(folder, &stream);
-    IMPORTED_COMMITS as f64 / started.elapsed().as_secs_f64()
 }

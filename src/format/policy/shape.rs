@@ -19,9 +19,11 @@ pub(super) fn candidates<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator
     let brackets = old.rmatch_indices(']').take(BRACKETS_MAX).map(|(at, _)| old.split_at(at));
     let flow = brackets.flat_map(move |(above, below)| {
         let item = flow_entry(token);
-        let above = above.trim_end_matches([' ', '\n']);
-        let after = &old[above.len()..old.len() - below.len()];
-        [", ", " ", ""].map(|comma| format!("{above}{comma}{item}{after}{below}"))
+        let close = above.trim_end();
+        let gap = &above[close.len()..];
+        // Right behind the last item, or below a comment that stands there.
+        [(close, ", ", gap), (close, " ", gap), (above, "", ""), (above, ", ", "")]
+            .map(|(above, comma, gap)| format!("{above}{comma}{item}{gap}{below}"))
     });
     std::iter::once(block(old, ""))
         .chain(before_end.map(move |(above, below)| block(above, below)))

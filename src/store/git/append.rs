@@ -7,12 +7,13 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use super::delta;
+use super::names::Names;
 use super::object::{Kind, Oid, name};
 use super::objects::damaged;
 use super::pack::{Pack, PackBuilder};
 use super::place::Place;
 use super::sign::Committer;
-use super::tree::{FILE, FOLDER, Pointer, RawTree};
+use super::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use super::trees::Trees;
 use crate::domain::Revision;
 use crate::store::{BlobId, Committed, Draft, StoreError};
@@ -20,8 +21,9 @@ use crate::store::{BlobId, Committed, Draft, StoreError};
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
 
-/// The longest chain of deltas from one tree to a whole one; git's own default (`pack.depth`).
-const CHAIN_LEN_MAX: usize = 50;
+/// The longest chain of deltas from one tree to a whole one. Git's own packs have up to 50
+/// (`pack.depth`); a chain as long as the longest group saves a second whole tree in it.
+const CHAIN_LEN_MAX: usize = 128;
 
 /// A path that a group changes, from what it was before to what it is after.
 #[derive(Debug, Clone)]
@@ -53,75 +55,100 @@ pub(super) struct Group {
     pub(super) changes: PathChanges,
 }
 
-/// One version of one tree in the group.
-#[derive(Debug)]
-enum Version {
-    Whole(Oid, Vec<u8>),
-    /// Against the next newer version of the same tree.
-    Delta {
-        oid: Oid,
-        base: Oid,
-        delta: Vec<u8>,
-    },
-}
-
 /// Builds the objects of a group on top of `trees`.
 pub(super) fn build(
     place: &Place,
-    trees: &Trees,
+    trees: Trees,
     drafts: &[Draft],
     committer: &Committer,
 ) -> Result<Group, StoreError> {
     let mut group = Builder {
         place,
         pack: PackBuilder::new(),
-        trees: trees.clone(),
-        versions: Vec::new(),
-        oids: Vec::new(),
+        versions: trees.levels.iter().map(|_| Vec::new()).collect(),
+        trees,
         changes: PathChanges::new(),
-        committed: Vec::with_capacity(drafts.len()),
     };
-    group.versions.resize_with(trees.levels.len(), Vec::new);
-    for (index, draft) in drafts.iter().enumerate() {
-        group.add(draft, committer, (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX))?;
-    }
-    Ok(group.finish())
+    let steps = group.take(drafts)?;
+    let committed = group.commit(drafts, committer, steps)?;
+    let Builder { pack, trees, changes, .. } = group;
+    Ok(Group { committed, pack: pack.finish(), trees, changes })
 }
 
 struct Builder<'a> {
     place: &'a Place,
     pack: PackBuilder,
     trees: Trees,
-    // Per level, oldest first; the newest of all is still in `trees`.
-    versions: Vec<Vec<Version>>,
-    // The names of the trees as they are now, the root's first.
-    oids: Vec<Oid>,
+    // Per level, oldest first, each with its name.
+    versions: Vec<Vec<(Oid, Before)>>,
     changes: PathChanges,
-    committed: Vec<Committed>,
+}
+
+/// What a draft does to the folder.
+struct Step {
+    blobs: Vec<Option<BlobId>>,
+    name: Oid,
+    is_empty: bool,
+    before: Before,
+}
+
+/// What a tree was before a step, told by what it is after it.
+enum Before {
+    Nothing,
+    Whole(Vec<u8>),
+    Delta(Vec<u8>),
+}
+
+impl Before {
+    fn of(new: &[u8], splices: &[Splice], ends_chain: bool) -> Result<Self, BadTree> {
+        let (added, taken) =
+            splices.iter().fold((0, 0), |(new, old), it| (new + it.new.len(), old + it.old.len()));
+        let old_len = new.len() + taken - added;
+        Ok(match splices {
+            _ if old_len == 0 => Self::Nothing,
+            _ if ends_chain || new.is_empty() || old_len <= WHOLE_TREE_BYTES_MAX => {
+                Self::Whole(undone(new, splices))
+            }
+            [splice] => Self::Delta(delta::back(new.len(), splice)),
+            _ => Self::Delta(delta::between(new, &undone(new, splices))?),
+        })
+    }
 }
 
 impl Builder<'_> {
-    fn add(&mut self, draft: &Draft, committer: &Committer, ends_chain: bool) -> Result<(), StoreError> {
-        let before = (!self.committed.is_empty()).then(|| (self.trees.levels.clone(), self.oids.clone()));
-        let mut blobs = Vec::with_capacity(draft.files.len());
-        for (name, content) in &draft.files {
-            blobs.push(self.set(name, content.as_deref())?);
+    /// Makes the blobs of the drafts and changes the folder accordingly.
+    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Step>, StoreError> {
+        let mut folder = self.trees.levels.pop().expect("there is a root");
+        let checkpoints = self.trees.checkpoints.pop().expect("as many as trees");
+        let mut names = Names::new(checkpoints, folder.bytes().len(), drafts.len());
+        let mut steps = Vec::with_capacity(drafts.len());
+        for (index, draft) in drafts.iter().enumerate() {
+            names.begin(folder.bytes());
+            let mut splices = Vec::new();
+            let mut blobs = Vec::with_capacity(draft.files.len());
+            for (name, content) in &draft.files {
+                blobs.push(self.set(&mut folder, &mut splices, name, content.as_deref())?);
+            }
+            let ends_chain = (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX);
+            let before = Before::of(folder.bytes(), &splices, ends_chain);
+            let before = before.map_err(|error| self.place.unsuitable(error.to_string()))?;
+            names.step(folder.bytes(), splices);
+            steps.push(Step { blobs, name: Oid::default(), is_empty: folder.is_empty(), before });
         }
-        let root = self.hash_levels()?;
-        if let Some((levels, oids)) = before {
-            self.keep_versions(&levels, &oids, draft.files.len() == 1, ends_chain)?;
-        }
-        let parent = self.trees.revision;
-        let commit = committer.commit(&root, parent.as_ref(), draft)?;
-        let oid = name(Kind::Commit, &commit)?;
-        self.pack.add(Kind::Commit, oid, &commit);
-        self.trees.revision = Some(oid);
-        self.committed.push(Committed { revision: Revision::new(oid), blobs });
-        Ok(())
+        let (names, checkpoints) = names.finish();
+        steps.iter_mut().zip(names).for_each(|(step, name)| step.name = name);
+        self.trees.levels.push(folder);
+        self.trees.checkpoints.push(checkpoints);
+        Ok(steps)
     }
 
-    fn set(&mut self, file: &str, content: Option<&[u8]>) -> Result<Option<BlobId>, StoreError> {
-        let folder = self.trees.levels.last_mut().expect("there is a root");
+    fn set(
+        &mut self,
+        folder: &mut RawTree,
+        splices: &mut Vec<Splice>,
+        file: &str,
+        content: Option<&[u8]>,
+    ) -> Result<Option<BlobId>, StoreError> {
         if file.is_empty() || file.contains(['/', '\0']) || matches!(file, "." | ".." | ".git") {
             return Err(self.place.unsuitable(format!("`{file}` is no name for a file")));
         }
@@ -137,7 +164,7 @@ impl Builder<'_> {
             self.pack.add(Kind::Blob, oid, content);
             after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.file_mode()), oid });
         }
-        folder.set(file.as_bytes(), after);
+        splices.extend(folder.put(file.as_bytes(), after));
         let content = content.map(<[u8]>::to_vec);
         match self.changes.entry(file.to_owned()) {
             Entry::Vacant(slot) => {
@@ -152,63 +179,77 @@ impl Builder<'_> {
         Ok(after.map(|pointer| BlobId::new(pointer.oid)))
     }
 
-    /// Hashes the folder and puts its name into the tree above, up to the root's.
-    fn hash_levels(&mut self) -> Result<Oid, StoreError> {
-        self.oids.resize(self.trees.levels.len(), Oid::default());
-        for depth in (0..self.trees.levels.len()).rev() {
-            let (above, below) = self.trees.levels.split_at_mut(depth);
-            let oid = name(Kind::Tree, below[0].bytes())?;
-            self.oids[depth] = oid;
-            // Git has no empty folders.
-            let pointer = (!below[0].is_empty()).then_some(Pointer { mode: FOLDER, oid });
-            if let Some(above) = above.last_mut() {
-                above.set(self.place.folder[depth - 1].as_bytes(), pointer);
+    /// Puts the folder's names into the trees above, and makes the commits.
+    fn commit(
+        &mut self,
+        drafts: &[Draft],
+        committer: &Committer,
+        steps: Vec<Step>,
+    ) -> Result<Vec<Committed>, StoreError> {
+        let mut committed = Vec::with_capacity(drafts.len());
+        let mut oids = vec![Oid::default(); self.trees.levels.len()];
+        let count = drafts.len();
+        for (index, (draft, step)) in drafts.iter().zip(steps).enumerate() {
+            let ends_chain = (count - index).is_multiple_of(CHAIN_LEN_MAX);
+            let folder = (step.name, step.before, step.is_empty);
+            let versions = self.raise(folder, &mut oids, ends_chain)?;
+            if index > 0 {
+                self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
             }
+            let parent = self.trees.revision;
+            let commit = committer.commit(&oids[0], parent.as_ref(), draft)?;
+            let oid = name(Kind::Commit, &commit)?;
+            self.pack.add(Kind::Commit, oid, &commit);
+            self.trees.revision = Some(oid);
+            committed.push(Committed { revision: Revision::new(oid), blobs: step.blobs });
         }
-        Ok(self.oids[0])
+        self.pack_trees(&oids);
+        Ok(committed)
     }
 
-    /// Keeps what each tree was before the last draft, as a delta against what it is now.
-    fn keep_versions(
+    /// Gives the folder its new name in the trees above, up to the root; answers what each tree was
+    /// before, if it was another.
+    fn raise(
         &mut self,
-        before: &[RawTree],
-        oids: &[Oid],
-        single: bool,
+        folder: (Oid, Before, bool),
+        oids: &mut [Oid],
         ends_chain: bool,
-    ) -> Result<(), StoreError> {
-        for (depth, (old, new)) in before.iter().zip(&self.trees.levels).enumerate() {
-            let (oid, base) = (oids[depth], self.oids[depth]);
-            let unneeded = oid == base || (old.is_empty() && depth > 0);
-            if unneeded {
-                continue;
-            }
-            let whole = ends_chain || new.is_empty() || old.bytes().len() <= WHOLE_TREE_BYTES_MAX;
-            self.versions[depth].push(if whole {
-                Version::Whole(oid, old.bytes().to_vec())
-            } else {
-                let delta = delta::between(new.bytes(), old.bytes(), single);
-                let delta = delta.map_err(|error| damaged("tree", &oid, &error.to_string()))?;
-                Version::Delta { oid, base, delta }
-            });
+    ) -> Result<Vec<Option<(Oid, Before)>>, StoreError> {
+        let mut versions: Vec<_> = oids.iter().map(|_| None).collect();
+        let (mut oid, mut before, mut is_empty) = folder;
+        for depth in (0..oids.len()).rev() {
+            let old = std::mem::replace(&mut oids[depth], oid);
+            versions[depth] = (old != oid).then_some((old, before));
+            let Some(above) = depth.checked_sub(1) else { break };
+            // Git has no empty folders.
+            let pointer = (!is_empty).then_some(Pointer { mode: FOLDER, oid });
+            let tree = &mut self.trees.levels[above];
+            let splices = tree.put(self.place.folder[above].as_bytes(), pointer);
+            oid = self.trees.checkpoints[above].name(tree.bytes(), same_len_of(&splices));
+            before = Before::of(tree.bytes(), &splices, ends_chain)
+                .map_err(|error| damaged("tree", &oid, &error.to_string()))?;
+            is_empty = tree.is_empty();
         }
-        Ok(())
+        Ok(versions)
     }
 
     /// Packs the trees, the newest first, since a base must stand before its delta.
-    fn finish(mut self) -> Group {
-        for (depth, versions) in self.versions.into_iter().enumerate() {
+    fn pack_trees(&mut self, oids: &[Oid]) {
+        for (depth, versions) in std::mem::take(&mut self.versions).into_iter().enumerate() {
             let newest = &self.trees.levels[depth];
             if depth == 0 || !newest.is_empty() {
-                self.pack.add(Kind::Tree, self.oids[depth], newest.bytes());
+                self.pack.add(Kind::Tree, oids[depth], newest.bytes());
             }
-            for version in versions.into_iter().rev() {
-                match version {
-                    Version::Whole(oid, bytes) => self.pack.add(Kind::Tree, oid, &bytes),
-                    Version::Delta { oid, base, delta } => self.pack.add_delta(oid, &base, &delta),
+            let mut newer = oids[depth];
+            for (oid, before) in versions.into_iter().rev() {
+                match before {
+                    Before::Nothing if depth == 0 => self.pack.add(Kind::Tree, oid, &[]),
+                    Before::Nothing => (),
+                    Before::Whole(bytes) => self.pack.add(Kind::Tree, oid, &bytes),
+                    Before::Delta(delta) => self.pack.add_delta(oid, &newer, &delta),
                 }
+                newer = oid;
             }
         }
-        let Self { pack, trees, changes, committed, .. } = self;
-        Group { committed, pack: pack.finish(), trees, changes }
     }
 }

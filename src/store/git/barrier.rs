@@ -11,9 +11,12 @@
 //! | 5 | the branch's reflog, where one is kept | the branch's move has its entry |
 //! | 6 | the folder of the branch's file, after the rename | the branch has moved |
 //!
-//! 1 to 3 end before 4 begins to matter: the rename of the lock file comes last, so a branch that
-//! moved has everything it needs. Within 1 to 3 no order is needed, since nothing names the new
-//! objects before the rename. A file that is new or replaced is flushed before the rename that
+//! They are made in three steps, each of which waits for the one before: contents (1, 2 and 4), the
+//! folder of the packs and the reflog (3 and 5), the folder of the branch (6). The rename of the
+//! lock file comes between the second and the third, so a branch that moved has everything it
+//! needs. Within a step no order is needed, since nothing names the new objects before the rename,
+//! and so the flushes of a step are made at once: a file system with a journal then often writes
+//! for all of them what it would write for each. A file that is new or replaced is flushed before the rename that
 //! gives it its name, and a rename is durable once its folder has been flushed (fsync(2): "Calling
 //! `fsync()` does not necessarily ensure that the entry in the directory containing the file has also
 //! reached disk. For that an explicit `fsync()` on a file descriptor for the directory is also
@@ -34,9 +37,10 @@
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 
 use crate::store::StoreError;
 
@@ -56,6 +60,38 @@ impl Barrier {
     pub(super) fn file(&self, file: &File, path: &Path) -> Result<(), StoreError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         file.sync_data().map_err(|source| StoreError::at("flush", path, source))
+    }
+
+    /// Flushes the contents of several files at once.
+    pub(super) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
+        let Some((first, others)) = files.split_first() else { return Ok(()) };
+        self.at_once(others, || self.file(&first.file, &first.path))
+    }
+
+    /// Flushes the entries of a folder and, at once with them, the contents of some files.
+    pub(super) fn folder_and(&self, folder: &Path, files: &[&Unflushed]) -> Result<(), StoreError> {
+        self.at_once(files, || self.folder(folder))
+    }
+
+    fn at_once(
+        &self,
+        files: &[&Unflushed],
+        here: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        thread::scope(|scope| {
+            let flush = |it: &Unflushed| self.file(&it.file, &it.path);
+            let spawn = |it| thread::Builder::new().spawn_scoped(scope, move || flush(it));
+            let others: Vec<_> = files.iter().map(|it| (*it, spawn(*it))).collect();
+            let mut result = here();
+            for (it, other) in others {
+                result = result.and(match other {
+                    Ok(thread) => thread.join().expect("a flush does not panic"),
+                    // No thread to be had: one after the other is as good.
+                    Err(_) => flush(it),
+                });
+            }
+            result
+        })
     }
 
     /// Flushes the entries of a folder.
@@ -82,16 +118,6 @@ impl Barrier {
         flush().map_err(|source| StoreError::at("flush the file system of", path, source))
     }
 
-    /// Writes a new file and flushes its content; nothing stands at `path` or only what a killed
-    /// process left.
-    pub(super) fn write(&self, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-        let failed = |source| StoreError::at("write", path, source);
-        remove_if_there(path)?;
-        let mut file = File::create_new(path).map_err(failed)?;
-        file.write_all(bytes).map_err(failed)?;
-        self.file(&file, path)
-    }
-
     /// Makes a folder and those above it, each durably.
     pub(super) fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
         if path.is_dir() {
@@ -105,6 +131,44 @@ impl Barrier {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
             Err(source) => Err(StoreError::at("make the folder", path, source)),
         }
+    }
+}
+
+/// A file that was written and is to be flushed yet.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Unflushed {
+    file: File,
+    path: PathBuf,
+}
+
+impl Unflushed {
+    /// Writes a new file; nothing stands at `path` or only what a killed process left.
+    pub(super) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+        let write = || {
+            let mut file = File::create_new(&path)?;
+            file.write_all(bytes).map(|()| file)
+        };
+        remove_if_there(&path)?;
+        match write() {
+            Ok(file) => Ok(Self { file, path }),
+            Err(source) => Err(StoreError::at("write", &path, source)),
+        }
+    }
+
+    /// A file that was appended to.
+    pub(super) const fn appended(file: File, path: PathBuf) -> Self {
+        Self { file, path }
+    }
+
+    /// Where it is.
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub(super) fn into_file(self) -> File {
+        self.file
     }
 }
 

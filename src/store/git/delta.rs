@@ -6,31 +6,20 @@
 //! 0nnnnnnn <n bytes>                                 insert these
 //! ```
 
-use super::tree::{BadTree, Part, parts};
+use std::ops::Range;
+
+use super::tree::{BadTree, Part, Splice, parts};
 
 /// A copy instruction's size has three bytes.
 const COPY_LEN_MAX: usize = 0xff_ffff;
 /// An insert instruction's size has seven bits.
 const INSERT_LEN_MAX: usize = 0x7f;
-/// How many bytes are compared at once.
-const BLOCK_LEN: usize = 256;
 
 /// The delta that makes the tree `target` from the tree `base`.
-///
-/// `single` says that at most one entry differs: then the common beginning and end are compared as
-/// plain bytes, which is many times faster than entry by entry.
-pub(super) fn between(base: &[u8], target: &[u8], single: bool) -> Result<Vec<u8>, BadTree> {
+pub(super) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     let mut delta = Vec::new();
     varint(&mut delta, base.len());
     varint(&mut delta, target.len());
-    if single {
-        let head = common_head(base, target);
-        let tail = common_tail(&base[head..], &target[head..]);
-        copy(&mut delta, 0, head);
-        insert(&mut delta, &target[head..target.len() - tail]);
-        copy(&mut delta, base.len() - tail, tail);
-        return Ok(delta);
-    }
     for part in parts(base, target)? {
         match part {
             Part::Same { old, new } => copy(&mut delta, old, new.len()),
@@ -41,19 +30,103 @@ pub(super) fn between(base: &[u8], target: &[u8], single: bool) -> Result<Vec<u8
     Ok(delta)
 }
 
-/// How many bytes both begin with; whole blocks first, which the processor compares many at a time.
-fn common_head(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.chunks_exact(BLOCK_LEN).zip(b.chunks_exact(BLOCK_LEN)).take_while(|(x, y)| x == y);
-    let at = blocks.count() * BLOCK_LEN;
-    at + a[at..].iter().zip(&b[at..]).take_while(|(x, y)| x == y).count()
+/// The delta that makes of a tree what it was before one splice, without a look at the rest.
+pub(super) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
+    let behind = splice.at + splice.new.len();
+    let mut delta = Vec::new();
+    varint(&mut delta, base_len);
+    varint(&mut delta, base_len - splice.new.len() + splice.old.len());
+    copy(&mut delta, 0, splice.at);
+    insert(&mut delta, &splice.old);
+    copy(&mut delta, behind, base_len - behind);
+    delta
 }
 
-/// How many bytes both end with.
-fn common_tail(a: &[u8], b: &[u8]) -> usize {
-    let blocks = a.rchunks_exact(BLOCK_LEN).zip(b.rchunks_exact(BLOCK_LEN)).take_while(|(x, y)| x == y);
-    let at = blocks.count() * BLOCK_LEN;
-    let (a, b) = (&a[..a.len() - at], &b[..b.len() - at]);
-    at + a.iter().rev().zip(b.iter().rev()).take_while(|(x, y)| x == y).count()
+/// A delta that can't be applied to what it is said to be against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a delta does not fit its base")]
+pub(super) struct BadDelta;
+
+/// One instruction of a delta.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Op {
+    /// Copy this much of the base.
+    Copy(Range<usize>),
+    /// Insert these bytes of the delta.
+    Insert(Range<usize>),
+}
+
+/// Makes of `tree`, the base, what the delta says, as git's `patch-delta.c` does.
+pub(super) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
+    let (target_len, ops) = parse(delta, tree.len()).ok_or(BadDelta)?;
+    // What a commit of one file makes, and by far the most frequent: nothing moves.
+    if let Some((at, new)) = overwritten(&ops, tree.len()) {
+        tree[at..at + new.len()].copy_from_slice(&delta[new]);
+        return Ok(());
+    }
+    let mut target = Vec::with_capacity(target_len);
+    for op in ops {
+        target.extend_from_slice(match op {
+            Op::Copy(range) => &tree[range],
+            Op::Insert(range) => &delta[range],
+        });
+    }
+    *tree = target;
+    if tree.len() == target_len { Ok(()) } else { Err(BadDelta) }
+}
+
+/// The place that is overwritten, and by which bytes of the delta, if that is all that happens.
+fn overwritten(ops: &[Op], len: usize) -> Option<(usize, Range<usize>)> {
+    let (at, new, rest) = match ops {
+        [Op::Copy(head), Op::Insert(new), Op::Copy(tail)] if head.start == 0 => (head.end, new, tail.clone()),
+        [Op::Insert(new), Op::Copy(tail)] => (0, new, tail.clone()),
+        [Op::Copy(head), Op::Insert(new)] if head.start == 0 => (head.end, new, len..len),
+        _ => return None,
+    };
+    (rest.end == len && rest.start == at + new.len()).then(|| (at, new.clone()))
+}
+
+/// The length of the result and the instructions, all of them within their bounds.
+fn parse(delta: &[u8], base_len: usize) -> Option<(usize, Vec<Op>)> {
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        delta.get(at - 1).map(|byte| usize::from(*byte))
+    };
+    let mut varint = || {
+        let (mut value, mut shift) = (0_usize, 0);
+        loop {
+            let byte = next()?;
+            value |= (byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+    };
+    let (said_len, target_len) = (varint()?, varint()?);
+    let mut ops = Vec::new();
+    while at < delta.len() {
+        let op = usize::from(delta[at]);
+        at += 1;
+        if op & 0x80 == 0 {
+            let range = at..at + op;
+            at = range.end;
+            (op > 0 && at <= delta.len()).then_some(())?;
+            ops.push(Op::Insert(range));
+            continue;
+        }
+        let mut fields = [0_usize; 7];
+        for (bit, field) in fields.iter_mut().enumerate().filter(|(bit, _)| op & (1 << bit) != 0) {
+            *field = usize::from(*delta.get(at)?) << (8 * if bit < 4 { bit } else { bit - 4 });
+            at += 1;
+        }
+        let (start, len): (usize, usize) = (fields[..4].iter().sum(), fields[4..].iter().sum());
+        let range = start..start.checked_add(if len == 0 { 0x10000 } else { len })?;
+        (range.end <= base_len).then_some(())?;
+        ops.push(Op::Copy(range));
+    }
+    (said_len == base_len).then_some((target_len, ops))
 }
 
 fn varint(delta: &mut Vec<u8>, mut value: usize) {
@@ -103,38 +176,10 @@ mod tests {
     use super::super::tree::{FILE, Pointer, RawTree};
     use super::*;
 
-    /// Applies a delta as `patch-delta.c` does.
     fn apply(base: &[u8], delta: &[u8]) -> Vec<u8> {
-        let mut bytes = delta.iter().copied();
-        let mut varint = || {
-            let (mut value, mut shift) = (0, 0);
-            loop {
-                let byte = bytes.next().unwrap();
-                value |= usize::from(byte & 0x7f) << shift;
-                shift += 7;
-                if byte & 0x80 == 0 {
-                    return value;
-                }
-            }
-        };
-        assert_eq!(varint(), base.len());
-        let len = varint();
-        let mut target = Vec::new();
-        while let Some(op) = bytes.next() {
-            if op & 0x80 == 0 {
-                assert!(op > 0);
-                target.extend(bytes.by_ref().take(usize::from(op)));
-                continue;
-            }
-            let mut fields = [0_usize; 7];
-            for (bit, field) in fields.iter_mut().enumerate().filter(|(bit, _)| op & (1 << bit) != 0) {
-                *field = usize::from(bytes.next().unwrap()) << (8 * if bit < 4 { bit } else { bit - 4 });
-            }
-            let (offset, size): (usize, usize) = (fields[..4].iter().sum(), fields[4..].iter().sum());
-            target.extend_from_slice(&base[offset..offset + if size == 0 { 0x10000 } else { size }]);
-        }
-        assert_eq!(target.len(), len);
-        target
+        let mut tree = base.to_vec();
+        super::apply(&mut tree, delta).unwrap();
+        tree
     }
 
     proptest! {
@@ -147,14 +192,29 @@ mod tests {
         ) {
             let mut base = RawTree::default();
             let pointer = |byte| Pointer { mode: FILE, oid: [byte; 20] };
-            names.iter().for_each(|(name, byte)| base.set(name.as_bytes(), Some(pointer(*byte))));
+            names.iter().for_each(|(name, byte)| drop(base.put(name.as_bytes(), Some(pointer(*byte)))));
             let mut target = base.clone();
-            edits.iter().for_each(|(name, byte)| target.set(name.as_bytes(), byte.map(pointer)));
-            for single in [false, true] {
-                let delta = between(base.bytes(), target.bytes(), single).unwrap();
-                prop_assert_eq!(apply(base.bytes(), &delta), target.bytes());
+            for (name, byte) in &edits {
+                let before = target.clone();
+                for splice in target.put(name.as_bytes(), byte.map(pointer)) {
+                    let delta = back(target.bytes().len(), &splice);
+                    prop_assert_eq!(apply(target.bytes(), &delta), before.bytes());
+                }
             }
+            let delta = between(base.bytes(), target.bytes()).unwrap();
+            prop_assert_eq!(apply(base.bytes(), &delta), target.bytes());
         }
+    }
+
+    #[test]
+    fn half_a_delta_and_one_of_another_base_are_refused() {
+        let base: Vec<u8> = (0..200).collect();
+        let splice = Splice { at: 90, old: vec![1, 2, 3], new: base[90..95].to_vec() };
+        let delta = back(base.len(), &splice);
+        for len in 0..delta.len() {
+            assert!(super::apply(&mut base.clone(), &delta[..len]).is_err(), "{len}");
+        }
+        assert!(super::apply(&mut base[1..].to_vec(), &delta).is_err());
     }
 
     #[test]

@@ -10,13 +10,13 @@
 //! file, so it is removed then, and never opened for writing again.
 
 use std::fs::{self, File, Metadata};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::barrier::{Barrier, remove_if_there};
+use super::barrier::{Unflushed, remove_if_there};
 use crate::store::StoreError;
 
 /// How often a taken lock is tried again.
@@ -36,37 +36,62 @@ pub(super) struct LockFile {
     file: File,
 }
 
+/// What a lock file is to hold, written under its private name; dropped without
+/// [`take`](Self::take), it is removed.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct LockDraft {
+    target: PathBuf,
+    content: Option<Unflushed>,
+}
+
+impl LockDraft {
+    /// Writes what the lock of `target` is to hold; the caller flushes it before the lock is taken,
+    /// if it must be durable.
+    ///
+    /// `desk` is the folder for the private file, on the same file system.
+    pub(super) fn write(desk: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
+        let name = target.file_name().unwrap_or_default().to_string_lossy();
+        let private = desk.join(format!("{PRIVATE_PREFIX}{name}"));
+        fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
+        let content = Some(Unflushed::write(private, content)?);
+        Ok(Self { target: target.to_owned(), content })
+    }
+
+    /// What there is to flush.
+    pub(super) fn content(&self) -> &Unflushed {
+        self.content.as_ref().expect("there as long as the lock is not taken")
+    }
+
+    /// Takes the lock; `wait` is how long to wait for someone else.
+    pub(super) fn take(mut self, wait: Duration) -> Result<LockFile, StoreError> {
+        let mut path = self.target.as_os_str().to_owned();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        link(self.content().path(), &path, wait)?;
+        let content = self.content.take().expect("there as long as the lock is not taken");
+        let private = content.path().to_owned();
+        Ok(LockFile { target: std::mem::take(&mut self.target), path, private, file: content.into_file() })
+    }
+}
+
+impl Drop for LockDraft {
+    fn drop(&mut self) {
+        if let Some(content) = self.content.take()
+            && let Err(error) = remove_if_there(content.path())
+        {
+            tracing::warn!(%error, "a draft of a lock file could not be removed; the next start does it");
+        }
+    }
+}
+
 impl LockFile {
-    /// Takes the lock of `target` with `content` in it, flushed when it is not empty.
+    /// Takes the lock of `target`, empty.
     ///
     /// `desk` is the folder for the private file, on the same file system; `wait` how long to wait
     /// for someone else.
-    pub(super) fn take(
-        desk: &Path,
-        target: &Path,
-        content: &[u8],
-        wait: Duration,
-        barrier: &Barrier,
-    ) -> Result<Self, StoreError> {
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let private = desk.join(format!("{PRIVATE_PREFIX}{name}"));
-        remove_if_there(&private)?;
-        let failed = |source| StoreError::at("write", &private, source);
-        fs::create_dir_all(desk).map_err(failed)?;
-        let mut file = File::create_new(&private).map_err(failed)?;
-        file.write_all(content).map_err(failed)?;
-        if !content.is_empty() {
-            barrier.file(&file, &private)?;
-        }
-        let mut path = target.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
-        if let Err(error) = link(&private, &path, wait) {
-            // The private file is only a draft so far.
-            remove_if_there(&private)?;
-            return Err(error);
-        }
-        Ok(Self { target: target.to_owned(), path, private, file })
+    pub(super) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
+        LockDraft::write(desk, target, b"")?.take(wait)
     }
 
     /// The open lock file, to write the new content into.
@@ -169,7 +194,7 @@ mod tests {
     use super::*;
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
-        LockFile::take(folder, &folder.join("x"), content, Duration::ZERO, &Barrier::default())
+        LockDraft::write(folder, &folder.join("x"), content)?.take(Duration::ZERO)
     }
 
     #[test]

@@ -25,6 +25,7 @@ mod archive;
 mod aside;
 mod barrier;
 mod branch;
+mod checkpoints;
 mod converted;
 mod delta;
 mod folder;
@@ -34,12 +35,14 @@ mod init;
 mod listing;
 mod lock;
 mod look;
+mod names;
 mod note;
 mod object;
 mod objects;
 mod open;
 mod pack;
 mod packs;
+mod parts;
 pub mod peek;
 mod personal;
 mod place;
@@ -55,9 +58,12 @@ mod tests;
 mod tree;
 mod trees;
 mod turning;
+mod upkeep;
 mod worktree;
+mod zlib;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use archive::GitArchive;
@@ -72,6 +78,7 @@ use sign::Committer;
 use stale::Recent;
 use stat_cache::StatCache;
 use trees::Trees;
+use upkeep::Upkeep;
 
 pub use open::{Access, Options};
 pub use personal::{SignatureFiles, signature_files};
@@ -90,11 +97,13 @@ pub struct GitJournal {
     access: Access,
     barrier: Barrier,
     objects: Objects,
-    packs: Packs,
+    packs: Arc<Packs>,
+    upkeep: Upkeep,
+    merge_packs: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     stats: StatCache,
-    note: Note,
+    note: Arc<Note>,
     recent: Recent,
     // Whether the index has what the files do not have yet.
     is_index_ahead: bool,
@@ -209,11 +218,12 @@ impl Journal for GitJournal {
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
-        let mut group = append::build(&self.place, &trees, drafts, &self.committer)?;
+        let before = trees.revision;
+        let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
-        self.publish(&trees, &group, drafts)?;
+        self.publish(before, &group, drafts)?;
         match (index, ahead) {
             (Some(index), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
@@ -290,52 +300,80 @@ impl Journal for GitJournal {
         self.check_writable()?;
         if self.is_work_tree_dirty
             && let Some(root) = &self.place.work_tree
+            && let Some(noted) = self.note.read().filter(|noted| !noted.after_restart)
         {
-            self.barrier.file_system(root)?;
-            self.note.write_flushed()?;
+            self.upkeep.flush(root, noted.revision);
             self.is_work_tree_dirty = false;
         }
-        if self.packs.tend(&self.barrier)? {
-            self.objects.close();
+        if self.merge_packs {
+            self.upkeep.merge();
         }
+        self.forget_removed_packs();
         Ok(())
     }
 }
 
 impl GitJournal {
     /// Puts a group on disk and moves the branch to it.
-    fn publish(&mut self, before: &Trees, group: &append::Group, drafts: &[Draft]) -> Result<(), StoreError> {
-        if self.durable != Some(before.revision) {
-            self.barrier.file_system(&self.place.common_dir)?;
-        }
-        self.packs.write(&group.pack, &self.barrier)?;
-        let moved = self.move_branch(before, group, drafts);
-        self.packs.release(&group.pack.name);
-        moved
-    }
-
-    fn move_branch(
+    fn publish(
         &mut self,
-        before: &Trees,
+        before: Option<object::Oid>,
         group: &append::Group,
         drafts: &[Draft],
     ) -> Result<(), StoreError> {
-        #[cfg(test)]
-        self.stop_at(tests::Fault::BeforeTheBranch)?;
+        if self.durable != Some(before) {
+            self.barrier.file_system(&self.place.common_dir)?;
+        }
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
+        let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
         let step = refs::Move {
-            branch: &self.branch,
-            expected: before.revision,
+            branch: &branch,
+            expected: before,
             steps: &steps,
-            actor: &self.committer.actor,
+            actor: &actor,
             at: drafts.last().expect("a group has commits").at,
             wait: self.lock_wait,
         };
-        step.make(&self.place, &self.barrier)?;
+        let pack = self.packs.draft(&group.pack, &self.barrier)?;
+        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
+        let moved = self.move_branch(&step, draft);
+        self.packs.release(&group.pack.name);
+        moved?;
         self.durable = Some(group.trees.revision);
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
         Ok(())
+    }
+
+    /// Flushes the contents of everything new, and gives the pack its name.
+    fn put_contents(
+        &self,
+        pack: packs::PackDraft,
+        step: &refs::Move<'_>,
+    ) -> Result<lock::LockDraft, StoreError> {
+        let draft = step.draft(&self.place)?;
+        let [content, index] = pack.files();
+        self.barrier.files(&[content, index, draft.content()])?;
+        self.packs.finish(pack)?;
+        Ok(draft)
+    }
+
+    fn move_branch(&mut self, step: &refs::Move<'_>, draft: lock::LockDraft) -> Result<(), StoreError> {
+        #[cfg(test)]
+        self.stop_at(tests::Fault::BeforeTheBranch)?;
+        step.make(&self.place, draft, self.packs.folder(), &self.barrier)
+    }
+
+    /// Waits until the housekeeping that [`tend`](Journal::tend) has begun is done.
+    pub fn finish_upkeep(&mut self) {
+        self.upkeep.finish();
+        self.forget_removed_packs();
+    }
+
+    fn forget_removed_packs(&mut self) {
+        if self.upkeep.take_removed() {
+            self.objects.close();
+        }
     }
 
     #[cfg(test)]

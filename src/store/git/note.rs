@@ -17,6 +17,7 @@
 use std::fs::OpenOptions;
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::barrier::read_if_there;
 use super::object::{Oid, hex, unhex};
@@ -30,6 +31,8 @@ pub(super) const UNBORN: Oid = [0; 20];
 pub(super) struct Note {
     path: PathBuf,
     system: String,
+    // Held from reading to writing: the upkeep writes from a thread of its own.
+    changing: Mutex<()>,
 }
 
 /// What a note says.
@@ -46,11 +49,20 @@ pub(super) struct Noted {
 impl Note {
     /// The note in a folder of our own.
     pub(super) fn new(desk: &Path) -> Self {
-        Self { path: desk.join("work-tree"), system: system_id() }
+        Self { path: desk.join("work-tree"), system: system_id(), changing: Mutex::new(()) }
     }
 
     /// Reads it; `None` when there is none, or none that makes sense.
     pub(super) fn read(&self) -> Option<Noted> {
+        let _changing = self.changing();
+        self.look()
+    }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn look(&self) -> Option<Noted> {
         let text = read_if_there(&self.path).ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
         let [brought, flushed] = [unhex(lines.next()?)?, unhex(lines.next()?)?];
@@ -60,14 +72,16 @@ impl Note {
 
     /// Notes that the work tree was brought to a revision.
     pub(super) fn write(&self, brought: &Oid) -> Result<(), StoreError> {
-        let flushed = self.read().map_or(*brought, |noted| noted.flushed);
+        let _changing = self.changing();
+        let flushed = self.look().map_or(*brought, |noted| noted.flushed);
         self.write_both(brought, &flushed)
     }
 
-    /// Notes that everything up to here is on disk.
-    pub(super) fn write_flushed(&self) -> Result<(), StoreError> {
-        match self.read() {
-            Some(noted) if !noted.after_restart => self.write_both(&noted.revision, &noted.revision),
+    /// Notes that everything up to a revision is on disk.
+    pub(super) fn write_flushed(&self, flushed: &Oid) -> Result<(), StoreError> {
+        let _changing = self.changing();
+        match self.look() {
+            Some(noted) if !noted.after_restart => self.write_both(&noted.revision, flushed),
             Some(_) | None => Ok(()),
         }
     }
@@ -111,7 +125,7 @@ mod tests {
         note.system = "another".to_owned();
         assert_eq!(note.read(), Some(Noted { revision: [1; 20], flushed: [1; 20], after_restart: true }));
         note.write(&[3; 20]).unwrap();
-        note.write_flushed().unwrap();
+        note.write_flushed(&[3; 20]).unwrap();
         assert_eq!(note.read(), Some(Noted { revision: [3; 20], flushed: [3; 20], after_restart: false }));
     }
 }

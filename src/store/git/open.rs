@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::barrier::Barrier;
@@ -15,6 +16,7 @@ use super::stale::Recent;
 use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
+use super::upkeep::Upkeep;
 use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -37,6 +39,8 @@ pub struct Options {
     pub lock_wait_ms_max: u64,
     /// What to open it for.
     pub access: Access,
+    /// Whether to merge small packs in the background.
+    pub merge_packs: bool,
 }
 
 impl Options {
@@ -51,6 +55,7 @@ impl Options {
             signing_key: None,
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
+            merge_packs: true,
         }
     }
 
@@ -107,17 +112,22 @@ impl GitJournal {
             Access::Serve => Some(lock_service(&place)?),
             Access::Read | Access::Survey => None,
         };
+        let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
+        let note = Arc::new(Note::new(&place.work_tree_desk()));
+        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), barrier.clone());
         let mut journal = Self {
             branch,
             committer: Committer { actor: options.committer, key: options.signing_key },
             lock_wait: Duration::from_millis(options.lock_wait_ms_max),
             access: options.access,
-            barrier: Barrier::default(),
+            barrier,
             objects: Objects::new(&place.common_dir),
-            packs: Packs::open(&place),
+            packs,
+            upkeep,
+            merge_packs: options.merge_packs,
             trees: None,
             stats: StatCache::default(),
-            note: Note::new(&place.work_tree_desk()),
+            note,
             durable: None,
             recent: Recent::default(),
             is_index_ahead: false,

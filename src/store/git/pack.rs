@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pack    "PACK" · version 2 · number of objects                      (big endian, 4 bytes each)
-//!         per object: kind and length · [distance to the base] · deflated content or delta
+//!         per object: kind and length · [distance to the base] · zlib stream of content or delta
 //!         SHA-1 of all that
 //! index   FF "tOc" · version 2 · 256 running totals by first byte of the name
 //!         names, sorted · CRC-32 of each object's packed bytes · offset of each in the pack
@@ -13,17 +13,11 @@
 //! self-contained: every delta's base stands before it in the same pack.
 
 use std::collections::HashMap;
-use std::io::Write as _;
 
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use sha1::{Digest as _, Sha1};
 
 use super::object::{Kind, Oid, hex};
-
-/// Contents from this size on are stored without deflating them: they are folder trees, of which
-/// more than half is random, and what deflate takes in time it does not give back in space.
-const DEFLATE_BYTES_MAX: usize = 1 << 20;
+use super::zlib::{self, Deflater};
 
 /// The kind of an object that is a delta against an earlier one of its pack.
 pub(super) const OFS_DELTA: u8 = 6;
@@ -45,6 +39,8 @@ pub(super) struct PackBuilder {
     bytes: Vec<u8>,
     objects: Vec<Packed>,
     offsets: HashMap<Oid, u32>,
+    // `None` as long as somebody waits.
+    deflater: Option<Deflater>,
 }
 
 /// A pack, ready to be written to disk.
@@ -59,10 +55,16 @@ pub(super) struct Pack {
 }
 
 impl PackBuilder {
-    /// Begins a pack.
+    /// Begins a pack whose contents are stored as they are.
     pub(super) fn new() -> Self {
         // The number of objects is filled in at the end.
-        Self { bytes: b"PACK\0\0\0\x02\0\0\0\0".to_vec(), objects: Vec::new(), offsets: HashMap::new() }
+        let bytes = b"PACK\0\0\0\x02\0\0\0\0".to_vec();
+        Self { bytes, objects: Vec::new(), offsets: HashMap::new(), deflater: None }
+    }
+
+    /// Begins a pack whose contents are deflated.
+    pub(super) fn deflating() -> Self {
+        Self { deflater: Some(Deflater::default()), ..Self::new() }
     }
 
     /// How many bytes there are so far.
@@ -82,7 +84,7 @@ impl PackBuilder {
         }
         let start = self.bytes.len();
         self.bytes.extend(entry_header(kind as u8, content.len() as u64));
-        self.deflate(content);
+        self.put(content);
         self.record(oid, start);
     }
 
@@ -95,7 +97,7 @@ impl PackBuilder {
         let base = self.offsets[base] as usize;
         self.bytes.extend(entry_header(OFS_DELTA, delta.len() as u64));
         self.bytes.extend(distance((start - base) as u64));
-        self.deflate(delta);
+        self.put(delta);
         self.record(oid, start);
     }
 
@@ -123,11 +125,20 @@ impl PackBuilder {
         Pack { name: format!("pack-{}", hex(&checksum)), pack: self.bytes, index }
     }
 
-    fn deflate(&mut self, content: &[u8]) {
-        let level = if content.len() > DEFLATE_BYTES_MAX { Compression::none() } else { Compression::fast() };
-        let mut encoder = ZlibEncoder::new(&mut self.bytes, level);
-        encoder.write_all(content).expect("writing to memory can't fail");
-        encoder.finish().expect("writing to memory can't fail");
+    /// Adds an object as another pack has it, but deflated: what follows its header and the distance
+    /// to its base, inflated, is `content`.
+    pub(super) fn add_inflated(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(head);
+        self.put(content);
+        self.record(oid, start);
+    }
+
+    fn put(&mut self, content: &[u8]) {
+        match &mut self.deflater {
+            None => zlib::store(&mut self.bytes, content),
+            Some(deflater) => deflater.deflate(&mut self.bytes, content),
+        }
     }
 
     fn record(&mut self, oid: Oid, start: usize) {

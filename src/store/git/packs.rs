@@ -1,8 +1,8 @@
 //! Our packs on disk: written, remembered, merged.
 //!
 //! One pack a group is cheap to write and poison to keep: every reader looks through all of them.
-//! [`Packs::tend`] merges the small ones, and touches only packs that we wrote, listed in
-//! `collectory/packs`. The list is a note, not a truth: a pack that it forgets (after a power cut)
+//! [`Packs::merge_small`] merges the small ones, on the thread of `upkeep` and beside whatever the
+//! writer does, and touches only packs that we wrote, listed in `collectory/packs`. The list is a note, not a truth: a pack that it forgets (after a power cut)
 //! is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
 //!
 //! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc
@@ -11,8 +11,10 @@
 //! (git-index-pack(1), `--keep`).
 //!
 //! Merging is safe against a kill at any instant: the merged pack is on disk before the first of
-//! its parts is removed, and the same object in two packs is harmless. It is safe beside a `git gc`
-//! or `git repack` of a person: a pack that has anything to it but its index (`.keep`, `.bitmap`,
+//! its parts is removed, and the same object in two packs is harmless. It is safe beside the writer,
+//! whose newest pack is marked to be kept. It is safe beside a `git gc`
+//! or `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a
+//! part that vanishes while it is read ends the attempt; and a pack that has anything to it but its index (`.keep`, `.bitmap`,
 //! `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
 
 use std::collections::BTreeSet;
@@ -20,8 +22,11 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use super::barrier::{Barrier, read_if_there, remove_if_there};
+use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use super::object::unhex;
 use super::pack::Pack;
 use super::place::Place;
@@ -31,6 +36,9 @@ use crate::store::StoreError;
 /// So many packs of our own are left alone; more are merged.
 pub(super) const PACKS_MAX: usize = 24;
 
+/// So many packs of our own are a burden to every reader, so they are merged without a rest.
+const CROWD_LEN: usize = 100;
+
 /// A pack from this size on is not merged any more: copying it again and again would cost more
 /// than having it.
 pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
@@ -38,16 +46,53 @@ pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
 /// What the names of files in the making begin with; git takes no notice of such.
 const DRAFT_PREFIX: &str = "collectory-";
 
+/// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
+const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
+
 /// The content of our `.keep` files.
 const KEEP_REASON: &[u8] = b"collectory\n";
 
-/// Our packs.
+/// Our packs; the writer's thread and that of the upkeep share them.
 #[derive(Debug)]
 pub(super) struct Packs {
     folder: PathBuf,
     list: PathBuf,
-    // Names without their endings.
-    ours: BTreeSet<String>,
+    collecting: PathBuf,
+    // The collections folder, part by part.
+    parts: Vec<String>,
+    // Names without their endings. Held while the list is written, too.
+    ours: Mutex<BTreeSet<String>>,
+}
+
+/// A pack whose files are written and neither flushed nor named yet.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct PackDraft {
+    name: String,
+    files: [Unflushed; 2],
+}
+
+impl PackDraft {
+    /// What there is to flush.
+    pub(super) const fn files(&self) -> &[Unflushed; 2] {
+        &self.files
+    }
+}
+
+/// For what a pack is written; each has its own names for files in the making.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Group,
+    Merge,
+}
+
+impl Purpose {
+    const fn draft(self) -> &'static str {
+        match self {
+            Self::Group => "collectory-new",
+            Self::Merge => "collectory-merged",
+        }
+    }
 }
 
 impl Packs {
@@ -58,8 +103,24 @@ impl Packs {
         let is_name =
             |line: &&[u8]| line.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some());
         let names = text.split(|byte| *byte == b'\n').filter(is_name);
-        let ours = names.map(|name| String::from_utf8_lossy(name).into_owned()).collect();
-        Self { folder: place.packs(), list, ours }
+        let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
+        let collecting = place.common_dir.join("gc.pid");
+        Self { folder: place.packs(), list, collecting, parts: place.folder.clone(), ours }
+    }
+
+    /// The folder of the packs.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether there are so many that merging them can't wait.
+    pub(super) fn are_a_crowd(&self) -> bool {
+        self.ours().len() >= CROWD_LEN
+    }
+
+    fn ours(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // A set of names is whole whenever it can be seen.
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes what a killed process of ours left unfinished. Only for the holder of the service
@@ -69,7 +130,7 @@ impl Packs {
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
         drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
-        self.ours.iter().for_each(|name| self.release(name));
+        self.ours().iter().for_each(|name| self.release(name));
         Ok(())
     }
 
@@ -84,41 +145,63 @@ impl Packs {
         }
     }
 
-    /// Writes a pack, durably.
-    pub(super) fn write(&mut self, pack: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
-        let written = self.write_files(pack, barrier);
-        if written.is_err() {
-            // A full disk must not stay full because of us; what can't be removed now is later.
-            drop(self.remove_drafts());
-        }
-        written
+    /// Writes the files of a group's pack, for the caller to flush and then to
+    /// [`finish`](Self::finish).
+    pub(super) fn draft(&self, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
+        self.draft_for(Purpose::Group, pack, barrier)
     }
 
-    fn write_files(&mut self, pack: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
+    fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(&self.folder)?;
-        let folder = self.folder.clone();
-        let draft = |ending: &str| folder.join(format!("{DRAFT_PREFIX}new.{ending}"));
-        barrier.write(&draft("pack"), &pack.pack)?;
-        barrier.write(&draft("idx"), &pack.index)?;
-        let keep = self.file(&pack.name, "keep");
+        let write = |ending: &str, bytes: &[u8]| {
+            Unflushed::write(self.folder.join(format!("{}.{ending}", purpose.draft())), bytes)
+        };
+        let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
+        if files.is_err() {
+            // A full disk must not stay full because of us.
+            self.drop_drafts(purpose);
+        }
+        Ok(PackDraft { name: pack.name.clone(), files: files? })
+    }
+
+    /// Gives a group's pack its name, now that its content is on disk. The folder is the caller's
+    /// to flush.
+    pub(super) fn finish(&self, draft: PackDraft) -> Result<(), StoreError> {
+        let keep = self.file(&draft.name, "keep");
         fs::write(&keep, KEEP_REASON).map_err(|source| StoreError::at("write", &keep, source))?;
-        // Noted before it is there, so that after a kill the mark can be found and removed.
-        self.remember(&pack.name);
+        self.name(draft)
+    }
+
+    /// Removes what is left of a group's pack that was not finished.
+    pub(super) fn abandon(&self) {
+        self.drop_drafts(Purpose::Group);
+    }
+
+    fn name(&self, draft: PackDraft) -> Result<(), StoreError> {
+        // Noted before it is there, so that after a kill its mark can be found and removed.
+        self.remember(&draft.name);
         // Readers look for the index first, so the pack gets its name before.
-        for ending in ["pack", "idx"] {
-            let path = self.file(&pack.name, ending);
+        for (file, ending) in draft.files.iter().zip(["pack", "idx"]) {
+            let path = self.file(&draft.name, ending);
             let finish = || {
-                fs::set_permissions(draft(ending), Permissions::from_mode(0o444))?;
-                fs::rename(draft(ending), &path)
+                fs::set_permissions(file.path(), Permissions::from_mode(0o444))?;
+                fs::rename(file.path(), &path)
             };
             finish().map_err(|source| StoreError::at("finish", &path, source))?;
         }
-        barrier.folder(&self.folder)
+        Ok(())
     }
 
-    /// Merges small packs of ours while there are too many; answers whether any was removed.
-    pub(super) fn tend(&mut self, barrier: &Barrier) -> Result<bool, StoreError> {
-        if self.ours.len() <= PACKS_MAX {
+    /// Removes files in the making after trouble; what can't be removed now is at the next start.
+    fn drop_drafts(&self, purpose: Purpose) {
+        for ending in ["pack", "idx"] {
+            drop(remove_if_there(&self.folder.join(format!("{}.{ending}", purpose.draft()))));
+        }
+    }
+
+    /// Merges small packs of ours once, if there are too many; answers whether any was removed.
+    pub(super) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
+        if self.ours().len() <= PACKS_MAX || self.is_git_collecting() {
             return Ok(false);
         }
         let mut sized = self.mergeable()?;
@@ -127,27 +210,44 @@ impl Packs {
         }
         sized.sort_unstable();
         let names: Vec<String> = chosen(&sized).iter().map(|(_, name)| name.clone()).collect();
-        let parts: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
-        let merged = merge(&parts)?;
-        self.write(&merged, barrier)?;
-        self.release(&merged.name);
-        for name in names.iter().filter(|name| **name != merged.name) {
+        let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
+        let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
+        self.write_merged(&merged, barrier)?;
+        let removed = names.iter().filter(|name| **name != merged.name);
+        for name in removed.clone() {
             // The index first, so that nobody finds a pack that is about to go.
             remove_if_there(&self.file(name, "idx"))?;
             remove_if_there(&self.file(name, "pack"))?;
-            self.ours.remove(name);
         }
-        self.rewrite_list();
+        self.forget(removed);
         Ok(true)
     }
 
+    /// A merged pack needs no mark: what is in it is in its parts as well, or referred to.
+    fn write_merged(&self, merged: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
+        let draft = self.draft_for(Purpose::Merge, merged, barrier)?;
+        let [pack, index] = draft.files();
+        let written = barrier.files(&[pack, index]).and_then(|()| self.name(draft));
+        if written.is_err() {
+            self.drop_drafts(Purpose::Merge);
+        }
+        written.and_then(|()| barrier.folder(&self.folder))
+    }
+
+    fn is_git_collecting(&self) -> bool {
+        let since = fs::metadata(&self.collecting).and_then(|metadata| metadata.modified());
+        since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
+    }
+
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
-    fn mergeable(&mut self) -> Result<Vec<(u64, String)>, StoreError> {
+    fn mergeable(&self) -> Result<Vec<(u64, String)>, StoreError> {
         let counted_on = read_if_there(&self.folder.join("multi-pack-index"))?.unwrap_or_default();
         let chained = self.folder.join("multi-pack-index.d").is_dir();
         let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
-        let present: BTreeSet<String> =
-            self.ours.iter().filter(|name| size(name).is_some()).cloned().collect();
+        let ours = self.ours().clone();
+        let (present, gone): (Vec<String>, Vec<String>) =
+            ours.into_iter().partition(|name| size(name).is_some() || self.file(name, "keep").exists());
+        self.forget(gone.iter());
         let free = |name: &String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
             let needle = format!("{name}.");
@@ -157,17 +257,16 @@ impl Packs {
         };
         let sized =
             present.iter().filter(|name| free(name)).filter_map(|name| Some((size(name)?, name.clone())));
-        let sized = sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect();
-        self.ours = present;
-        Ok(sized)
+        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
     }
 
     fn file(&self, name: &str, ending: &str) -> PathBuf {
         self.folder.join(format!("{name}.{ending}"))
     }
 
-    fn remember(&mut self, name: &str) {
-        if self.ours.insert(name.to_owned()) {
+    fn remember(&self, name: &str) {
+        let mut ours = self.ours();
+        if ours.insert(name.to_owned()) {
             let add = || {
                 OpenOptions::new()
                     .append(true)
@@ -179,8 +278,16 @@ impl Packs {
         }
     }
 
-    fn rewrite_list(&self) {
-        let text: String = self.ours.iter().map(|name| format!("{name}\n")).collect();
+    fn forget<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        let mut ours = self.ours();
+        let before = ours.len();
+        for name in names {
+            ours.remove(name);
+        }
+        if ours.len() == before {
+            return;
+        }
+        let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
         let draft = self.list.with_extension("new");
         note(&self.list, fs::write(&draft, text).and_then(|()| fs::rename(&draft, &self.list)));
     }

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use super::barrier::{Barrier, read_if_there};
-use super::lock::LockFile;
+use super::barrier::{Barrier, Unflushed, read_if_there};
+use super::lock::{LockDraft, LockFile};
 use super::object::{Oid, hex, unhex};
 use super::place::Place;
 use crate::domain::{Actor, Revision};
@@ -106,34 +106,45 @@ pub(super) struct Move<'a> {
 }
 
 impl Move<'_> {
-    /// Moves the branch, durably.
-    pub(super) fn make(&self, place: &Place, barrier: &Barrier) -> Result<(), StoreError> {
-        let head_lock = self.lock_head(place, barrier)?;
+    /// Writes the branch's new content, for the caller to flush before [`make`](Self::make).
+    pub(super) fn draft(&self, place: &Place) -> Result<LockDraft, StoreError> {
+        let new = self.steps.last().expect("a move goes somewhere").0;
+        let path = place.common_dir.join(self.branch);
+        LockDraft::write(&place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
+    }
+
+    /// Moves the branch, durably. `beside` is a folder that must be on disk before.
+    pub(super) fn make(
+        &self,
+        place: &Place,
+        draft: LockDraft,
+        beside: &Path,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let head_lock = self.lock_head(place)?;
         let path = place.common_dir.join(self.branch);
         let folder = path.parent().expect("a branch is below refs/heads");
         barrier.make_folder(folder)?;
-        let new = self.steps.last().expect("a move goes somewhere").0;
-        let content = format!("{}\n", hex(&new));
-        let lock = LockFile::take(&place.desk(), &path, content.as_bytes(), self.wait, barrier)?;
+        let lock = draft.take(self.wait)?;
         self.compare(place)?;
         make_way(&path)?;
-        let log = place.common_dir.join("logs").join(self.branch);
-        self.log(&log, place.log_new_branches, Some(barrier))?;
+        let log = self.log(place.common_dir.join("logs").join(self.branch), place.log_new_branches)?;
+        barrier.folder_and(beside, log.as_ref().as_slice())?;
         if head_lock.is_some() {
-            self.log(&place.git_dir.join("logs/HEAD"), place.log_new_branches, None)?;
+            drop(self.log(place.git_dir.join("logs/HEAD"), place.log_new_branches)?);
         }
         lock.commit()?;
         barrier.folder(folder)
     }
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
-    fn lock_head(&self, place: &Place, barrier: &Barrier) -> Result<Option<LockFile>, StoreError> {
+    fn lock_head(&self, place: &Place) -> Result<Option<LockFile>, StoreError> {
         let named = || head(&place.git_dir).map(|head| head == Head::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }
         let path = place.git_dir.join("HEAD");
-        let lock = LockFile::take(&place.work_tree_desk(), &path, b"", self.wait, barrier)?;
+        let lock = LockFile::take(&place.work_tree_desk(), &path, self.wait)?;
         Ok(named()?.then_some(lock))
     }
 
@@ -168,22 +179,19 @@ impl Move<'_> {
     }
 
     /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
-    fn log(&self, path: &Path, make: bool, flush: Option<&Barrier>) -> Result<(), StoreError> {
-        let failed = |source| StoreError::at("write the reflog", path, source);
+    fn log(&self, path: PathBuf, make: bool) -> Result<Option<Unflushed>, StoreError> {
+        let failed = |source| StoreError::at("write the reflog", &path, source);
         let is_new = !path.is_file();
         if is_new && !make {
-            return Ok(());
+            return Ok(None);
         }
         if is_new {
-            make_way(path)?;
+            make_way(&path)?;
             fs::create_dir_all(path.parent().expect("a reflog is below logs")).map_err(failed)?;
         }
-        let mut file = OpenOptions::new().append(true).create(true).open(path).map_err(failed)?;
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
         file.write_all(self.log_lines().as_bytes()).map_err(failed)?;
-        match flush {
-            Some(barrier) => barrier.file(&file, path),
-            None => Ok(()),
-        }
+        Ok(Some(Unflushed::appended(file, path)))
     }
 
     fn log_lines(&self) -> String {

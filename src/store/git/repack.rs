@@ -1,116 +1,215 @@
-//! Many packs into one, without unpacking anything.
+//! Many packs into one.
 //!
-//! The entries are copied as they are, deflated; only the distance from a delta to its base is
-//! written anew. What is copied is checked against the CRC of its old index first, so damage on
-//! disk is told instead of spread.
+//! What was merged before is copied as it is; only the distance from a delta to its base is written
+//! anew. What comes from a group's pack is deflated (see `zlib`). What changes are the folder's trees: each group's pack has its newest one whole,
+//! and of those only the very newest has to be.
+//!
+//! ```text
+//! newest ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 …      each against the next newer tree of
+//!    ▲──────────────── │                │          at least its own rank
+//!                      ▲────────────────
+//! ```
+//!
+//! A row of deltas, each against the next newer tree, would be as long as the history. So trees
+//! have ranks, and each is a delta against the next newer one of at least its rank: a skip list. The
+//! rank comes from the tree's name (one in sixteen has a rank of 1, one in 256 of 2), so that it
+//! stays what it is however often packs are merged, and what was merged before is copied.
 
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::object::Oid;
-use super::pack::{OFS_DELTA, Pack, PackBuilder, Packed, distance};
+use super::delta;
+use super::object::{Kind, Oid, parse_commit};
+use super::pack::{Pack, PackBuilder, distance};
+use super::parts::{Damaged, Parts};
+use super::tree::{FOLDER, RawTree};
+use super::zlib;
+use crate::domain::Revision;
 use crate::store::StoreError;
 
-/// Makes one pack of several.
-pub(super) fn merge(packs: &[PathBuf]) -> Result<Pack, StoreError> {
-    let mut merged = PackBuilder::new();
-    for path in packs {
-        let read = |path: &Path| fs::read(path).map_err(|source| StoreError::at("read", path, source));
-        let index_path = path.with_extension("idx");
-        let damaged = |path: &Path| {
-            let why = "the pack is damaged; `git fsck --full` tells more";
-            StoreError::at("merge", path, io::Error::new(io::ErrorKind::InvalidData, why))
-        };
-        let index = parse_index(&read(&index_path)?).ok_or_else(|| damaged(&index_path))?;
-        copy(&mut merged, &read(path)?, index).ok_or_else(|| damaged(path))?;
-    }
-    Ok(merged.finish())
-}
+/// The highest rank: one tree in 4,096 has it.
+const RANK_MAX: usize = 3;
 
-/// The objects of an index, by their place in the pack.
-fn parse_index(index: &[u8]) -> Option<Vec<Packed>> {
-    let tables = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;
-    let (totals, tables) = tables.split_at_checked(256 * 4)?;
-    let count = usize::try_from(u32::from_be_bytes(totals[255 * 4..].try_into().ok()?)).ok()?;
-    let (names, tables) = tables.split_at_checked(count.checked_mul(20)?)?;
-    let (crcs, tables) = tables.split_at_checked(count * 4)?;
-    let (offsets, checksums) = tables.split_at_checked(count * 4)?;
-    if checksums.len() != 40 {
-        return None;
-    }
-    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
-    let fields = names.chunks(20).zip(crcs.chunks(4)).zip(offsets.chunks(4));
-    let objects = fields.map(|((oid, crc), offset)| {
-        Some(Packed { oid: oid.try_into().ok()?, crc: number(crc)?, offset: number(offset)? })
-    });
-    let mut objects: Vec<Packed> = objects.collect::<Option<_>>()?;
-    objects.sort_unstable_by_key(|object| object.offset);
-    Some(objects)
-}
+/// No row of deltas is longer; a whole tree ends it.
+const CHAIN_LEN_MAX: usize = 200;
 
-fn copy(merged: &mut PackBuilder, pack: &[u8], objects: Vec<Packed>) -> Option<()> {
-    let end = pack.len().checked_sub(20)?;
-    let ends = objects.iter().skip(1).map(|object| object.offset as usize).chain([end]);
-    for (object, end) in objects.iter().zip(ends) {
-        let entry = pack.get(object.offset as usize..end)?;
-        if crc32fast::hash(entry) != object.crc {
-            return None;
-        }
-        if !merged.contains(&object.oid) {
-            copy_entry(merged, entry, object, &objects)?;
+/// Makes one pack of several; nothing when it is to stop, or when a pack has been removed meanwhile.
+/// `folder` names the folder whose trees are to be deltas, part by part.
+pub(super) fn merge(
+    packs: &[PathBuf],
+    folder: &[String],
+    stop: &AtomicBool,
+) -> Result<Option<Pack>, StoreError> {
+    let Some(parts) = Parts::read(packs)? else { return Ok(None) };
+    let mut merger = Merger { parts, merged: PackBuilder::deflating(), depths: HashMap::new() };
+    let rows = merger.rows(folder)?;
+    for row in rows {
+        for (tree, base) in bases(&row) {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            merger.add_tree(&tree, base.as_ref()).map_err(|Damaged| merger.parts.damaged(&tree))?;
         }
     }
-    Some(())
+    for oid in merger.parts.order().to_vec() {
+        merger.copy(&oid).map_err(|Damaged| merger.parts.damaged(&oid))?;
+    }
+    Ok(Some(merger.merged.finish()))
 }
 
-fn copy_entry(merged: &mut PackBuilder, entry: &[u8], object: &Packed, objects: &[Packed]) -> Option<()> {
-    let header_len = entry.iter().position(|byte| byte & 0x80 == 0)? + 1;
-    let (head, rest) = entry.split_at(header_len);
-    if head[0] >> 4 & 7 != OFS_DELTA {
-        merged.add_packed(object.oid, head, rest);
-        return Some(());
+/// For each tree of a row, newest first, the one that it is to be a delta against.
+fn bases(row: &[Oid]) -> Vec<(Oid, Option<Oid>)> {
+    let mut seen = HashSet::new();
+    // The last tree of at least each rank.
+    let mut last = [None; RANK_MAX + 1];
+    let mut bases = Vec::new();
+    for tree in row.iter().filter(|tree| seen.insert(**tree)) {
+        let rank = rank(tree);
+        let base = last[..=rank].iter().rev().find_map(|last| *last);
+        bases.push((*tree, base));
+        last[..=rank].fill(Some(*tree));
     }
-    let (back, len) = parse_distance(rest)?;
-    let base_at = u32::try_from(u64::from(object.offset).checked_sub(back)?).ok()?;
-    let base: Oid = objects[objects.binary_search_by_key(&base_at, |object| object.offset).ok()?].oid;
-    // The base was copied before: it stands before its delta, or came with an earlier pack.
-    let back = merged.len().checked_sub(merged.offset(&base)? as usize)?;
-    merged.add_packed(object.oid, &[head, &distance(back as u64)].concat(), &rest[len..]);
-    Some(())
+    bases
 }
 
-/// Reads what [`distance`] writes, and how long it is.
-fn parse_distance(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut value = u64::from(bytes.first()? & 0x7f);
-    let mut len = 1;
-    while bytes[len - 1] & 0x80 != 0 {
-        value = value.checked_add(1)?.checked_mul(128)? + u64::from(bytes.get(len)? & 0x7f);
-        len += 1;
+fn rank(tree: &Oid) -> usize {
+    let digits = tree.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.take(RANK_MAX).take_while(|digit| *digit == 0).count()
+}
+
+struct Merger {
+    parts: Parts,
+    merged: PackBuilder,
+    // How many deltas an object of the merged pack is away from a whole one.
+    depths: HashMap<Oid, usize>,
+}
+
+impl Merger {
+    /// The trees of the folder and of those above it, each level newest first; the commits are
+    /// packed on the way.
+    fn rows(&mut self, folder: &[String]) -> Result<Vec<Vec<Oid>>, StoreError> {
+        let mut commits = HashMap::new();
+        let mut followed = HashSet::new();
+        let is_commit =
+            |parts: &Parts, oid: &Oid| parts.get(oid).is_some_and(|it| it.kind == Kind::Commit as u8);
+        for oid in self.parts.order() {
+            let Some(entry) = self.parts.get(oid).filter(|_| is_commit(&self.parts, oid)) else { continue };
+            let raw = self.parts.inflate(entry).map_err(|Damaged| self.parts.damaged(oid))?;
+            let commit = parse_commit(Revision::new(*oid), &raw).ok_or_else(|| self.parts.damaged(oid))?;
+            let parent = commit.commit.parents.first().map(|parent| *parent.as_bytes());
+            followed.extend(parent);
+            commits.insert(*oid, (commit.tree, parent));
+        }
+        let newest: Vec<Oid> =
+            self.parts.order().iter().filter(|oid| !followed.contains(*oid)).copied().collect();
+        let mut rows = vec![Vec::new(); folder.len() + 1];
+        for start in newest {
+            let mut next = Some(start);
+            while let Some((oid, (tree, parent))) = next.and_then(|oid| commits.remove_entry(&oid)) {
+                self.copy(&oid).map_err(|Damaged| self.parts.damaged(&oid))?;
+                self.add_to_rows(&mut rows, tree, folder).map_err(|Damaged| self.parts.damaged(&tree))?;
+                next = parent;
+            }
+        }
+        Ok(rows)
     }
-    Some((value, len))
+
+    fn add_to_rows(&mut self, rows: &mut [Vec<Oid>], root: Oid, folder: &[String]) -> Result<(), Damaged> {
+        let mut tree = root;
+        for (depth, row) in rows.iter_mut().enumerate() {
+            // What is not there came with an earlier commit, or is another's.
+            if self.parts.get(&tree).is_none() {
+                break;
+            }
+            row.push(tree);
+            let Some(part) = folder.get(depth) else { break };
+            let content = self.parts.resolve(&tree)?;
+            let content = RawTree::parse(&content).map_err(|_| Damaged)?;
+            match content.get(part.as_bytes()) {
+                Some(pointer) if pointer.mode == FOLDER => tree = pointer.oid,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a tree as a delta against `base`, as it is if it is that already.
+    fn add_tree(&mut self, tree: &Oid, base: Option<&Oid>) -> Result<(), Damaged> {
+        let depth = base.and_then(|base| self.depths.get(base)).map_or(0, |depth| depth + 1);
+        let base = base.filter(|_| depth < CHAIN_LEN_MAX);
+        let entry = *self.parts.get(tree).ok_or(Damaged)?;
+        if entry.base == base.copied() && base.is_some() {
+            self.depths.insert(*tree, depth);
+            return self.copy(tree);
+        }
+        let content = self.parts.resolve(tree)?;
+        if let Some(base) = base {
+            let against = self.parts.resolve(base)?;
+            let delta = delta::between(&against, &content).map_err(|_| Damaged)?;
+            // Where most has changed, the tree itself is read faster and hardly longer.
+            if delta.len() < content.len() / 2 {
+                self.merged.add_delta(*tree, base, &delta);
+                self.depths.insert(*tree, depth);
+                return Ok(());
+            }
+        }
+        self.depths.insert(*tree, 0);
+        self.merged.add(Kind::Tree, *tree, &content);
+        Ok(())
+    }
+
+    /// Adds an object as it is, its base first.
+    fn copy(&mut self, oid: &Oid) -> Result<(), Damaged> {
+        let mut wanted = vec![*oid];
+        while let Some(oid) = wanted.pop() {
+            if self.merged.contains(&oid) {
+                continue;
+            }
+            let entry = self.parts.get(&oid).ok_or(Damaged)?;
+            let (head, body) = self.parts.packed(entry);
+            let mut head = head.to_vec();
+            if let Some(base) = entry.base {
+                let Some(at) = self.merged.offset(&base) else {
+                    wanted.extend([oid, base]);
+                    continue;
+                };
+                head.extend(distance((self.merged.len() - at as usize) as u64));
+            }
+            if zlib::is_untried(body) {
+                self.merged.add_inflated(oid, &head, &self.parts.inflate(entry)?);
+            } else {
+                self.merged.add_packed(oid, &head, body);
+            }
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_distance_reads_as_it_was_written() {
-        for value in [0, 1, 127, 128, 16_511, 16_512, 1 << 31, u64::from(u32::MAX)] {
-            let bytes = distance(value);
-            assert_eq!(parse_distance(&bytes), Some((value, bytes.len())));
-        }
+    fn tree(number: u16) -> Oid {
+        // The digits of the number at the front, so that they make the rank.
+        let mut oid = [0xff; 20];
+        oid[..2].copy_from_slice(&number.to_be_bytes());
+        oid
     }
 
     #[test]
-    fn half_an_index_is_refused() {
-        let mut pack = PackBuilder::new();
-        pack.add(super::super::object::Kind::Blob, [7; 20], b"seven");
-        let index = pack.finish().index;
-        assert_eq!(parse_index(&index).unwrap().len(), 1);
-        for len in 0..index.len() {
-            assert!(parse_index(&index[..len]).is_none(), "{len}");
-        }
+    fn each_tree_is_told_by_the_next_newer_one_of_at_least_its_rank() {
+        let [plain, other, first, second] = [tree(0x1000), tree(0x2000), tree(0x0100), tree(0x0010)];
+        assert_eq!([plain, first, second].map(|oid| rank(&oid)), [0, 1, 2]);
+        let older = tree(0x0200);
+        let found = bases(&[plain, first, other, second, plain, older]);
+        let expected = [
+            (plain, None),
+            (first, Some(plain)),
+            (other, Some(first)),
+            (second, Some(first)),
+            (older, Some(second)),
+        ];
+        assert_eq!(found, expected);
     }
 }

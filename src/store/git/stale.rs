@@ -61,7 +61,7 @@ impl GitJournal {
             return Ok(());
         }
         let desk = self.place.work_tree_desk();
-        let lock = match LockFile::take(&desk, &path, b"", Duration::ZERO, &self.barrier) {
+        let lock = match LockFile::take(&desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };

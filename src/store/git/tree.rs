@@ -59,6 +59,44 @@ pub(super) struct Entry<'a> {
     len: usize,
 }
 
+/// A place of a tree where bytes were replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Splice {
+    /// Where they begin.
+    pub(super) at: usize,
+    /// What stood there.
+    pub(super) old: Vec<u8>,
+    /// What stands there now.
+    pub(super) new: Vec<u8>,
+}
+
+/// Makes of a tree what it is after some splices; answers up to where it is what it was.
+pub(super) fn redo(tree: &mut Vec<u8>, splices: &[Splice]) -> usize {
+    for Splice { at, old, new } in splices {
+        let place = *at..at + old.len();
+        if old.len() == new.len() {
+            tree[place].copy_from_slice(new);
+        } else {
+            drop(tree.splice(place, new.iter().copied()));
+        }
+    }
+    same_len_of(splices)
+}
+
+/// Up to where a tree is what it was before some splices.
+pub(super) fn same_len_of(splices: &[Splice]) -> usize {
+    splices.iter().map(|splice| splice.at).min().unwrap_or(0)
+}
+
+/// What a tree was before some splices.
+pub(super) fn undone(tree: &[u8], splices: &[Splice]) -> Vec<u8> {
+    let mut tree = tree.to_vec();
+    for Splice { at, old, new } in splices.iter().rev() {
+        tree.splice(*at..at + new.len(), old.iter().copied());
+    }
+    tree
+}
+
 /// Bytes that are not a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tree object is damaged at byte {0}; `git fsck --full` tells more")]
@@ -107,25 +145,28 @@ impl RawTree {
         })
     }
 
-    /// Puts `pointer` under `name`, or removes what stands there.
-    pub(super) fn set(&mut self, name: &[u8], pointer: Option<Pointer>) {
+    /// Puts `pointer` under `name`, or removes what stands there; answers which bytes were
+    /// replaced, in order.
+    pub(super) fn put(&mut self, name: &[u8], pointer: Option<Pointer>) -> Vec<Splice> {
+        let mut splices = Vec::new();
         let folder = pointer.is_some_and(|pointer| pointer.mode == FOLDER);
         // What stands there as another kind, and so at another place, must go.
         if let Ok(index) = self.search(name, !folder) {
-            self.splice(index, true, &[]);
+            splices.push(self.splice(index, true, &[]));
         }
         let entry = pointer.map(|pointer| encode(name, &pointer)).unwrap_or_default();
         match self.search(name, folder) {
-            Ok(index) => self.splice(index, true, &entry),
+            Ok(index) => splices.push(self.splice(index, true, &entry)),
             Err(_) if entry.is_empty() => (),
-            Err(index) => self.splice(index, false, &entry),
+            Err(index) => splices.push(self.splice(index, false, &entry)),
         }
+        splices
     }
 
-    fn splice(&mut self, index: usize, replace: bool, entry: &[u8]) {
+    fn splice(&mut self, index: usize, replace: bool, entry: &[u8]) -> Splice {
         let range = if replace { self.range(index) } else { self.start(index)..self.start(index) };
         let (start, old_len) = (range.start, range.len());
-        self.bytes.splice(range, entry.iter().copied());
+        let old = self.bytes.splice(range, entry.iter().copied()).collect();
         if replace {
             self.starts.remove(index);
         }
@@ -134,6 +175,7 @@ impl RawTree {
         if !entry.is_empty() {
             self.starts.insert(index, as_u32(start));
         }
+        Splice { at: start, old, new: entry.to_vec() }
     }
 
     fn search(&self, name: &[u8], folder: bool) -> Result<usize, usize> {
@@ -315,7 +357,7 @@ mod tests {
 
     fn tree(names: &[(&str, Pointer)]) -> RawTree {
         let mut tree = RawTree::default();
-        names.iter().for_each(|(name, pointer)| tree.set(name.as_bytes(), Some(*pointer)));
+        names.iter().for_each(|(name, pointer)| drop(tree.put(name.as_bytes(), Some(*pointer))));
         tree
     }
 
@@ -334,7 +376,7 @@ mod tests {
     #[test]
     fn a_name_has_one_entry_whatever_its_kind_was() {
         let mut tree = tree(&[("a", Pointer { mode: FOLDER, oid: [0; 20] }), ("a.b", file(1))]);
-        tree.set(b"a", Some(file(2)));
+        tree.put(b"a", Some(file(2)));
         assert_eq!(tree.iter().filter(|entry| entry.name == b"a").count(), 1);
         assert_eq!(tree.get(b"a"), Some(file(2)));
     }
@@ -368,16 +410,18 @@ mod tests {
         tree: &mut RawTree,
         model: &mut BTreeMap<String, Pointer>,
         steps: Vec<(String, Option<(bool, u8)>)>,
-    ) {
+    ) -> Vec<Splice> {
+        let mut splices = Vec::new();
         for (name, value) in steps {
             let pointer = value
                 .map(|(folder, byte)| Pointer { mode: if folder { FOLDER } else { FILE }, oid: [byte; 20] });
-            tree.set(name.as_bytes(), pointer);
+            splices.extend(tree.put(name.as_bytes(), pointer));
             match pointer {
                 Some(pointer) => drop(model.insert(name, pointer)),
                 None => drop(model.remove(&name)),
             }
         }
+        splices
     }
 
     proptest! {
@@ -388,7 +432,11 @@ mod tests {
             let (mut tree, mut model) = (RawTree::default(), BTreeMap::new());
             apply(&mut tree, &mut model, first);
             let (old, old_model) = (tree.clone(), model.clone());
-            apply(&mut tree, &mut model, second);
+            let splices = apply(&mut tree, &mut model, second);
+            prop_assert_eq!(undone(tree.bytes(), &splices), old.bytes());
+            let mut again = old.bytes().to_vec();
+            redo(&mut again, &splices);
+            prop_assert_eq!(again, tree.bytes());
             prop_assert_eq!(&RawTree::parse(tree.bytes()).unwrap(), &tree);
             let keys: Vec<_> = tree.iter().map(|e| (e.name, e.pointer.mode == FOLDER)).collect();
             prop_assert!(keys.is_sorted_by(|a, b| order(*a, *b).is_lt()));

@@ -1,5 +1,6 @@
 //! The collections folder's tree and those above it, from the root down.
 
+use super::checkpoints::Checkpoints;
 use super::object::{Oid, hex};
 use super::objects::Objects;
 use super::place::Place;
@@ -13,6 +14,8 @@ pub(super) struct Trees {
     pub(super) revision: Option<Oid>,
     /// The root first, the collections folder last.
     pub(super) levels: Vec<RawTree>,
+    /// What is known of the hash of each.
+    pub(super) checkpoints: Vec<Checkpoints>,
 }
 
 impl Trees {
@@ -39,7 +42,8 @@ impl Trees {
                 levels[depth + 1] = objects.tree(&pointer.oid)?;
             }
         }
-        Ok(Self { revision, levels })
+        let checkpoints = vec![Checkpoints::default(); levels.len()];
+        Ok(Self { revision, levels, checkpoints })
     }
 
     /// The collections folder.

@@ -82,7 +82,7 @@ impl GitJournal {
         }
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take(&desk, &index, b"", wait, &self.barrier)?;
+        let lock = LockFile::take(&desk, &index, wait)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }

@@ -348,7 +348,7 @@ fn what_a_power_cut_blanked_is_restored() {
     fs::write(repo.path().join("README.md"), "read\n").unwrap();
     repo.commit(&[]);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
-    journal.tend().unwrap();
+    tend(&mut journal);
     append(&mut journal, &[set("b.yaml", "b2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
     drop(journal);
     // The same note, from an earlier start of the system.

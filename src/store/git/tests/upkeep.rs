@@ -8,6 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::packs::PACKS_MAX;
+use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
@@ -36,7 +37,7 @@ fn small_packs_are_merged_and_nothing_is_lost() {
             &mut journal,
             &[set(&format!("c{}.yaml", i % 40), &format!("{i}\n")), set("a.yaml", &format!("{i}\n"))],
         );
-        journal.tend().unwrap();
+        tend(&mut journal);
         most = most.max(repo.packs().len());
     }
     assert!(most <= PACKS_MAX, "{most} packs");
@@ -47,6 +48,48 @@ fn small_packs_are_merged_and_nothing_is_lost() {
     drop(journal);
     append(&mut repo.open(), &[set("a.yaml", "reopened\n")]);
     repo.check();
+}
+
+#[test]
+fn of_a_large_folder_s_trees_a_merged_pack_has_one_whole() {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    let names: Vec<String> = (0..300).map(|number| format!("collection-{number:03}.yaml")).collect();
+    append(&mut journal, &names.iter().map(|name| set(name, "first\n")).collect::<Vec<_>>());
+    // What was merged is merged again.
+    for i in 0..3 * PACKS_MAX {
+        append(&mut journal, &[set(&names[i * 7 % 300], &format!("{i}\n")), set(&names[i], "again\n")]);
+        tend(&mut journal);
+    }
+    let packs = repo.packs();
+    assert!(packs.len() <= PACKS_MAX, "{} packs", packs.len());
+    let largest = packs.iter().max_by_key(|pack| fs::metadata(pack).unwrap().len()).unwrap();
+    let listed = repo.git(&["verify-pack", "-v", largest.to_str().unwrap()]);
+    // Name, kind, size, packed size, offset; a delta's also have a depth and a base.
+    let trees = listed.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let trees: Vec<_> = trees.filter(|fields| fields.get(1) == Some(&"tree")).collect();
+    let is_large = |fields: &Vec<&str>| fields.len() == 5 && fields[2].parse::<usize>().unwrap() > 9_000;
+    assert!(trees.len() > 200, "{} trees", trees.len());
+    assert_eq!(trees.iter().filter(|fields| is_large(fields)).count(), 1, "{listed}");
+    repo.check();
+}
+
+#[test]
+fn packs_are_left_alone_while_git_collects_and_when_that_is_wished() {
+    for wished in [true, false] {
+        let repo = Repo::bare();
+        let mut journal = GitJournal::open(Options { merge_packs: wished, ..repo.options() }).unwrap();
+        let collecting = repo.path().join("gc.pid");
+        fs::write(&collecting, "1 elsewhere").unwrap();
+        for i in 0..=PACKS_MAX {
+            append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
+        }
+        tend(&mut journal);
+        assert_eq!(repo.packs().len(), PACKS_MAX + 1);
+        fs::remove_file(&collecting).unwrap();
+        tend(&mut journal);
+        assert_eq!(repo.packs().len() == 1, wished);
+    }
 }
 
 #[test]
@@ -62,7 +105,7 @@ fn packs_that_are_not_ours_or_are_counted_on_are_left_alone() {
     for i in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
-    journal.tend().unwrap();
+    tend(&mut journal);
     assert!(repo.packs().len() < PACKS_MAX);
     assert!(indexed.iter().all(|pack| pack.exists()));
     repo.check();
@@ -100,7 +143,7 @@ fn a_gc_by_hand_does_no_harm() {
     append(&mut journal, &[set("a.yaml", "5\n")]);
     for _ in 0..=PACKS_MAX {
         append(&mut journal, &[set("a.yaml", "x\n")]);
-        journal.tend().unwrap();
+        tend(&mut journal);
     }
     repo.check();
 }
@@ -283,7 +326,7 @@ proptest! {
                         repo.commit(&[(&name, &text)]);
                     }
                 }
-                Step::Tend => journal.tend().unwrap(),
+                Step::Tend => tend(&mut journal),
             }
             let head = journal.head().unwrap();
             prop_assert_eq!(&files_at(&mut journal, head), &model);

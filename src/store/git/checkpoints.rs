@@ -1,0 +1,67 @@
+//! Names trees that change a little at a time.
+//!
+//! The name of a tree is the SHA-1 of its length and all its bytes, which is what a commit into a
+//! folder of many files costs. While the length stays (an update), everything in front of the
+//! first change need not be hashed again: the state of the hash is kept every few kilobytes.
+
+use sha1::{Digest as _, Sha1};
+
+use super::object::Oid;
+
+/// How far the kept states are apart.
+const STEP_LEN: usize = 8 << 10;
+
+/// The states of the hash along one version of a tree.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Checkpoints {
+    len: usize,
+    /// The first stands behind the header, each other one step on.
+    states: Vec<Sha1>,
+}
+
+impl Checkpoints {
+    /// The name of a tree that is what was named before, up to the byte `same_len`.
+    pub(super) fn name(&mut self, tree: &[u8], same_len: usize) -> Oid {
+        if self.states.is_empty() || self.len != tree.len() {
+            let header = format!("tree {}\0", tree.len());
+            self.states = vec![Sha1::new().chain_update(header)];
+            self.len = tree.len();
+        }
+        self.states.truncate(same_len / STEP_LEN + 1);
+        let mut hasher = self.states.last().expect("the first state stays").clone();
+        let mut rest = &tree[(self.states.len() - 1) * STEP_LEN..];
+        while let Some((step, behind)) = rest.split_at_checked(STEP_LEN) {
+            hasher.update(step);
+            self.states.push(hasher.clone());
+            rest = behind;
+        }
+        hasher.chain_update(rest).finalize().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::object::{Kind, name};
+    use super::*;
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn a_name_is_that_of_the_whole_tree_whatever_was_named_before(
+            len in 0..4 * STEP_LEN,
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_usize), 0..12),
+        ) {
+            let mut tree = vec![7; len];
+            let mut checkpoints = Checkpoints::default();
+            prop_assert_eq!(checkpoints.name(&tree, 0), name(Kind::Tree, &tree).unwrap());
+            for (index, byte, more) in changes {
+                let at = index.index(tree.len() + 1);
+                tree.splice(at..(at + 1).min(tree.len()), vec![byte; more]);
+                prop_assert_eq!(checkpoints.name(&tree, at), name(Kind::Tree, &tree).unwrap());
+            }
+        }
+    }
+}

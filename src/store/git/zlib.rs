@@ -1,0 +1,140 @@
+//! The zlib streams that objects are kept in (RFC 1950, RFC 1951).
+//!
+//! A group's pack is written while somebody waits, so its objects are stored and not deflated: a
+//! small object takes a hundredth of the time, most of which a compressor spends on clearing its
+//! tables. They are deflated when packs are merged. What deflate can't make shorter, such as the
+//! delta of a tree, is marked as tried, so that it is not tried again at the next merge:
+//!
+//! ```text
+//! 78 01  00|01 · length · ~length · bytes  …  Adler-32      stored, not tried yet ("fastest")
+//! 78 9c  00|01 · length · ~length · bytes  …  Adler-32      stored, since that is shorter ("default")
+//! ```
+
+use flate2::{Compress, Compression, FlushCompress};
+
+/// Compression method 8 with a window of 32 KiB, and a hint at the level that makes a multiple of 31.
+const FASTEST: [u8; 2] = [0x78, 0x01];
+const DEFAULT: [u8; 2] = [0x78, 0x9c];
+
+/// How many bytes a stored block has.
+const BLOCK_LEN_MAX: usize = 0xffff;
+
+/// From this length on, content is deflated fast: such are the trees of large folders, nearly half
+/// of which is random.
+const LARGE_LEN_MIN: usize = 16 << 10;
+
+/// Appends content as it is.
+pub(super) fn store(out: &mut Vec<u8>, content: &[u8]) {
+    store_under(FASTEST, out, content);
+}
+
+fn store_under(header: [u8; 2], out: &mut Vec<u8>, content: &[u8]) {
+    out.extend_from_slice(&header);
+    let count = content.len().div_ceil(BLOCK_LEN_MAX).max(1);
+    for index in 0..count {
+        let start = index * BLOCK_LEN_MAX;
+        let block = &content[start..content.len().min(start + BLOCK_LEN_MAX)];
+        let len = u16::try_from(block.len()).expect("cut to that length");
+        out.push(u8::from(index + 1 == count));
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&(!len).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&adler32(content).to_be_bytes());
+}
+
+/// Whether a stream was stored without a try to deflate it.
+pub(super) fn is_untried(stream: &[u8]) -> bool {
+    stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
+}
+
+/// Deflates one content after another.
+pub(super) struct Deflater {
+    small: Compress,
+    large: Compress,
+}
+
+impl std::fmt::Debug for Deflater {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deflater").finish_non_exhaustive()
+    }
+}
+
+impl Default for Deflater {
+    fn default() -> Self {
+        let [small, large] =
+            [Compression::default(), Compression::fast()].map(|level| Compress::new(level, true));
+        Self { small, large }
+    }
+}
+
+impl Deflater {
+    /// Appends content deflated, or stored where that is shorter.
+    pub(super) fn deflate(&mut self, out: &mut Vec<u8>, content: &[u8]) {
+        let compress = if content.len() < LARGE_LEN_MIN { &mut self.small } else { &mut self.large };
+        compress.reset();
+        let start = out.len();
+        // A stored stream has six bytes around it and five more a block.
+        out.reserve(content.len() + 11 + content.len() / 1_000);
+        // It fits, or it is not shorter: then what there is of it goes again.
+        let done = compress.compress_vec(content, out, FlushCompress::Finish);
+        let is_whole = matches!(done, Ok(flate2::Status::StreamEnd));
+        if !is_whole || out.len() - start >= content.len() + 11 {
+            out.truncate(start);
+            store_under(DEFAULT, out, content);
+        }
+    }
+}
+
+/// The checksum at the end of a stream (RFC 1950, section 8.2).
+fn adler32(content: &[u8]) -> u32 {
+    /// So many bytes can be added before the sums must be reduced.
+    const RUN_LEN: usize = 5_552;
+    const BASE: u32 = 65_521;
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for run in content.chunks(RUN_LEN) {
+        for byte in run {
+            a += u32::from(*byte);
+            b += a;
+        }
+        (a, b) = (a % BASE, b % BASE);
+    }
+    b << 16 | a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+
+    use flate2::read::ZlibDecoder;
+
+    use super::*;
+
+    fn inflated(stream: &[u8]) -> Vec<u8> {
+        let mut content = Vec::new();
+        ZlibDecoder::new(stream).read_to_end(&mut content).unwrap();
+        content
+    }
+
+    #[test]
+    fn stored_and_deflated_contents_come_back_whole() {
+        let random: Vec<u8> = {
+            let mut state = 1_u64;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state.to_be_bytes()[0]
+            };
+            (0..200_000).map(|_| next()).collect()
+        };
+        let mut deflater = Deflater::default();
+        for content in [&b""[..], b"type: media\n", &[b'a'; 70_000], &random[..40], &random, &[0xff; 65_535]]
+        {
+            let (mut stored, mut deflated) = (Vec::new(), Vec::new());
+            store(&mut stored, content);
+            deflater.deflate(&mut deflated, content);
+            assert!(inflated(&stored) == content && inflated(&deflated) == content);
+            assert!(is_untried(&stored) && deflated.len() <= stored.len());
+            assert!(!is_untried(&deflated) || content.is_empty());
+        }
+    }
+}

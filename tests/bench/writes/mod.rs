@@ -1,0 +1,77 @@
+//! The parts of the bench of writes: each measures one thing against its peer, in turn.
+
+pub(crate) mod etcd;
+pub(crate) mod hand;
+pub(crate) mod journal;
+pub(crate) mod long;
+pub(crate) mod service;
+pub(crate) mod size;
+
+use chrono::DateTime;
+use collectory::domain::Actor;
+use collectory::store::git::{GitJournal, Options};
+use collectory::store::{Draft, Journal as _};
+
+use crate::support::{file, key};
+
+/// How many commits a group has.
+pub(crate) const GROUP_LEN: usize = 64;
+
+/// How many rounds are measured, of which the median counts.
+pub(crate) fn rounds() -> usize {
+    crate::support::setting("COLLECTORY_BENCH_ROUNDS", 5)
+}
+
+/// The file that commit `number` of a run changes: spread over the folder, as real ones are.
+pub(crate) fn which(number: usize, collections: usize) -> usize {
+    // A prime, so that every file has its turn.
+    number.wrapping_mul(7_919) % collections
+}
+
+/// A commit as the service makes it, its message included.
+pub(crate) fn draft(number: usize, collections: usize, run: &str) -> Draft {
+    let which = which(number, collections);
+    let (key, name) = (key(which), format!("Run {run}, commit {number}"));
+    let message = format!(
+        "Update {key}: name\n\nname: \"Seed\" -> \"{name}\"\n\nCollectory-Action: collection.updated\n\
+         Collectory-Key: {key}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-{number:012x}\n"
+    );
+    let at = DateTime::from_timestamp(1_767_225_600, 0).expect("a time of this century");
+    Draft {
+        files: vec![(format!("{key}.yaml"), Some(file(which, &name).into_bytes()))],
+        message,
+        author: Actor::new("Bench", "bench@example.org"),
+        at,
+    }
+}
+
+/// Opens a repository as the service does.
+pub(crate) fn open(path: &std::path::Path) -> GitJournal {
+    GitJournal::open(Options::new(path)).expect("a repository that was just made can be served")
+}
+
+/// Appends `count` commits in groups of `group_len`, and tends the journal as the writer does;
+/// answers how long each group took, in seconds.
+pub(crate) fn append(
+    journal: &mut GitJournal,
+    (first, count, group_len): (usize, usize, usize),
+    collections: usize,
+    run: &str,
+) -> Vec<f64> {
+    /// As in the engine's writer.
+    const UNTENDED_GROUPS_MAX: usize = 32;
+    let mut head = journal.head().expect("the branch can be read");
+    let mut times = Vec::new();
+    for start in (first..first + count).step_by(group_len) {
+        let end = (start + group_len).min(first + count);
+        let drafts: Vec<Draft> = (start..end).map(|number| draft(number, collections, run)).collect();
+        let started = std::time::Instant::now();
+        let committed = journal.append(head, &drafts).expect("nobody else writes");
+        if (times.len() + 1) % UNTENDED_GROUPS_MAX == 0 {
+            journal.tend().expect("nobody is in the way");
+        }
+        times.push(started.elapsed().as_secs_f64());
+        head = committed.last().map(|it| it.revision).or(head);
+    }
+    times
+}

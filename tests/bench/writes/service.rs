@@ -1,0 +1,104 @@
+//! The whole service over HTTP: against git and libgit2, with a work tree and without.
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+
+use super::{hand, journal, rounds};
+use crate::support::{Connection, Process, key, median, repository, setting};
+
+const CLIENTS: usize = 64;
+
+/// How many commits `git commit`, libgit2 and `git fast-import` make in a round.
+const GIT_COMMITS: usize = 10;
+const LIBGIT2_COMMITS: usize = 50;
+const IMPORTED_COMMITS: usize = 1000;
+
+/// Prints the service's speed and what the same work costs by hand.
+pub(crate) async fn compare() {
+    let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
+    let bare = setting("COLLECTORY_BENCH_BARE", 1) == 1;
+    let (_ours, path) = repository(count, bare);
+    let (_theirs, by_hand) = repository(count, false);
+    let (_libgit2, library) = repository(count, true);
+    let (_imported, import) = repository(count, true);
+    let service = Process::serve(&path);
+    let mut rates: [Vec<f64>; 6] = Default::default();
+    let flushed = ["-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync"];
+    for round in 0..rounds() {
+        rates[0].push(updates(service.address, 1, count, round).await);
+        rates[1].push(updates(service.address, CLIENTS, count, round).await);
+        rates[2].push(hand::commits(&by_hand, count, (round, GIT_COMMITS), &[]));
+        rates[3].push(hand::commits(&by_hand, count, (round, GIT_COMMITS), &flushed));
+        rates[4].push(hand::libgit2(&library, count, round, LIBGIT2_COMMITS));
+        rates[5].push(journal::imports(&import, count, round * IMPORTED_COMMITS, IMPORTED_COMMITS));
+    }
+    let [one, many, plain, flushed, library, imported] = rates.map(|figures| median(&figures));
+    println!(
+        "durable commits/s with {count} collections, {}:",
+        if bare { "bare" } else { "with a work tree" }
+    );
+    println!("  the service: 1 client {one:.0}, {CLIENTS} clients {many:.0}");
+    println!("{:>44}  {:>9}  {:>10}", "", "1 client", "64 clients");
+    for (name, rate) in [
+        ("git commit, flushed", flushed),
+        ("git commit, not flushed", plain),
+        ("libgit2 TreeUpdateBuilder, flushed", library),
+        ("git fast-import, not flushed", imported),
+    ] {
+        println!("  {name:<36}{rate:>6.0}  {:>9.2}  {:>10.2}", one / rate, many / rate);
+    }
+}
+
+/// Prints what a work tree costs.
+pub(crate) async fn compare_work_tree() {
+    let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
+    let (_bare, bare) = repository(count, true);
+    let (_checked_out, checked_out) = repository(count, false);
+    let [bare, checked_out] = [Process::serve(&bare), Process::serve(&checked_out)];
+    println!("durable commits/s with {count} collections, with a work tree / bare:");
+    for clients in [1, 32, CLIENTS] {
+        let mut rates: [Vec<f64>; 2] = Default::default();
+        for round in 0..rounds() {
+            rates[0].push(updates(checked_out.address, clients, count, round).await);
+            rates[1].push(updates(bare.address, clients, count, round).await);
+        }
+        let [with, without] = rates.map(|figures| median(&figures));
+        println!("  {clients:>2} clients  {with:>6.0} / {without:>6.0}  {:>5.2}", with / without);
+    }
+}
+
+/// Updates through the service, each client its own collections.
+pub(crate) async fn updates(address: SocketAddr, clients: usize, collections: usize, round: usize) -> f64 {
+    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for client in 0..clients {
+        tasks.spawn(async move {
+            let mut connection = Connection::open(address).await;
+            let mut count = 0_u32;
+            while started.elapsed() < time {
+                let key = key((client + clients * count as usize) % collections);
+                let name = format!("Round {round} of {clients} clients, {client} writes {count}");
+                let (status, answer) = connection.ask(update(&key, &name).as_bytes()).await;
+                assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
+                count += 1;
+            }
+            count
+        });
+    }
+    let total: u32 = tasks.join_all().await.into_iter().sum();
+    f64::from(total) / started.elapsed().as_secs_f64()
+}
+
+fn update(key: &str, name: &str) -> String {
+    let body = format!(
+        r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"{name}"}}}}}}"#
+    );
+    let length = body.len();
+    format!(
+        "PATCH /collections/{key} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
+         Content-Length: {length}\r\n\r\n{body}"
+    )
+}

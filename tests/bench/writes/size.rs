@@ -1,0 +1,85 @@
+//! Bytes per commit after maintenance, against the same history imported and collected by git.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use collectory::store::Journal as _;
+
+use super::{GROUP_LEN, append, open};
+use crate::support::{git, hermetic, repository, setting};
+
+/// Prints both, for a history of groups and for one of single commits.
+pub(crate) fn compare() {
+    let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
+    let commits = setting("COLLECTORY_BENCH_COMMITS", 6_400);
+    println!("bytes per commit with {collections} files after {commits} commits:");
+    println!("{:>9}  {:>9}  {:>8}  {:>20}  {:>6}", "group", "kept", "packs", "fast-import and gc", "ratio");
+    for group_len in [1, 8, GROUP_LEN] {
+        let (_seeded, seed) = repository(collections, true);
+        git(&seed, &["gc", "-q"]);
+        let seed = objects_bytes(&seed);
+        let (_ours, path) = repository(collections, true);
+        git(&path, &["gc", "-q"]);
+        let mut journal = open(&path);
+        append(&mut journal, (0, commits, group_len), collections, "size");
+        journal.tend().expect("nobody is in the way");
+        journal.finish_upkeep();
+        drop(journal);
+        let ours = per_commit(&path, seed, commits);
+        let (_theirs, by_git) = imported(&path);
+        let theirs = per_commit(&by_git, seed, commits);
+        let packs = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
+        let packs = packs.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count();
+        println!("{group_len:>9}  {ours:>9.0}  {packs:>8}  {theirs:>20.0}  {:>6.2}", ours / theirs);
+    }
+}
+
+fn per_commit(path: &Path, seed: u64, commits: usize) -> f64 {
+    objects_bytes(path).saturating_sub(seed) as f64 / commits as f64
+}
+
+/// How many bytes packs, their indexes and loose objects have.
+fn objects_bytes(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path.join("objects")) else { return 0 };
+    let folders =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.ends_with("pack") || is_fan(path));
+    let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flat_map(Iterator::flatten);
+    files
+        .filter(|file| {
+            let path = file.path();
+            path.extension().is_none_or(|ending| ending == "pack" || ending == "idx")
+        })
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+fn is_fan(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.len() == 2)
+}
+
+/// The same history in a repository of git's own making.
+fn imported(path: &Path) -> (tempfile::TempDir, std::path::PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder can be made");
+    let copy = folder.path().join("copy");
+    std::fs::create_dir(&copy).expect("a folder can be made");
+    git(&copy, &["init", "-q", "-b", "main", "--bare"]);
+    let mut export = Command::new("git");
+    hermetic(&mut export);
+    let mut export = export
+        .current_dir(path)
+        .args(["fast-export", "main"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("git is installed");
+    let mut import = Command::new("git");
+    hermetic(&mut import);
+    let import = import
+        .current_dir(&copy)
+        .args(["fast-import", "--quiet"])
+        .stdin(export.stdout.take().expect("it is piped"))
+        .status();
+    assert!(import.expect("git is installed").success() && export.wait().expect("git ends").success());
+    git(&copy, &["gc", "-q"]);
+    (folder, copy)
+}
