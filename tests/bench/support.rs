@@ -94,7 +94,7 @@ pub(crate) fn own_processor_time() -> Duration {
     processor_time("self").unwrap_or_default()
 }
 
-/// What proc_pid_stat(5) says; on Linux only.
+/// What `proc_pid_stat(5)` says; on Linux only.
 fn processor_time(process: &str) -> Option<Duration> {
     /// The unit of these figures, `sysconf(_SC_CLK_TCK)`: a hundred a second on every Linux.
     const TICK: Duration = Duration::from_millis(10);
