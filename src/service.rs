@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted};
+use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Signal};
@@ -235,7 +235,7 @@ impl ServiceBuilder<Guarded> {
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options(&config))
                 .map_err(StartError::Thread)?;
-        let watch = watch::start(places, watch_options(&config.limits), engine.signals.clone())
+        let watch = watch::start(places, watch_options(&config), engine.signals.clone())
             .map_err(StartError::Thread)?;
         let shutdown = Shutdown::new();
         let context = Context {
@@ -335,10 +335,12 @@ fn history_options(config: &ServeConfig) -> history::Options {
     }
 }
 
-fn watch_options(limits: &Limits) -> watch::Options {
+fn watch_options(config: &ServeConfig) -> watch::Options {
+    let limits = &config.limits;
     watch::Options {
         quiet: Duration::from_millis(limits.settle_quiet_ms),
         quiet_unclosed: Duration::from_millis(limits.settle_patience_ms),
         tick: limits.tick(),
+        notices: config.watch == Watching::System,
     }
 }

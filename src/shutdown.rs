@@ -8,7 +8,11 @@
 //! Every task of a service is spawned here, so nothing outlives the service and a test can run
 //! many of them in one process.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -17,8 +21,8 @@ use tokio_util::task::TaskTracker;
 /// The shutdown of one service; clones are the same shutdown.
 #[derive(Debug, Clone, Default)]
 pub struct Shutdown {
-    begun: CancellationToken,
-    cut: CancellationToken,
+    begun: Mark,
+    cut: Mark,
     tasks: TaskTracker,
 }
 
@@ -41,18 +45,18 @@ impl Shutdown {
 
     /// Asks everybody to finish; asking again changes nothing.
     pub fn begin(&self) {
-        self.begun.cancel();
+        self.begun.set();
     }
 
     /// Whether it has begun.
     #[must_use]
     pub fn has_begun(&self) -> bool {
-        self.begun.is_cancelled()
+        self.begun.is_set()
     }
 
     /// Waits until it begins.
     pub async fn begun(&self) {
-        self.begun.cancelled().await;
+        self.begun.wait().await;
     }
 
     /// Runs a task that the shutdown waits for, and that is dropped when the grace period is over.
@@ -60,8 +64,9 @@ impl Shutdown {
         let cut = self.cut.clone();
         drop(self.tasks.spawn(async move {
             tokio::select! {
+                biased;
                 () = task => {}
-                () = cut.cancelled() => {}
+                () = cut.wait() => {}
             }
         }));
     }
@@ -79,9 +84,47 @@ impl Shutdown {
             return Ok(());
         }
         let tasks = self.tasks.len();
-        self.cut.cancel();
+        self.cut.set();
         self.tasks.wait().await;
         if tasks == 0 { Ok(()) } else { Err(Unfinished { tasks, grace }) }
+    }
+}
+
+/// Something that happens once; clones are the same.
+///
+/// A connection waits for it at every request, so waiting costs one look at a flag, where a token
+/// alone would cost two locks that all connections share.
+#[derive(Debug, Clone, Default)]
+struct Mark {
+    flag: Arc<AtomicBool>,
+    token: CancellationToken,
+}
+
+impl Mark {
+    fn set(&self) {
+        // The flag first: whoever is woken looks at it.
+        self.flag.store(true, Ordering::Release);
+        self.token.cancel();
+    }
+
+    fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Acquire)
+    }
+
+    async fn wait(&self) {
+        let mut cancelled = pin!(self.token.cancelled());
+        let mut told: Option<Waker> = None;
+        poll_fn(|cx| {
+            if self.is_set() {
+                return Poll::Ready(());
+            }
+            if told.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                return Poll::Pending;
+            }
+            told = Some(cx.waker().clone());
+            cancelled.as_mut().poll(cx)
+        })
+        .await;
     }
 }
 

@@ -15,4 +15,4 @@ pub use auth::Auth;
 pub use base_path::BasePath;
 pub use limits::Limits;
 pub use origin::Origin;
-pub use serve::{FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted};
+pub use serve::{FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching};

@@ -37,6 +37,11 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
     pub uncommitted: Uncommitted,
 
+    /// What tells of hand edits: the system, or the slow tick alone (`--tick-ms`), for file systems
+    /// that tell nothing.
+    #[arg(long, env = "COLLECTORY_WATCH", value_name = "WHAT", value_enum, default_value_t = Watching::System)]
+    pub watch: Watching,
+
     /// Refuse updates and deletes that come without `If-Match`, with 428.
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
     pub require_if_match: bool,
@@ -105,6 +110,7 @@ impl ServeConfig {
             listen: listen_default(),
             base_path: BasePath::root(),
             uncommitted: Uncommitted::Serve,
+            watch: Watching::System,
             require_if_match: false,
             cors_origins: Vec::new(),
             compress: false,
@@ -129,6 +135,16 @@ pub enum Maintenance {
     On,
     /// Packs are left as they are.
     Off,
+}
+
+/// What tells of hand edits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum Watching {
+    /// The system's notices, and the tick for what they miss.
+    #[default]
+    System,
+    /// Nothing but the tick.
+    None,
 }
 
 /// What becomes of saved files that are not committed.

@@ -1,5 +1,7 @@
 //! On whose behalf a change is made.
 
+use std::borrow::Cow;
+
 /// The person or program behind a change, as git writes an author.
 ///
 /// Git ends a name at `<` and a line at a line break, and has no way to escape either, so a name
@@ -8,8 +10,8 @@
 /// as git does (`strbuf_addstr_without_crud` in `ident.c`). What is left empty is `anonymous`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Actor {
-    name: String,
-    email: String,
+    name: Cow<'static, str>,
+    email: Cow<'static, str>,
 }
 
 impl Actor {
@@ -19,17 +21,15 @@ impl Actor {
     /// Makes an actor, cleaned as described above.
     #[must_use]
     pub fn new(name: &str, email: &str) -> Self {
-        let or = |text: String, default: &str| if text.is_empty() { default.to_owned() } else { text };
-        Self {
-            name: or(cleaned(name), "anonymous"),
-            email: or(cleaned(email).replace(' ', ""), "anonymous@localhost"),
-        }
+        let or = |text: String, default| if text.is_empty() { default } else { Cow::Owned(text) };
+        let Self { name: no_name, email: no_email } = Self::anonymous();
+        Self { name: or(cleaned(name), no_name), email: or(cleaned(email).replace(' ', ""), no_email) }
     }
 
     /// Whoever made a change when no authorizer named anybody.
     #[must_use]
-    pub fn anonymous() -> Self {
-        Self::new("", "")
+    pub const fn anonymous() -> Self {
+        Self { name: Cow::Borrowed("anonymous"), email: Cow::Borrowed("anonymous@localhost") }
     }
 
     /// The service itself: the committer of every commit that it makes, unless set by flags.

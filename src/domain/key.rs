@@ -55,23 +55,21 @@ impl Key {
     ///
     /// Says which part of the rule the text breaks.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
-        let first = text.chars().next().ok_or(KeyError::Empty)?;
+        let first = *text.as_bytes().first().ok_or(KeyError::Empty)?;
         if text.len() > Self::BYTES_MAX {
             return Err(KeyError::TooLong(text.len()));
         }
-        if let Some(stray) = text.chars().find(|&c| !is_key_character(c)) {
+        if let Some(at) = text.bytes().position(|byte| !is_key_byte(byte)) {
+            let stray = text[at..].chars().next().expect("all before it are ASCII");
             return Err(KeyError::Character(stray));
         }
-        if matches!(first, '.' | '-') {
-            return Err(KeyError::Start(first));
+        if matches!(first, b'.' | b'-') {
+            return Err(KeyError::Start(char::from(first)));
         }
-        let folded = text.to_ascii_lowercase();
-        if let Some(ending) =
-            [".", ".yaml", ".yml", ".lock"].into_iter().find(|ending| folded.ends_with(ending))
-        {
+        if let Some(ending) = [".", ".yaml", ".yml", ".lock"].into_iter().find(|it| ends_folded(text, it)) {
             return Err(KeyError::Ending(ending));
         }
-        let stem = folded.split('.').next().unwrap_or_default();
+        let stem = &text[..text.bytes().position(|byte| byte == b'.').unwrap_or(text.len())];
         if is_device(stem) {
             return Err(KeyError::Device(text.to_owned()));
         }
@@ -96,14 +94,24 @@ impl Key {
     }
 }
 
-fn is_key_character(c: char) -> bool {
-    c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-')
+const fn is_key_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
+}
+
+/// Whether a text ends so, in whatever letter case.
+fn ends_folded(text: &str, ending: &str) -> bool {
+    let start = text.len().checked_sub(ending.len());
+    start.is_some_and(|start| text.as_bytes()[start..].eq_ignore_ascii_case(ending.as_bytes()))
 }
 
 fn is_device(stem: &str) -> bool {
+    if !(3..=4).contains(&stem.len()) {
+        return false;
+    }
+    let stem = stem.to_ascii_lowercase();
     let numbered =
         |prefix| stem.strip_prefix(prefix).is_some_and(|rest: &str| matches!(rest.as_bytes(), [b'1'..=b'9']));
-    matches!(stem, "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
+    matches!(stem.as_str(), "con" | "prn" | "aux" | "nul") || numbered("com") || numbered("lpt")
 }
 
 impl fmt::Display for Key {

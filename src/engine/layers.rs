@@ -99,7 +99,8 @@ pub(super) fn resolve(
                     first.name
                 ),
             },
-            uncommitted: second.uncommitted,
+            // That there are two is committed only where both are.
+            uncommitted: first.uncommitted || second.uncommitted,
         });
     }
     let Some(file) = yaml.or(yml) else {
@@ -172,6 +173,10 @@ mod tests {
         assert!(!resolved.stale, "the file that counts is fine");
         assert_eq!(resolved.wrong[0].name, "posts.yml");
         assert!(resolved.wrong[0].uncommitted);
+        let yaml = file("posts.yaml", Content::Good(good("a")), true);
+        let yml = file("posts.yml", Content::Good(good("b")), false);
+        let resolved = resolve(&key(), yaml, yml, || panic!());
+        assert!(resolved.wrong[0].uncommitted, "the commit has one file only");
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod contents;
 mod plain;
 mod problems;
 mod rebuild;
+mod renamed;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -23,7 +24,7 @@ use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::store::{BlobId, Journal, Look, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 /// Tells the time; fixed in tests.
 pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
@@ -81,6 +82,8 @@ pub(super) struct Mirror<J> {
     away: bool,
     busy: Option<Busy>,
     pending: Pending,
+    /// Names for which what is believed has changed since the last snapshot.
+    unbuilt: BTreeSet<String>,
 }
 
 /// What is to be looked at in the work tree and was not yet, because git stood in the middle of
@@ -134,6 +137,7 @@ impl<J: Journal> Mirror<J> {
             away: true,
             busy: None,
             pending: Pending::default(),
+            unbuilt: BTreeSet::new(),
         };
         match mirror.load_all() {
             Ok(()) => Ok(mirror),
@@ -163,60 +167,68 @@ impl<J: Journal> Mirror<J> {
 
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
     ///
+    /// The branch and the work tree become visible in one step, so that a file that a `git reset`
+    /// took out of the branch and left where it is never seems to be gone. While git is in the
+    /// middle of changing the work tree, a step forward is served without waiting for it.
+    ///
     /// # Errors
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
-        self.follow(hint)?;
-        if self.pending.branch && !self.catch_up() {
-            return Ok(());
-        }
-        let all = self.pending.all || (self.away && self.pending.branch);
-        let names: Vec<String> = self.pending.names.iter().cloned().collect();
-        let changed = self.look(if all { Look::All } else { Look::At(&names) })?;
-        if changed.is_empty() {
-            return Ok(());
-        }
-        let next = self.next(self.snapshot.revision);
-        self.rebuild(next, Moved::new(), changed, Readings::new(), &Catalog::default())
-    }
-
-    /// The first half of [`refresh`](Self::refresh): follows the branch. What is committed is served
-    /// from now on, whoever is in the middle of changing the work tree.
-    ///
-    /// # Errors
-    ///
-    /// Returns what could not be read; the picture is then as it was.
-    pub(super) fn follow(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.pending.add(hint);
         let head = self.journal.head()?;
-        let from = self.snapshot.revision;
-        if head == from {
+        let is_moved = head != self.snapshot.revision;
+        let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };
+        let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
+        if is_moved && !is_seen && !self.is_forward(&changes, head)? {
             return Ok(());
         }
-        if head.is_none() {
-            // A branch that vanished is an accident or half of an operation, not an empty catalog.
-            return Err(StoreError::HeadMoved { expected: from, found: None });
+        if !is_moved && self.unbuilt.is_empty() {
+            return Ok(());
         }
-        let changes = self.journal.changes(from, head)?;
-        let names: Vec<String> = match self.pending.all {
-            true => Vec::new(),
-            false => changes.iter().map(|change| change.name.clone()).collect(),
-        };
-        // An edit that has become what is committed is none any more.
-        let committed = changes
-            .iter()
-            .filter(|change| self.edits.get(&change.name).is_some_and(|edit| edit.saved.is(change.after)));
-        let committed: Vec<String> = committed.map(|change| change.name.clone()).collect();
+        let committed = self.committed_edits(&changes);
         let mut next = self.next(head);
         let (moved, readings) = self.take_plain(changes, &mut next)?;
         for name in &committed {
             self.edits.remove(name);
         }
+        self.rebuild(next, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
+        self.unbuilt.clear();
+        Ok(())
+    }
+
+    /// What the branch moving to `head` changes; those names are to be looked at.
+    fn changes_to(&mut self, head: Option<Revision>) -> Result<Vec<FileChange>, StoreError> {
+        let from = self.snapshot.revision;
+        if head.is_none() {
+            // A branch that vanished is an accident or half of an operation, not an empty catalog.
+            return Err(StoreError::HeadMoved { expected: from, found: None });
+        }
+        let changes = self.journal.changes(from, head)?;
         self.pending.branch = true;
-        self.pending.names.extend(names);
-        self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
-        self.rebuild(next, moved, BTreeSet::new(), readings, &Catalog::default())
+        if !self.pending.all {
+            self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
+            self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
+        }
+        Ok(changes)
+    }
+
+    /// Whether a step may be served before the work tree has been looked at: it adds to what was
+    /// there, as a commit does, and takes nothing away that may still stand as a file.
+    fn is_forward(&mut self, changes: &[FileChange], head: Option<Revision>) -> Result<bool, StoreError> {
+        let takes_away = changes.iter().any(|change| change.after.is_none());
+        match (self.snapshot.revision, head) {
+            (Some(old), Some(new)) if !takes_away => self.journal.descends(new, old),
+            (None, Some(_)) => Ok(true),
+            (Some(_) | None, _) => Ok(false),
+        }
+    }
+
+    /// The edits that have become what is committed: they are none any more.
+    fn committed_edits(&self, changes: &[FileChange]) -> Vec<String> {
+        let is_edit =
+            |change: &&FileChange| self.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after));
+        changes.iter().filter(is_edit).map(|change| change.name.clone()).collect()
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.

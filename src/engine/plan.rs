@@ -137,7 +137,7 @@ struct Desk {
     written: SharedMap<String, Arc<Vec<u8>>>,
     /// What the drafts so far make of files.
     drafted: SharedMap<String, Option<BlobId>>,
-    /// Keys whose hand edits, broken files and spare files are dealt with.
+    /// Keys whose hand edits and broken files are dealt with.
     settled: SharedSet<Key>,
     /// What the submission at hand adds.
     drafts: Vec<Draft>,
@@ -419,10 +419,11 @@ impl Desk {
         }
     }
 
+    /// Removes every file that stands for the key; those that are gone already drop out of the commit.
     fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
-        let spare = ground.files_of.get(key).filter(|_| !self.settled.contains(key));
-        for name in served.into_iter().chain(spare.into_iter().flatten().cloned()) {
+        let spare = ground.files_of.get(key).into_iter().flatten().cloned();
+        for name in served.into_iter().chain(spare) {
             commit.files.insert(name, None);
         }
     }

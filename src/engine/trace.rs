@@ -1,13 +1,14 @@
-//! Where a file comes from: the commit that brought its present content, and what it was before.
+//! Where a file comes from: the commit that brought its present content, and what its collection
+//! was before.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::{BlobId, Journal, StoreError, TreeEntry};
+use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 
-/// The past of one file.
+/// Where the present content of a file comes from.
 #[derive(Debug, Clone)]
 pub(super) struct Trace {
     /// The commit that brought the present content.
@@ -16,43 +17,96 @@ pub(super) struct Trace {
     pub(super) author: Actor,
     /// When it was committed.
     pub(super) at: DateTime<Utc>,
-    /// What the file was before, newest first, back to where it was created. What stood under the
-    /// name before it was deleted is not its past: nobody serves what somebody took away.
-    pub(super) older: Vec<BlobId>,
     /// How many commits above the file's creation the head is: the larger, the older the file.
     pub(super) age: usize,
+    /// Whether its creation has been found.
+    is_whole: bool,
 }
 
-/// Walks the history once for all of these files, until each has been created.
+/// The files that stand for one collection, the one that counts first, as the head has them.
+#[derive(Debug)]
+pub(super) struct Files(Vec<(String, Option<TreeEntry>)>);
+
+/// What the walk found.
+#[derive(Debug, Default)]
+pub(super) struct Traces {
+    files: HashMap<String, Trace>,
+    older: HashMap<String, Vec<(String, BlobId)>>,
+}
+
+impl Traces {
+    /// Where a file comes from.
+    pub(super) fn get(&self, name: &str) -> Option<&Trace> {
+        self.files.get(name)
+    }
+
+    /// What the collection of a file was before, newest first, back to where it came into being:
+    /// the file that counted, and its content. What stood there before the collection was deleted
+    /// is not its past: nobody serves what somebody took away.
+    pub(super) fn older(&self, first_name: &str) -> &[(String, BlobId)] {
+        self.older.get(first_name).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    fn note(&mut self, commit: &Commit, change: &FileChange, age: usize) {
+        let trace = self.files.entry(change.name.clone()).or_insert_with(|| Trace {
+            revision: commit.revision,
+            author: commit.author.clone(),
+            at: commit.at,
+            age,
+            is_whole: false,
+        });
+        if !trace.is_whole {
+            trace.age = age;
+            trace.is_whole = change.before.is_none();
+        }
+    }
+}
+
+impl Files {
+    /// The files of one collection with what the head has; at least one.
+    pub(super) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
+        Self(files.into_iter().collect())
+    }
+
+    /// Goes back before this change; false if the change is of another file.
+    fn go_back(&mut self, change: &FileChange) -> bool {
+        let found = self.0.iter_mut().find(|(name, _)| *name == change.name);
+        found.map(|(_, entry)| *entry = change.before).is_some()
+    }
+
+    fn first(&self) -> Option<(&str, TreeEntry)> {
+        self.0.iter().find_map(|(name, entry)| Some((name.as_str(), (*entry)?)))
+    }
+}
+
+/// Walks the history once for all of these collections, back to where each came into being.
 pub(super) fn trace<J: Journal>(
     journal: &mut J,
     head: Revision,
-    mut open: BTreeSet<String>,
-) -> Result<HashMap<String, Trace>, StoreError> {
-    let mut traces: HashMap<String, Trace> = HashMap::new();
+    mut open: Vec<Files>,
+) -> Result<Traces, StoreError> {
+    let mut traces = Traces::default();
     let mut age = 0;
+    open.retain(|files| files.first().is_some());
+    if open.is_empty() {
+        return Ok(traces);
+    }
     journal.walk(head, &mut |commit, changes| {
         age += 1;
-        for change in changes {
-            if !open.contains(&change.name) {
-                continue;
-            }
-            let trace = traces.entry(change.name.clone()).or_insert_with(|| Trace {
-                revision: commit.revision,
-                author: commit.author.clone(),
-                at: commit.at,
-                older: Vec::new(),
-                age,
-            });
-            trace.age = age;
-            match change.before {
-                Some(TreeEntry::File(blob)) => trace.older.push(blob),
-                Some(TreeEntry::Special(_)) => {}
-                None => {
-                    open.remove(&change.name);
+        open.retain_mut(|files| {
+            let mut is_touched = false;
+            for change in changes {
+                if files.go_back(change) {
+                    traces.note(commit, change, age);
+                    is_touched = true;
                 }
             }
-        }
+            if let (true, Some((name, TreeEntry::File(blob)))) = (is_touched, files.first()) {
+                let older = traces.older.entry(files.0[0].0.clone()).or_default();
+                older.push((name.to_owned(), blob));
+            }
+            files.first().is_some()
+        });
         !open.is_empty()
     })?;
     Ok(traces)

@@ -258,10 +258,7 @@ impl<J: Journal> Writer<J> {
     fn act(&mut self, hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         for hint in hints {
-            // A commit does not wait for who is in the middle of changing the work tree.
-            let followed = mirror.follow(&hint);
-            Self::publish(&self.projection, mirror);
-            let outcome = followed.and_then(|()| mirror.refresh(&hint));
+            let outcome = mirror.refresh(&hint);
             Self::publish(&self.projection, mirror);
             let error = outcome.err();
             self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);

@@ -168,7 +168,7 @@ mod tests {
     fn agrees(text: &str) -> Result<(), TestCaseError> {
         if let Some(quick) = attributes(text) {
             let strict = strictly_written(text).map(|strict| format!("{strict:?}"));
-            prop_assert_eq!(Some(format!("{:?}", quick)), strict, "{:?}", text);
+            prop_assert_eq!(Some(format!("{quick:?}")), strict, "{:?}", text);
         }
         Ok(())
     }

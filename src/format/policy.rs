@@ -15,6 +15,8 @@
 //! about to replace the other), but never a secret. It is written by hand, or by [`add`], which
 //! leaves every byte that is there as it is.
 
+mod shape;
+
 use std::collections::HashSet;
 use std::fmt::{self, Write as _};
 use std::marker::PhantomData;
@@ -215,8 +217,10 @@ pub enum AddError {
     #[error("{0}")]
     Name(String),
     /// The list of tokens is written in a way that can't be added to at its end.
-    #[error("the list of tokens can't be added to as it is written; add this to it by hand:\n{0}")]
-    Shape(String),
+    #[error(
+        "the list of tokens can't be added to as it is written; write it as `tokens:` and below it one `  - name: ...` a token, and try again"
+    )]
+    Shape,
 }
 
 /// The text of a policy file with one more token; every byte of `old` is kept, `None` makes a
@@ -231,20 +235,18 @@ pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, AddError> {
     let Some(old) = old else {
         return Ok(format!("{HEADING}tokens:\n{}", entry(token, "  ")));
     };
+    if old.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
+        let line_end = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
+        return Ok(format!("{old}{line_end}tokens:\n{}", entry(token, "  ")));
+    }
     let before = read(old.as_bytes()).map_err(AddError::Broken)?;
     if before.iter().any(|grant| grant.actor.name() == token.name) {
         return Err(AddError::NameTaken(token.name.clone()));
     }
-    let indent = item_indent(old);
-    let line_end = if old.ends_with('\n') { "" } else { "\n" };
-    let new = format!("{}{line_end}{}", opened(old), entry(token, indent));
     // Whatever the file looks like, the proof is in the reading.
     let expected: Vec<Grant> = before.into_iter().chain([granted(token)]).collect();
-    if read(new.as_bytes()).as_ref() == Ok(&expected) {
-        Ok(new)
-    } else {
-        Err(AddError::Shape(entry(token, "  ")))
-    }
+    let is_right = |text: &String| read(text.as_bytes()).as_ref() == Ok(&expected);
+    shape::candidates(old, token).find(is_right).ok_or(AddError::Shape)
 }
 
 const HEADING: &str = "\
@@ -252,22 +254,24 @@ const HEADING: &str = "\
 # The secret of a token is nowhere; `hash` is its SHA-256. Add one: collectory token NAME --policy FILE
 ";
 
-/// The indentation of the list's items.
-fn item_indent(text: &str) -> &str {
-    text.lines()
-        .find_map(|line| {
-            line.split_once("- ").map(|(indent, _)| indent).filter(|indent| indent.trim().is_empty())
-        })
-        .unwrap_or("  ")
+/// The same as a value in braces, for a list in brackets.
+fn flow_entry(token: &NewToken) -> String {
+    let mut entry = serde_json::Map::new();
+    entry.insert("name".to_owned(), token.name.as_str().into());
+    entry.extend(token.email.as_deref().map(|email| ("email".to_owned(), email.into())));
+    entry.insert("hash".to_owned(), hash(token).into());
+    entry.insert("may".to_owned(), token.may.iter().map(|may| may.as_str()).collect());
+    let keys = token.keys.as_ref().map(|keys| keys.iter().map(ToString::to_string).collect());
+    entry.extend(keys.map(|keys| ("keys".to_owned(), keys)));
+    serde_json::Value::Object(entry).to_string()
 }
 
-/// An empty list on a line of its own, `tokens: []`, is opened to be added to.
-fn opened(text: &str) -> String {
-    let open = |line: &str| {
-        let is_empty = line.strip_prefix("tokens:").is_some_and(|rest| rest.trim_start().starts_with("[]"));
-        if is_empty { line.replacen("[]", "", 1) } else { line.to_owned() }
-    };
-    text.split_inclusive('\n').map(open).collect()
+fn hash(token: &NewToken) -> String {
+    let digits = token.secret_hash.iter().fold(String::new(), |mut digits, byte| {
+        write!(digits, "{byte:02x}").expect("a string takes everything");
+        digits
+    });
+    format!("sha256:{digits}")
 }
 
 fn entry(token: &NewToken, indent: &str) -> String {
@@ -278,11 +282,7 @@ fn entry(token: &NewToken, indent: &str) -> String {
     if let Some(email) = &token.email {
         member("email", &scalar(email));
     }
-    let digits = token.secret_hash.iter().fold(String::new(), |mut digits, byte| {
-        write!(digits, "{byte:02x}").expect("a string takes everything");
-        digits
-    });
-    member("hash", &format!("sha256:{digits}"));
+    member("hash", &hash(token));
     member("may", &format!("[{}]", token.may.iter().map(|may| may.as_str()).collect::<Vec<_>>().join(", ")));
     if let Some(keys) = &token.keys {
         member(
@@ -424,13 +424,29 @@ tokens:
     }
 
     #[test]
+    fn a_token_is_added_to_lists_in_brackets_and_before_the_end_of_the_document() {
+        let hash = format!("sha256:{}", "0".repeat(64));
+        for old in [
+            format!("tokens: [{{name: A, hash: \"{hash}\", may: [read]}}]\n"),
+            format!("tokens: [\n  {{name: A, hash: \"{hash}\", may: []}}, # one\n] # [the end]\n"),
+            format!("{{\"tokens\": [{{\"name\": \"A\", \"hash\": \"{hash}\", \"may\": [\"read\"]}}]}}"),
+            "{tokens: [ ]}".to_owned(),
+            format!("{TWO}...\n"),
+            "# my policy".to_owned(),
+            String::new(),
+        ] {
+            let before = read(old.as_bytes()).map_or(0, |grants| grants.len());
+            let new = add(Some(&old), &token("B")).unwrap_or_else(|error| panic!("{error} in {old}"));
+            let grants = read(new.as_bytes()).unwrap();
+            assert_eq!((grants.len(), grants.last()), (before + 1, Some(&granted(&token("B")))), "{new}");
+            assert!(!old.contains('#') || new.contains(&old[old.find('#').unwrap()..][..5]), "{new}");
+        }
+    }
+
+    #[test]
     fn a_list_that_can_not_be_added_to_is_left_alone() {
-        let flow = format!("tokens: [{{name: A, hash: sha256:{}, may: []}}]\n", "0".repeat(64));
-        assert!(
-            matches!(add(Some(&flow), &token("B")), Err(AddError::Shape(entry)) if entry.contains("- name: B\n"))
-        );
-        let ended = format!("{TWO}...\n");
-        assert!(matches!(add(Some(&ended), &token("B")), Err(AddError::Shape(_))));
+        let old = format!("x: &x [{{name: A, hash: sha256:{}, may: []}}]\ntokens: *x\n", "0".repeat(64));
+        assert!(add(Some(&old), &token("B")).is_err());
     }
 
     #[test]

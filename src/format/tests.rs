@@ -516,3 +516,18 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_line_that_a_tab_indents_is_told_where_it_stands() {
+    let key = Key::parse("posts").unwrap();
+    for (text, line) in [
+        ("type: document\nunpublishedStatuses:\n\tdraft:\n\t\tname: Draft\n", 3),
+        ("type: document\n\tname: Posts\n", 2),
+        ("\ttype: document\n", 1),
+        ("# Überschrift\ntype: media\naccept:\n\t- .pdf\n\t- .png\n", 4),
+    ] {
+        let fault = read(&key, text.as_bytes()).unwrap_err();
+        assert_eq!((fault.line, fault.column), (line, 1), "{text:?}: {fault:?}");
+        assert!(fault.message.contains("tab"), "{fault:?}");
+    }
+}

@@ -75,7 +75,7 @@ impl Body {
         Self {
             chunks: announced.then(|| Box::new(stream) as Box<dyn Chunks>),
             declared_bytes,
-            is_held_back: headers.contains_key(EXPECT),
+            is_held_back: announced && headers.contains_key(EXPECT),
         }
     }
 

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use warp::filters::path::FullPath;
 use warp::http::{HeaderMap, Method};
 
 use super::authorize::{Action, Allowed, Denied, RequestHead};
 use super::context::{Context, Guard};
+use super::head::Head;
 use super::jsonapi::error::ApiError;
 use super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::jsonapi::query::Query;
@@ -30,23 +30,36 @@ pub struct Peer(pub SocketAddr);
 /// A request without its body.
 pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
-    pub(super) method: Method,
-    pub(super) path: FullPath,
-    /// What follows the `?`, as it was sent.
-    pub(super) query: String,
-    pub(super) headers: HeaderMap,
-    pub(super) remote: Option<SocketAddr>,
+    pub(super) head: Arc<Head>,
     pub(super) id: RequestId,
 }
 
 impl Call<'_> {
+    pub(super) fn method(&self) -> &Method {
+        &self.head.method
+    }
+
+    /// The path as it was sent.
+    pub(super) fn path(&self) -> &str {
+        self.head.path()
+    }
+
+    /// What follows the `?`, as it was sent.
+    pub(super) fn raw_query(&self) -> &str {
+        self.head.query()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        &self.head.headers
+    }
+
     fn head(&self) -> RequestHead<'_> {
         RequestHead {
-            method: &self.method,
-            path: self.path.as_str(),
-            query: &self.query,
-            headers: &self.headers,
-            remote: self.remote,
+            method: self.method(),
+            path: self.path(),
+            query: self.raw_query(),
+            headers: self.headers(),
+            remote: self.head.remote,
             request_id: self.id.as_str(),
         }
     }
@@ -103,8 +116,8 @@ impl Call<'_> {
     ///
     /// 406 and 415.
     pub(super) fn negotiate(&self) -> Result<Accepted, ApiError> {
-        negotiate::content_type_without_body(&self.headers)?;
-        negotiate::accept(&self.headers, Dialect::Plain)
+        negotiate::content_type_without_body(self.headers())?;
+        negotiate::accept(self.headers(), Dialect::Plain)
     }
 
     /// The decoded query.
@@ -113,15 +126,14 @@ impl Call<'_> {
     ///
     /// 400 when it is not UTF-8.
     pub(super) fn query(&self) -> Result<Query, ApiError> {
-        Query::parse(&self.query)
+        Query::parse(self.raw_query())
     }
 
     /// Path and query as they were asked for.
     pub(super) fn link(&self) -> String {
-        if self.query.is_empty() {
-            self.path.as_str().to_owned()
-        } else {
-            format!("{}?{}", self.path.as_str(), self.query)
+        match self.raw_query() {
+            "" => self.path().to_owned(),
+            query => format!("{}?{query}", self.path()),
         }
     }
 }

@@ -28,6 +28,7 @@ mod call;
 mod compress;
 mod context;
 mod cors;
+mod head;
 mod idempotency;
 mod jsonapi;
 pub mod policy;
@@ -42,18 +43,16 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use tracing::Instrument as _;
 use warp::filters::BoxedFilter;
-use warp::filters::path::FullPath;
-use warp::http::{HeaderMap, Method};
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
 use self::body::Body;
 use self::call::{Call, Panicked, caught};
+use self::head::Head;
 use self::jsonapi::error::ApiError;
 use self::request_id::RequestId;
 
@@ -97,19 +96,11 @@ pub(crate) mod resources {
 pub fn routes(context: Context) -> BoxedFilter<(Response,)> {
     let context = Arc::new(context);
     let recovering = Arc::clone(&context);
-    let query = warp::query::raw().or(warp::any().map(String::new)).unify();
-    let remote = warp::ext::optional::<Peer>().and(warp::addr::remote());
-    warp::method()
-        .and(warp::path::full())
-        .and(query)
-        .and(warp::header::headers_cloned())
-        .and(remote)
+    head::of_request()
         .and(warp::body::stream())
-        .then(move |method, path, query, headers, peer: Option<Peer>, remote: Option<SocketAddr>, stream| {
-            let context = Arc::clone(&context);
-            let body = Body::of(&headers, stream);
-            let remote = peer.map(|Peer(address)| address).or(remote);
-            async move { answer(&context, method, path, query, headers, remote, body).await }
+        .then(move |head: Arc<Head>, stream| {
+            let body = Body::of(&head.headers, stream);
+            answer(Arc::clone(&context), head, body)
         })
         .recover(move |rejection: Rejection| {
             std::future::ready(rejection::recovered(&rejection, &recovering))
@@ -119,28 +110,23 @@ pub fn routes(context: Context) -> BoxedFilter<(Response,)> {
 }
 
 /// Answers one request, come what may.
-async fn answer(
-    context: &Context,
-    method: Method,
-    path: FullPath,
-    query: String,
-    headers: HeaderMap,
-    remote: Option<SocketAddr>,
-    mut body: Body,
-) -> Response {
-    let id = RequestId::of(&headers, context.clock);
-    let span = id.span(&method, path.as_str());
-    let call = Call { context, method, path, query, headers, remote, id };
-    async {
+///
+/// What is seldom needed is boxed, so that a read does not carry the room for it.
+fn answer(context: Arc<Context>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
+    let id = RequestId::of(&head.headers, context.clock);
+    let span = id.span(&head.method, head.path());
+    let answered = async move {
+        let call = Call { context: &context, head, id };
         let answered = caught(routes::answer(&call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
         let response = answered.unwrap_or_else(|error| {
             error.log();
             reply::failure(&error, &context.base_path)
         });
-        body.discard(&context.limits).await;
+        if body.is_there() {
+            Box::pin(body.discard(&context.limits)).await;
+        }
         reply::finish(response, &call)
-    }
-    .instrument(span)
-    .await
+    };
+    answered.instrument(span)
 }

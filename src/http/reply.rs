@@ -19,8 +19,9 @@ use crate::engine::Snapshot;
 /// Names the revision that an answer comes from.
 pub(super) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
 
-/// As many headers as an answer usually has.
-const HEADERS_LEN_TYPICAL: usize = 8;
+/// As many headers as an answer usually has: media type, entity tag, revision, request id, and what
+/// every answer says.
+const HEADERS_LEN_TYPICAL: usize = 6;
 
 /// An answer without a body.
 pub(super) fn empty(status: StatusCode) -> Response {
@@ -29,13 +30,18 @@ pub(super) fn empty(status: StatusCode) -> Response {
 
 /// A JSON:API document.
 pub(super) fn document(status: StatusCode, body: Bytes) -> Response {
-    typed(status, JSON_API, body)
+    static MEDIA_TYPE: HeaderValue = HeaderValue::from_static(JSON_API);
+    of_type(status, MEDIA_TYPE.clone(), body)
 }
 
 /// Bytes of this media type.
 pub(super) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Response {
+    of_type(status, HeaderValue::from_static(media_type), body)
+}
+
+fn of_type(status: StatusCode, media_type: HeaderValue, body: Bytes) -> Response {
     let mut response = with_body(status, body);
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response.headers_mut().insert(CONTENT_TYPE, media_type);
     response
 }
 
@@ -92,7 +98,8 @@ pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors, compress: bool) {
         (false, false) => "Accept, Origin",
         (false, true) => "Accept, Accept-Encoding, Origin",
     };
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    static NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+    headers.insert(CACHE_CONTROL, NO_STORE.clone());
     headers.insert(VARY, HeaderValue::from_static(vary));
 }
 
@@ -103,9 +110,9 @@ pub(super) fn finish(mut response: Response, call: &Call<'_>) -> Response {
     add_common(headers, cors, call.context.compress);
     headers.insert(X_REQUEST_ID, call.id.header());
     if !cors.is_off() {
-        cors.decorate(&call.headers, headers);
+        cors.decorate(call.headers(), headers);
     }
-    if call.method == Method::HEAD { without_body(response) } else { response }
+    if call.method() == Method::HEAD { without_body(response) } else { response }
 }
 
 /// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.

@@ -31,18 +31,18 @@ use std::time::Duration;
 use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::server::conn::http1;
-use hyper::service::{Service as _, service_fn};
-use hyper::{Request, Version};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tower_service::Service as _;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
 
 use self::refusal::Refusal;
 use self::wire::{Patience, Wire};
-use super::Peer;
+use super::head::Head;
 use crate::config::Limits;
 use crate::shutdown::Shutdown;
 
@@ -187,14 +187,14 @@ impl Connections {
     }
 
     fn serve(&self, wire: Wire, remote: SocketAddr) -> impl Future<Output = ()> + Send + 'static {
-        let routes = TowerToHyperService::new(warp::service(self.routes.clone()));
+        let routes = warp::service(self.routes.clone());
         let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
         let service = service_fn(move |mut request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => Err(refusal),
                 None => {
-                    request.extensions_mut().insert(Peer(remote));
-                    Ok(routes.call(request))
+                    Head::hand_over(&mut request, remote);
+                    Ok(routes.clone().call(request))
                 }
             };
             async move {
@@ -209,6 +209,7 @@ impl Connections {
         async move {
             let mut connection = pin!(connection);
             let ended = tokio::select! {
+                biased;
                 ended = connection.as_mut() => ended,
                 () = shutdown.begun() => {
                     connection.as_mut().graceful_shutdown();
@@ -224,18 +225,23 @@ impl Connections {
 
 /// Refuses what hyper lets pass: its own limits are wider, so that most refusals are made here.
 fn refusal_of<B>(request: &Request<B>, uri_bytes_max: usize, header_bytes_max: usize) -> Option<Refusal> {
-    let uri = request.uri();
-    let uri_bytes = uri.path_and_query().map_or(0, |whole| whole.as_str().len());
-    if uri_bytes > uri_bytes_max {
+    let Some(target) = request.uri().path_and_query() else {
+        // A host and a port alone: what `CONNECT` has for a target, and nothing else may.
+        let is_tunnel = *request.method() == Method::CONNECT;
+        return Some(if is_tunnel { Refusal::no_proxy() } else { Refusal::malformed() });
+    };
+    if target.as_str().len() > uri_bytes_max {
         return Some(Refusal::uri_too_long());
     }
-    let header_bytes: usize =
-        request.headers().iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
+    let (mut header_bytes, mut hosts) = (0, 0);
+    for (name, value) in request.headers() {
+        header_bytes += name.as_str().len() + value.len();
+        hosts += usize::from(name == HOST);
+    }
     if header_bytes > header_bytes_max {
         return Some(Refusal::headers_too_large());
     }
     // RFC 9112 section 3.2.
-    let hosts = request.headers().get_all(HOST).iter().count();
     let wants_host = request.version() == Version::HTTP_11;
     (hosts > 1 || (wants_host && hosts == 0)).then(Refusal::host)
 }

@@ -18,6 +18,8 @@
 //! What is not here: the contents of files.
 
 mod settle;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -52,6 +54,8 @@ pub struct Options {
     pub quiet_unclosed: Duration,
     /// How often everything is compared, notices or not.
     pub tick: Duration,
+    /// Whether the system's notices are asked for; without them the tick finds every change.
+    pub notices: bool,
 }
 
 /// A running watcher; it stops when this is dropped.
@@ -74,9 +78,19 @@ enum Notice {
 ///
 /// Fails when the system gives no thread.
 pub fn start(places: Places, options: Options, signals: mpsc::Sender<Signal>) -> std::io::Result<Watch> {
+    let make: Option<Make> = options.notices.then_some(system_watcher);
+    start_with(make, places, options, signals)
+}
+
+fn start_with(
+    make: Option<Make>,
+    places: Places,
+    options: Options,
+    signals: mpsc::Sender<Signal>,
+) -> std::io::Result<Watch> {
     let (notices, inbox) = channel();
     let mut actor = Actor {
-        armed: Armed::new(&notices),
+        armed: Armed::new(make, &notices),
         places,
         settle: Settle::new(quiet(&options)),
         tick: options.tick,
@@ -102,38 +116,65 @@ impl Drop for Watch {
     }
 }
 
+/// Makes a watcher that sends its notices here.
+type Make = fn(Sender<Notice>) -> notify::Result<RecommendedWatcher>;
+
+fn system_watcher(notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
+    notify::recommended_watcher(move |result| drop(notices.send(Notice::Happened(result))))
+}
+
 /// The system's watcher and what it watches.
 struct Armed {
+    /// How a watcher is made; `None` when none is wanted.
+    make: Option<Make>,
     watcher: Option<RecommendedWatcher>,
     notices: Sender<Notice>,
+    /// The folders that are watched.
     folders: BTreeSet<PathBuf>,
+    /// What can't be watched, as it was told.
+    trouble: BTreeSet<String>,
 }
 
 impl Armed {
-    fn new(notices: &Sender<Notice>) -> Self {
-        Self { watcher: None, notices: notices.clone(), folders: BTreeSet::new() }
+    fn new(make: Option<Make>, notices: &Sender<Notice>) -> Self {
+        let (folders, trouble) = (BTreeSet::new(), BTreeSet::new());
+        Self { make, watcher: None, notices: notices.clone(), folders, trouble }
     }
 
     /// Watches exactly these folders, with a watcher of its own making: a folder that was
-    /// replaced keeps its name but not its watch.
+    /// replaced keeps its name but not its watch. What can't be watched is told once, and tried
+    /// again at every tick.
     fn renew(&mut self, folders: BTreeSet<PathBuf>) {
-        let notices = self.notices.clone();
-        let handler = move |result| drop(notices.send(Notice::Happened(result)));
-        match notify::recommended_watcher(handler) {
+        let Some(make) = self.make else { return };
+        let mut trouble = BTreeSet::new();
+        self.folders.clear();
+        self.watcher = match make(self.notices.clone()) {
             Ok(mut watcher) => {
-                for folder in &folders {
-                    if let Err(error) = watcher.watch(folder, RecursiveMode::NonRecursive) {
-                        tracing::warn!(path = %folder.display(), %error, "a folder cannot be watched; the slow tick finds its changes");
+                for folder in folders {
+                    match watcher.watch(&folder, RecursiveMode::NonRecursive) {
+                        Ok(()) => drop(self.folders.insert(folder)),
+                        Err(error) => drop(trouble.insert(format!("{}: {error}", folder.display()))),
                     }
                 }
-                self.watcher = Some(watcher);
+                Some(watcher)
             }
             Err(error) => {
-                self.watcher = None;
-                tracing::warn!(%error, "files cannot be watched; the slow tick finds every change");
+                trouble.insert(error.to_string());
+                None
             }
+        };
+        for why in trouble.difference(&self.trouble) {
+            tracing::warn!(why, "files cannot be watched; the slow tick finds their changes");
         }
-        self.folders = folders;
+        if trouble.is_empty() && !self.trouble.is_empty() {
+            tracing::info!("files are watched again");
+        }
+        self.trouble = trouble;
+    }
+
+    /// Whether everything that can be is watched.
+    fn is_complete(&self, present: &BTreeSet<PathBuf>) -> bool {
+        self.make.is_none() || (self.watcher.is_some() && self.folders == *present)
     }
 }
 
@@ -234,9 +275,10 @@ impl Actor {
         if appeared_or_went && self.wanted().iter().any(|folder| folder == path) {
             return Meaning::Folders;
         }
-        match (&self.places.work_tree, path.parent(), path.file_name().and_then(|name| name.to_str())) {
-            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(name) => {
-                Meaning::File(name.to_owned(), touch)
+        // A name that is not UTF-8 is told as the journal shows it.
+        match (&self.places.work_tree, path.parent(), path.file_name().map(|name| name.to_string_lossy())) {
+            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(&name) => {
+                Meaning::File(name.into_owned(), touch)
             }
             _ => Meaning::Nothing,
         }
@@ -263,7 +305,7 @@ impl Actor {
 
     fn arm_if_folders_differ(&mut self) {
         let present = self.present();
-        if present != self.armed.folders || self.armed.watcher.is_none() {
+        if !self.armed.is_complete(&present) {
             self.armed.renew(present);
         }
     }
@@ -288,68 +330,5 @@ fn touch(kind: EventKind) -> Option<Touch> {
             Some(Touch::Writing)
         }
         EventKind::Access(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use notify::event::{CreateKind, DataChange, RemoveKind, RenameMode};
-
-    fn actor() -> Actor {
-        let (signals, _) = mpsc::channel(1);
-        let (notices, _) = channel();
-        Actor {
-            armed: Armed::new(&notices),
-            places: Places {
-                work_tree: Some(("/r".into(), "/r/cms/collections".into())),
-                branch_files: vec!["/r/.git/HEAD".into(), "/r/.git/refs/heads/main".into()],
-            },
-            settle: Settle::new(Duration::ZERO),
-            tick: Duration::ZERO,
-            signals,
-        }
-    }
-
-    const WRITTEN: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-    const MOVED: EventKind = EventKind::Modify(ModifyKind::Name(RenameMode::To));
-    const GONE: EventKind = EventKind::Remove(RemoveKind::Any);
-    const MADE: EventKind = EventKind::Create(CreateKind::Any);
-
-    #[track_caller]
-    fn means(kind: EventKind, path: &str, meaning: Meaning) {
-        assert_eq!(actor().meaning(kind, Path::new(path)), meaning);
-    }
-
-    #[test]
-    fn only_collection_files_of_the_folder_itself_are_told() {
-        means(WRITTEN, "/r/cms/collections/posts.yaml", Meaning::File("posts.yaml".into(), Touch::Writing));
-        means(MOVED, "/r/cms/collections/posts.yml", Meaning::File("posts.yml".into(), Touch::Done));
-        for other in [
-            "/r/cms/collections/.posts.yaml.swp",
-            "/r/cms/collections/posts.yaml~",
-            "/r/cms/collections/x/posts.yaml",
-            "/r/posts.yaml",
-        ] {
-            means(MOVED, other, Meaning::Nothing);
-        }
-    }
-
-    #[test]
-    fn a_moved_ref_is_a_branch_and_its_lock_is_one_when_it_goes() {
-        means(MOVED, "/r/.git/refs/heads/main", Meaning::Branch);
-        means(MADE, "/r/.git/refs/heads/main.lock", Meaning::Nothing);
-        means(WRITTEN, "/r/.git/HEAD.lock", Meaning::Nothing);
-        means(GONE, "/r/.git/HEAD.lock", Meaning::Branch);
-        means(GONE, "/r/.git/other.lock", Meaning::Nothing);
-        means(WRITTEN, "/r/.git/HEAD", Meaning::Branch);
-    }
-
-    #[test]
-    fn a_folder_on_the_way_that_appears_or_goes_means_everything() {
-        for folder in ["/r/cms", "/r/cms/collections", "/r/.git/refs/heads"] {
-            means(GONE, folder, Meaning::Folders);
-            means(MADE, folder, Meaning::Folders);
-        }
     }
 }

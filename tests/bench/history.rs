@@ -1,90 +1,46 @@
-//! Questions to a long history, beside `git log -- PATH` on the same repository.
+//! Questions to a long history over HTTP, beside `git log -- PATH` on the same repository; the
+//! start with it and without it; the memory that it takes.
 //!
-//! The repository is made by `git fast-import`: one commit with every collection, then one commit
-//! for each change, as the service writes them. `COLLECTORY_BENCH_COMMITS` (100000) and
-//! `COLLECTORY_BENCH_FILES` (1000) size it; `COLLECTORY_BENCH_REPO` keeps it in that folder, and
-//! takes it from there the next time. `COLLECTORY_BENCH_ROUNDS` (5).
+//! The repository is made by `git fast-import`: a commit with every collection, then one commit for
+//! each change, as the service writes them. `COLLECTORY_BENCH_COMMITS` (100000) and
+//! `COLLECTORY_BENCH_FILES` (1000) size it; `COLLECTORY_BENCH_REPO` keeps it in that folder and takes
+//! it from there the next time. `COLLECTORY_BENCH_ROUNDS` (5).
+//!
+//! ```sh
+//! COLLECTORY_BENCH_REPO=/tmp/history.git cargo bench --bench history
+//! ```
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
 mod support;
 
-use std::io::BufWriter;
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use collectory::domain::Key;
-use collectory::engine::history::{Filter, History, Options, Page, View};
-use collectory::store::git::GitArchive;
-use support::{median, setting};
+use support::{Connection, Process, git, median, on_one_thread, setting};
+
+/// How many different collections, pages and revisions are asked for, each for the first time.
+const QUESTIONS: usize = 50;
+
+/// In seconds since 1970; each commit comes a minute after the one before.
+const FIRST_COMMIT_AT: usize = 1_600_000_000;
 
 fn main() {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let path = kept().unwrap_or_else(|| folder.path().join("repo"));
-    let (commits, files) =
-        (setting("COLLECTORY_BENCH_COMMITS", 100_000), setting("COLLECTORY_BENCH_FILES", 1000));
-    if !path.exists() {
-        make(&path, commits, files);
-    }
-    let (view, took) = timed(|| open(&path));
-    println!("{} commits, {} events: read in {took:.0} ms", view.commits_len(), view.events_len());
-    let (_, took) = timed(|| open(&path));
-    println!("read with the kept index in {took:.0} ms");
-    let key = Key::parse("c0007").expect("a key");
-    measure("one page of one collection's events", || view_of(&path).of(&key, &Page::first(20)).map(drop));
-    measure("one page of all events", || {
-        view_of(&path).events(&Filter::default(), &Page::first(20)).map(drop)
+    on_one_thread(async {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = kept().unwrap_or_else(|| folder.path().join("history.git"));
+        if !path.exists() {
+            make(&path);
+        }
+        let flat = flattened(&path, folder.path());
+        first_reading(&path).await;
+        questions(&path).await;
+        beside_git(&path);
+        starts(&path, &flat).await;
+        memory(&path, &flat).await;
     });
-    measure("a page that nobody's events fill", || {
-        let nobody = Filter { actor: Some("nobody".into()), ..Filter::default() };
-        view_of(&path).events(&nobody, &Page::first(20)).map(drop)
-    });
-    measure("all collections as of the middle", || {
-        let view = view_of(&path);
-        let log = view.resolve("2021-01-01T00:00:00Z").or_else(|_| view.resolve("main"))?;
-        view.as_of(log).map(drop)
-    });
-    measure("blame", || view_of(&path).blame(&key).map(drop));
-    let (_, took) =
-        timed(|| git(&path, &["log", "-20", "--format=%H", "main", "--", "collections/c0007.yaml"]));
-    println!("git log -20 -- PATH: {took:.1} ms");
-    let (_, took) = timed(|| git(&path, &["log", "--format=%H", "main", "--", "collections/c0007.yaml"]));
-    println!("git log -- PATH: {took:.1} ms");
-}
-
-thread_local! {
-    // Each question is asked of a view that has nothing at hand yet; opening it is not measured.
-    static NEXT: std::cell::RefCell<Option<View>> = const { std::cell::RefCell::new(None) };
-}
-
-fn view_of(path: &Path) -> View {
-    NEXT.with_borrow_mut(Option::take).unwrap_or_else(|| open(path))
-}
-
-fn measure<E: std::fmt::Debug>(what: &str, mut ask: impl FnMut() -> Result<(), E>) {
-    let path = PATH.get().expect("a view was opened");
-    let mut rounds = Vec::new();
-    for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 5) {
-        NEXT.set(Some(open(path)));
-        rounds.push(timed(|| ask().expect("an answer")).1);
-    }
-    println!("{what}: {:.2} ms", median(&rounds));
-}
-
-static PATH: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
-
-fn open(path: &Path) -> View {
-    PATH.get_or_init(|| path.to_owned());
-    let archive = GitArchive::open(path, "main", "collections").expect("a repository");
-    History::read(Arc::new(archive), &Options::new("collections")).expect("a history")
-}
-
-fn timed<T>(act: impl FnOnce() -> T) -> (T, f64) {
-    let started = Instant::now();
-    let done = act();
-    (done, started.elapsed().as_secs_f64() * 1e3)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
@@ -92,12 +48,184 @@ fn kept() -> Option<PathBuf> {
     std::env::var("COLLECTORY_BENCH_REPO").ok().map(PathBuf::from)
 }
 
-fn git(path: &Path, arguments: &[&str]) {
-    let done = Command::new("git").arg("-C").arg(path).args(arguments).stdout(Stdio::null()).status();
-    assert!(done.expect("git runs").success());
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }
 
-fn make(path: &Path, commits: usize, files: usize) {
+/// Asks for something and returns how long the answer took, and the answer.
+async fn ask(connection: &mut Connection, target: &str) -> (Duration, u16, String) {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let started = Instant::now();
+    let (status, answer) = connection.ask(request.as_bytes()).await;
+    let took = started.elapsed();
+    let text = std::str::from_utf8(answer).expect("an answer is UTF-8");
+    (took, status, text.split_once("\r\n\r\n").expect("an answer has a head").1.to_owned())
+}
+
+/// Asks until it is answered.
+async fn answered(connection: &mut Connection, target: &str) -> String {
+    loop {
+        let (_, status, body) = ask(connection, target).await;
+        if status == 200 {
+            return body;
+        }
+        assert_eq!(status, 503, "{target}: {body}");
+    }
+}
+
+/// The service on a repository, how long it took to be ready, and until its first page of events.
+async fn start(path: &Path) -> (Process, Connection, Duration, Duration) {
+    let started = Instant::now();
+    let service = Process::serve(path);
+    let mut connection = Connection::open(service.address).await;
+    answered(&mut connection, "/readyz").await;
+    let ready = started.elapsed();
+    answered(&mut connection, "/events").await;
+    (service, connection, ready, started.elapsed())
+}
+
+/// Where the service keeps its index of the history: it may be deleted at any time.
+fn forget(path: &Path) {
+    std::fs::remove_file(path.join("collectory/history-index")).ok();
+}
+
+async fn first_reading(path: &Path) {
+    forget(path);
+    let (_service, mut connection, ready, page) = start(path).await;
+    let total = total(&answered(&mut connection, "/events?page[size]=1").await);
+    println!(
+        "{total} events, no index kept: ready after {:.0} ms, first page after {:.0} ms",
+        ms(ready),
+        ms(page)
+    );
+}
+
+fn total(body: &str) -> usize {
+    let document: serde_json::Value = serde_json::from_str(body).expect("an answer is JSON");
+    usize::try_from(document["meta"]["page"]["total"].as_u64().expect("it has a total")).expect("it fits")
+}
+
+/// The median and the worst of questions that were not asked before.
+async fn measure(connection: &mut Connection, what: &str, goal_ms: f64, targets: &[String]) {
+    let mut times = Vec::new();
+    for target in targets {
+        let (took, status, body) = ask(connection, target).await;
+        assert_eq!(status, 200, "{target}: {body}");
+        times.push(ms(took));
+    }
+    let worst = times.iter().copied().fold(0.0, f64::max);
+    println!("{what}: median {:.2} ms, worst {worst:.2} ms (goal {goal_ms} ms)", median(&times));
+}
+
+async fn questions(path: &Path) {
+    let (_service, mut connection, ..) = start(path).await;
+    let connection = &mut connection;
+    let files = setting("COLLECTORY_BENCH_FILES", 1000);
+    let keys: Vec<String> = (0..QUESTIONS).map(|n| key(n * 7919 % files)).collect();
+    let of = |form: fn(&String) -> String| keys.iter().map(form).collect::<Vec<_>>();
+    measure(
+        connection,
+        "a page of one collection's events",
+        10.0,
+        &of(|key| format!("/collections/{key}/events")),
+    )
+    .await;
+    let commits = setting("COLLECTORY_BENCH_COMMITS", 100_000);
+    let until = |n: usize| format!("/events?filter[until]={}", time(n * 7919 * 13 % commits));
+    measure(connection, "the newest page of all events", 10.0, &["/events".to_owned()]).await;
+    let pages: Vec<_> = (0..QUESTIONS).map(until).collect();
+    measure(connection, "a page of all events until any time", 10.0, &pages).await;
+    let revisions = revisions(path);
+    let as_of: Vec<_> = revisions.iter().map(|it| format!("/collections?asOf={it}")).collect();
+    measure(connection, "the list as of any revision", 50.0, &as_of).await;
+    let one: Vec<_> =
+        revisions.iter().zip(&keys).map(|(it, key)| format!("/collections/{key}?asOf={it}")).collect();
+    measure(connection, "one collection as of any revision", 50.0, &one).await;
+    measure(connection, "blame", 50.0, &of(|key| format!("/collections/{key}/blame"))).await;
+    let none = ["/events?filter[actor]=nobody".to_owned()];
+    measure(connection, "a page that no event fits", 50.0, &none).await;
+}
+
+/// When a commit was made, as text.
+fn time(commit: usize) -> String {
+    let at = i64::try_from(FIRST_COMMIT_AT + commit * 60).expect("it fits");
+    let time = chrono::DateTime::from_timestamp(at, 0).expect("it is a time");
+    time.format("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Revisions from all over the history.
+fn revisions(path: &Path) -> Vec<String> {
+    let log = Command::new("git").arg("-C").arg(path).args(["rev-list", "main"]).output().expect("git runs");
+    let log = String::from_utf8(log.stdout).expect("ids are ASCII");
+    let all: Vec<&str> = log.lines().collect();
+    (0..QUESTIONS).map(|n| all[n * 7919 * 13 % all.len()].to_owned()).collect()
+}
+
+fn beside_git(path: &Path) {
+    let file = format!("collections/{}.yaml", key(7));
+    for (what, arguments) in [
+        ("git log -20 -- PATH", &["log", "-20", "--format=%H", "main", "--", &file][..]),
+        ("git log -- PATH", &["log", "--format=%H", "main", "--", &file]),
+    ] {
+        let started = Instant::now();
+        git(path, arguments);
+        println!("{what}: {:.0} ms", ms(started.elapsed()));
+    }
+}
+
+async fn starts(path: &Path, flat: &Path) {
+    let (mut with, mut without, mut ratios, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 5) {
+        let (_, _, ready_without, _) = start(flat).await;
+        let (_, _, ready, page) = start(path).await;
+        with.push(ms(ready));
+        without.push(ms(ready_without));
+        ratios.push(ready.as_secs_f64() / ready_without.as_secs_f64());
+        pages.push(ms(page));
+    }
+    println!(
+        "start with {:.0} ms, without history {:.0} ms, ratio {:.2} (goal 1.2); first page of events after {:.0} ms",
+        median(&with),
+        median(&without),
+        median(&ratios),
+        median(&pages)
+    );
+}
+
+async fn memory(path: &Path, flat: &Path) {
+    let (without, ..) = start(flat).await;
+    let (with, mut connection, ..) = start(path).await;
+    let total = total(&answered(&mut connection, "/events?page[size]=1").await);
+    let (Some(base), Some(full)) = (without.resident_bytes(), with.resident_bytes()) else {
+        println!("memory is told on Linux only");
+        return;
+    };
+    println!("memory: {} bytes an event, its commit with it", full.saturating_sub(base) / total);
+}
+
+fn key(number: usize) -> String {
+    format!("c{number:04}")
+}
+
+/// The same packs, and a branch of one commit with the same files.
+fn flattened(path: &Path, folder: &Path) -> PathBuf {
+    let flat = folder.join("flat.git");
+    let copied = Command::new("cp").arg("-r").arg(path).arg(&flat).status();
+    assert!(copied.expect("cp runs").success(), "the repository can be copied");
+    forget(&flat);
+    git(&flat, &["config", "user.name", "Bench"]);
+    git(&flat, &["config", "user.email", "bench@example.org"]);
+    let mut commit = Command::new("git");
+    let commit = commit.arg("-C").arg(&flat).args(["commit-tree", "-m", "All", "main^{tree}"]).output();
+    let commit = String::from_utf8(commit.expect("git runs").stdout).expect("an id is ASCII");
+    git(&flat, &["update-ref", "refs/heads/main", commit.trim()]);
+    flat
+}
+
+/// Makes the repository.
+fn make(path: &Path) {
+    let (commits, files) =
+        (setting("COLLECTORY_BENCH_COMMITS", 100_000), setting("COLLECTORY_BENCH_FILES", 1000));
     std::fs::create_dir_all(path).expect("a folder");
     git(path, &["init", "--quiet", "--bare", "--initial-branch=main"]);
     let mut import = Command::new("git");
@@ -108,32 +236,25 @@ fn make(path: &Path, commits: usize, files: usize) {
         let changed = if commit == 0 { 0..files } else { commit * 7919 % files..commit * 7919 % files + 1 };
         write_commit(&mut out, commit, changed).expect("git reads");
     }
+    out.flush().expect("git reads");
     drop(out);
     assert!(import.wait().expect("git ends").success());
 }
 
-fn write_commit(
-    out: &mut impl std::io::Write,
-    commit: usize,
-    changed: std::ops::Range<usize>,
-) -> std::io::Result<()> {
-    let key = changed.start;
+fn write_commit(out: &mut impl Write, commit: usize, changed: std::ops::Range<usize>) -> std::io::Result<()> {
+    let key_changed = key(changed.start);
     let message = format!(
-        "Update c{key:04}: name\n\nname: \"a\" -> \"b\"\n\nCollectory-Action: collection.updated\n\
-         Collectory-Key: c{key:04}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-{commit:012x}\n"
+        "Update {key_changed}: name\n\nname: \"a\" -> \"b\"\n\nCollectory-Action: collection.updated\n\
+         Collectory-Key: {key_changed}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-{commit:012x}\n"
     );
-    let at = 1_600_000_000 + commit * 60;
+    let (at, len) = (FIRST_COMMIT_AT + commit * 60, message.len());
     writeln!(out, "commit refs/heads/main\nauthor A{0} <a{0}@example.org> {at} +0000", commit % 50)?;
-    writeln!(
-        out,
-        "committer Collectory <collectory@localhost> {at} +0000\ndata {}\n{message}",
-        message.len()
-    )?;
-    for key in changed {
-        let text = format!(
-            "type: document\nname: Version {commit}\ndirectory: content/c{key:04}\nrecursive: true\n"
-        );
-        writeln!(out, "M 100644 inline collections/c{key:04}.yaml\ndata {}\n{text}", text.len())?;
+    writeln!(out, "committer Collectory <collectory@localhost> {at} +0000\ndata {len}\n{message}")?;
+    for number in changed {
+        let key = key(number);
+        let text =
+            format!("type: document\nname: Version {commit}\ndirectory: content/{key}\nrecursive: true\n");
+        writeln!(out, "M 100644 inline collections/{key}.yaml\ndata {}\n{text}", text.len())?;
     }
     writeln!(out)
 }

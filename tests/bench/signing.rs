@@ -73,17 +73,23 @@ fn signatures(signing_key: &PrivateKey) -> (f64, f64) {
     let commit = [b'x'; 600];
     let make = || signing_key.sign("git", HashAlg::Sha512, black_box(&commit)).expect("a key signs");
     let armored = || make().to_pem(LineEnding::LF).expect("a signature can be written");
-    let micros = |started: Instant| started.elapsed().as_secs_f64() * 1e6 / f64::from(SIGNATURES);
-    let started = Instant::now();
-    (0..SIGNATURES).for_each(|_| drop(black_box(armored())));
-    let made = micros(started);
+    let made = each(|| drop(black_box(armored())));
     let armored = armored();
-    let started = Instant::now();
-    for _ in 0..SIGNATURES {
+    let checked = each(|| {
         let signature = ssh_key::SshSig::from_pem(black_box(&armored)).expect("it was just written");
         signing_key.public_key().verify("git", &commit, &signature).expect("it was just made");
-    }
-    (made, micros(started))
+    });
+    (made, checked)
+}
+
+/// The median of many runs in microseconds: one alone is too short to be often interrupted.
+fn each(mut run: impl FnMut()) -> f64 {
+    let one = |_| {
+        let started = Instant::now();
+        run();
+        started.elapsed().as_secs_f64() * 1e6
+    };
+    median(&(0..SIGNATURES).map(one).collect::<Vec<_>>())
 }
 
 /// Updates through a service, each client its own collections; commits per second.

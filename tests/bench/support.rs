@@ -82,15 +82,9 @@ impl Process {
         Self::start(&mut command)
     }
 
-    /// The processor time that the process has used (Linux).
-    pub(crate) fn processor_time(&self) -> Option<Duration> {
-        /// The unit of these figures, `sysconf(_SC_CLK_TCK)`; 100 a second on every Linux of today.
-        const TICK: Duration = Duration::from_millis(10);
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).ok()?;
-        let (_, figures) = stat.rsplit_once(')')?;
-        // The 14th and 15th of proc_pid_stat(5), counted from the pid; the state is the third.
-        let ticks = figures.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u32>().ok());
-        Some(TICK * ticks.sum::<Option<u32>>()?)
+    /// The processor time that the process has used.
+    pub(crate) fn processor_time(&self) -> Duration {
+        processor_time(&self.child.id().to_string()).unwrap_or_default()
     }
 
     /// The memory that the process holds, in bytes (Linux).
@@ -99,6 +93,22 @@ impl Process {
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1024)
     }
+}
+
+/// The processor time that this process has used.
+pub(crate) fn own_processor_time() -> Duration {
+    processor_time("self").unwrap_or_default()
+}
+
+/// What proc_pid_stat(5) says; on Linux only.
+fn processor_time(process: &str) -> Option<Duration> {
+    /// The unit of these figures, `sysconf(_SC_CLK_TCK)`: a hundred a second on every Linux.
+    const TICK: Duration = Duration::from_millis(10);
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    let (_, figures) = stat.rsplit_once(')')?;
+    // The 14th and 15th, of which the state, the first behind the name, is the third.
+    let ticks = figures.split_whitespace().skip(11).take(2).map(|ticks| ticks.parse::<u32>().ok());
+    Some(TICK * ticks.sum::<Option<u32>>()?)
 }
 
 impl Drop for Process {
@@ -143,15 +153,38 @@ pub(crate) fn repository(count: usize, bare: bool) -> (TempDir, PathBuf) {
     git(&path, if bare { &["init", "-q", "-b", "main", "--bare"] } else { &["init", "-q", "-b", "main"] });
     git(&path, &["config", "user.name", "Bench"]);
     git(&path, &["config", "user.email", "bench@example.org"]);
-    let mut stream = commit_head("Seed");
-    for number in 0..count {
-        push_file(&mut stream, number, "Seed");
-    }
-    fast_import(&path, &stream);
+    seed(&path, count);
     if !bare {
         git(&path, &["reset", "-q", "--hard"]);
     }
     (folder, path)
+}
+
+/// Makes the first commit: the blobs by `git fast-import`, in one pack; the folder's tree by hand,
+/// since fast-import looks through the whole folder for every file that it adds.
+fn seed(path: &Path, count: usize) {
+    let (mut stream, mut folder) = (String::new(), Vec::new());
+    for number in 0..count {
+        let content = file(number, "Seed");
+        stream.push_str(&format!("blob\ndata {}\n{content}\n", content.len()));
+        let blob = git2::Oid::hash_object(git2::ObjectType::Blob, content.as_bytes());
+        folder.extend_from_slice(format!("100644 {}.yaml\0", key(number)).as_bytes());
+        folder.extend_from_slice(blob.expect("a blob can be hashed").as_bytes());
+    }
+    fast_import(path, &stream);
+    let repository = git2::Repository::open(path).expect("the repository can be opened");
+    let objects = repository.odb().expect("there are objects");
+    let write = |kind, content: &[u8]| objects.write(kind, content).expect("an object can be written");
+    let mut root = Vec::new();
+    if count > 0 {
+        root.extend_from_slice(b"40000 collections\0");
+        root.extend_from_slice(write(git2::ObjectType::Tree, &folder).as_bytes());
+    }
+    let tree = write(git2::ObjectType::Tree, &root);
+    let who = "Bench <bench@example.org> 1767225600 +0000";
+    let commit = format!("tree {tree}\nauthor {who}\ncommitter {who}\n\nSeed\n");
+    let commit = write(git2::ObjectType::Commit, commit.as_bytes());
+    repository.reference("refs/heads/main", commit, true, "seed").expect("a branch can be made");
 }
 
 /// The beginning of a commit for `git fast-import`.

@@ -253,6 +253,27 @@ fn a_token_is_printed_once_and_only_its_hash_is_kept() {
 }
 
 #[test]
+fn a_token_is_added_however_the_list_is_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.yaml");
+    let hash = format!("sha256:{}", "0".repeat(64));
+    for old in [
+        format!("tokens: [{{name: A, hash: \"{hash}\", may: [read]}}] # all\n"),
+        format!("tokens: [ # all\n  {{name: A, hash: \"{hash}\", may: [read]}}, # one\n]\n"),
+        "# all\n".to_owned(),
+    ] {
+        std::fs::write(&path, &old).unwrap();
+        let added = run(folder.path(), &["token", "Mara", "--policy", "policy.yaml"]).exits(0);
+        assert_eq!(added.stdout.lines().count(), 1);
+        let text = std::fs::read_to_string(&path).unwrap();
+        let policy: Value = serde_yaml::from_str(&text).unwrap();
+        let tokens = policy["tokens"].as_array().unwrap();
+        assert_eq!(tokens.last().unwrap()["name"], "Mara");
+        assert!(text.contains("# all"), "{text}");
+    }
+}
+
+#[test]
 fn a_token_with_a_strange_name_is_one_entry() {
     let folder = tempfile::tempdir().unwrap();
     let name = "Mara: # \"O'Neil\"\n  - name: Evil";

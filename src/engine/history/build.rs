@@ -36,7 +36,7 @@ struct Scanned {
     /// What its trailers may make of its origin.
     origin: Origin,
     told: Vec<message::Told>,
-    changes: BTreeMap<Key, Named>,
+    changes: Vec<(Key, Named)>,
 }
 
 /// What became of the two names that the file of a key can have; the inner `None` is "removed".
@@ -178,12 +178,25 @@ fn scan(step: Step, committers: &[String]) -> Scanned {
     }
 }
 
-fn named(changes: Vec<FileChange>) -> BTreeMap<Key, Named> {
-    let mut found: BTreeMap<Key, Named> = BTreeMap::new();
+/// What became of each key, in their order. A first commit has as many as there are collections, so
+/// what is kept here for a moment is one piece of memory.
+fn named(changes: Vec<FileChange>) -> Vec<(Key, Named)> {
+    let mut found: Vec<(Key, Named)> = Vec::with_capacity(changes.len());
     for change in changes {
         if let FileName::Collection { key, preferred } = file_name(&change.name) {
-            found.entry(key).or_default()[usize::from(!preferred)] = Some(change.after);
+            let mut named = Named::default();
+            named[usize::from(!preferred)] = Some(change.after);
+            found.push((key, named));
         }
     }
+    // In the order of the names they nearly are.
+    found.sort_by(|(one, _), (two, _)| one.cmp(two));
+    found.dedup_by(|(key, named), (first, both)| {
+        let same = key == first;
+        if same {
+            both.iter_mut().zip(named).for_each(|(one, two)| *one = one.or(*two));
+        }
+        same
+    });
     found
 }

@@ -5,17 +5,23 @@
 //! an old commit or one of this moment. All it is woken by is that there is a newer index.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tokio::sync::watch;
 
 use super::event::{EventRecord, Position};
 use super::follow::{History, State};
-use super::page::{Filter, Sieve};
+use super::page::Filter;
+use super::sieve::Sieve;
 use super::{HistoryError, Shared, View};
 use crate::domain::Revision;
 
 /// How many events are read from the disk at a time.
-const BATCH_LEN: usize = 64;
+pub(super) const BATCH_LEN: usize = 64;
+
+/// How many subscribers look for news at a time. A thousand that wake up at once would stand in a
+/// row before the next request; so they take turns, and others' work goes between.
+pub(super) const TURNS_LEN: usize = 8;
 
 /// What a subscriber hears.
 #[derive(Debug, Clone)]
@@ -94,6 +100,7 @@ impl History {
     }
 
     fn subscription(&self, at: Place, live: bool, filter: Filter) -> Subscription {
+        self.shared().subscribers.fetch_add(1, Ordering::Relaxed);
         Subscription {
             shared: Arc::clone(self.shared()),
             state: self.states(),
@@ -105,6 +112,12 @@ impl History {
     }
 }
 
+impl Drop for Subscription {
+    fn drop(&mut self) {
+        self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Subscription {
     /// The next thing to tell, as soon as there is one; `None` when the engine has ended.
     ///
@@ -113,9 +126,12 @@ impl Subscription {
     /// Fails when the repository can't be read; asking again goes on from the same place.
     pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
         loop {
+            let shared = Arc::clone(&self.shared);
+            let turn = shared.turns.acquire().await.expect("nobody closes it");
             if let Some(followed) = self.next_known().await? {
                 return Ok(Some(followed));
             }
+            drop(turn);
             if self.state.changed().await.is_err() {
                 return Ok(None);
             }
@@ -185,9 +201,37 @@ impl Subscription {
         if at == Place::at_head(&view) {
             return Ok(Found::Nothing);
         }
+        if let Some(found) = look_at_hand(&view, at, had_its_chance, &filter) {
+            return Ok(found);
+        }
         let looked = tokio::task::spawn_blocking(move || look(&view, at, had_its_chance, &filter)).await;
         looked.unwrap_or_else(|_| Err(HistoryError::Unreadable("the service is shutting down".into())))
     }
+}
+
+/// The next few events after a place, if everything about them is at hand, as it is of those that
+/// have just happened: nobody needs a thread for that.
+fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Option<Found> {
+    let Place::After(position) = at else { return None };
+    view.index.find(position.revision)?;
+    let from = view.seen_until(position).ok().flatten()?;
+    let end = view.index.events_len();
+    if (end - from) as usize >= BATCH_LEN || is_too_far(view, from, had_its_chance) {
+        return None;
+    }
+    let mut events = Vec::new();
+    for event in from..end {
+        if filter.takes(view, event)? {
+            events.push((view.record_at_hand(event)?, view.position_of(event)));
+        }
+    }
+    Some(if events.is_empty() { Found::Skip(Place::at_head(view)) } else { Found::Events(events) })
+}
+
+/// Whether a subscriber has fallen behind by more than it may.
+fn is_too_far(view: &View, from: u32, had_its_chance: Option<u32>) -> bool {
+    let lag = had_its_chance.map_or(0, |events| events.min(view.index.events_len()).saturating_sub(from));
+    lag as usize > view.shared.options.lag_events_max
 }
 
 /// Reads the next events after a place.
@@ -202,8 +246,7 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
         },
     };
     let end = view.index.events_len();
-    let lag = had_its_chance.map_or(0, |events| events.min(end).saturating_sub(from));
-    if lag as usize > view.shared.options.lag_events_max {
+    if is_too_far(view, from, had_its_chance) {
         return Ok(Found::Reset(head, view.head()));
     }
     let sieve = match Sieve::new(view, filter) {

@@ -2,12 +2,14 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::build::Builder;
+use super::feed::BATCH_LEN;
 use super::index::Index;
 use super::{HistoryError, Shared, View, persist};
 use crate::engine::{Head, chain};
@@ -220,6 +222,9 @@ impl Follower {
         if let (None, Some(builder)) = (&trouble, builder) {
             keep(&self.shared, &builder.index, &mut self.kept);
         }
+        if let Some(index) = &index {
+            self.make_ready(index);
+        }
         self.tell.send_modify(|state| {
             // A half-read index is shown to nobody.
             if trouble.is_none() {
@@ -229,6 +234,20 @@ impl Follower {
             state.trouble = trouble;
             state.followed = head;
         });
+    }
+
+    /// Reads what has just happened once for all who follow along.
+    fn make_ready(&self, index: &Arc<Index>) {
+        let known = self.tell.borrow().index.as_ref().map_or(0, |index| index.events_len());
+        let new = known..index.events_len();
+        if self.shared.subscribers.load(Ordering::Relaxed) == 0 || new.len() > BATCH_LEN {
+            return;
+        }
+        let view = View { shared: Arc::clone(&self.shared), index: Arc::clone(index) };
+        for event in new {
+            // Whoever follows along tries again, and tells what is wrong.
+            drop(view.record(event));
+        }
     }
 
     fn advance(&mut self, builder: &mut Option<Builder>, head: Head) -> Result<(), StoreError> {

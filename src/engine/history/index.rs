@@ -82,6 +82,11 @@ impl Index {
         self.commits.iter()
     }
 
+    /// The events, oldest first.
+    pub(super) fn events(&self) -> impl Iterator<Item = &EventRow> {
+        self.events.iter()
+    }
+
     /// The events from a number on, oldest first.
     pub(super) fn events_from(&self, event: u32) -> impl Iterator<Item = &EventRow> {
         let from = (event as usize).min(self.events.len());
@@ -153,20 +158,42 @@ impl Index {
     }
 
     /// Adds the next commit; its events in the order of their keys.
-    pub(super) fn push(&mut self, mut row: CommitRow, events: &[NewEvent]) {
+    pub(super) fn push(&mut self, row: CommitRow, events: &[NewEvent]) {
+        let commit = self.add(row);
+        self.by_revision.push(row.revision, commit, |commit| self.commits[commit as usize].revision);
+        for event in events {
+            let id = self.free_id(row.revision, event);
+            let number = self.add_event(commit, id, event);
+            self.by_id.push(id, number, |event| self.events[event as usize].id);
+        }
+    }
+
+    /// Adds commits that were in an index before, with the ids that their events have there.
+    pub(super) fn restore(&mut self, commits: impl IntoIterator<Item = (CommitRow, Vec<(Uuid, NewEvent)>)>) {
+        for (row, events) in commits {
+            let commit = self.add(row);
+            for (id, event) in events {
+                self.add_event(commit, id, &event);
+            }
+        }
+        self.by_revision = Lookup::of(&self.commits.iter().map(|row| row.revision).collect::<Vec<_>>());
+        self.by_id = Lookup::of(&self.events.iter().map(|row| row.id).collect::<Vec<_>>());
+    }
+
+    fn add(&mut self, mut row: CommitRow) -> u32 {
         let commit = self.len();
         row.events = self.events_len();
         self.commits.push_back(row);
-        self.by_revision.push(row.revision, commit, |commit| self.commits[commit as usize].revision);
-        for event in events {
-            let number = self.events_len();
-            let id = self.free_id(row.revision, event);
-            let key = self.key_number(&event.key);
-            let Did { action, after } = event.row;
-            self.events.push_back(EventRow { id, commit, key, action, after });
-            self.by_key[key as usize].push_back(number);
-            self.by_id.push(id, number, |event| self.events[event as usize].id);
-        }
+        commit
+    }
+
+    fn add_event(&mut self, commit: u32, id: Uuid, event: &NewEvent) -> u32 {
+        let number = self.events_len();
+        let key = self.key_number(&event.key);
+        let Did { action, after } = event.row;
+        self.events.push_back(EventRow { id, commit, key, action, after });
+        self.by_key[key as usize].push_back(number);
+        number
     }
 
     /// A commit that was picked a second time repeats the ids of the first, which keeps them.

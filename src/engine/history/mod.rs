@@ -55,6 +55,7 @@ mod persist;
 mod recent;
 mod record;
 mod row;
+mod sieve;
 mod sync;
 #[cfg(test)]
 mod tests;
@@ -62,8 +63,10 @@ mod undo;
 mod verify;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 
 use chrono::{DateTime, Utc};
+use tokio::sync::Semaphore;
 
 use crate::domain::{Key, Revision};
 use crate::engine::layers::Good;
@@ -103,6 +106,10 @@ struct Shared {
     versions: Recent<(Key, Version), Reading>,
     records: Recent<(Revision, Key), Arc<EventRecord>>,
     catalogs: Recent<Revision, Arc<AsOf>>,
+    /// How many follow along.
+    subscribers: AtomicUsize,
+    /// Whose turn it is to look for news.
+    turns: Semaphore,
 }
 
 /// What a file of the past holds.
@@ -127,6 +134,8 @@ impl Shared {
             versions: Recent::new(VERSIONS_KEPT),
             records: Recent::new(RECORDS_KEPT),
             catalogs: Recent::new(CATALOGS_KEPT),
+            subscribers: AtomicUsize::new(0),
+            turns: Semaphore::new(feed::TURNS_LEN),
         }
     }
 

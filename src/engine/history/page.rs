@@ -1,14 +1,13 @@
 //! Lists of events, newest first and those of one commit in the order of their keys, page by page.
 
 use std::fmt;
-use std::ops::Range;
 use std::str::FromStr;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
 use super::event::{Action, EventRecord, Origin};
-use super::index::partition;
+use super::sieve::Sieve;
 use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
 
@@ -158,131 +157,6 @@ impl Filter {
     }
 }
 
-/// A filter made ready for an index: the events that may fit, oldest first, and what else each
-/// must keep to.
-pub(super) struct Sieve<'a> {
-    view: &'a View,
-    filter: Filter,
-    key: Option<u32>,
-    actors: Option<Vec<bool>>,
-    seen: Option<Vec<bool>>,
-    /// The numbers of the first event and behind the last one that the revisions allow.
-    range: Range<u32>,
-}
-
-impl<'a> Sieve<'a> {
-    pub(super) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
-        let key = match &filter.collection {
-            None => None,
-            Some(key) => {
-                let number = view.index.find_key(key.as_str());
-                Some(number.ok_or_else(|| HistoryError::UnknownKey(key.clone()))?)
-            }
-        };
-        let wanted = |text: &String| -> Vec<bool> {
-            let is = |actor: &Arc<crate::domain::Actor>| actor.name() == text || actor.email() == text;
-            view.index.actors().map(is).collect()
-        };
-        let after = |bound: &Option<Bound>| match bound {
-            Some(Bound::Revision { revision, .. }) => {
-                let commit = view.newest_reached(*revision)?;
-                Ok(Some(commit.map_or(0, |commit| view.index.events_of(commit).end)))
-            }
-            Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
-        };
-        let from = after(&filter.since)?.unwrap_or(0);
-        let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
-        let actors = filter.actor.as_ref().map(wanted);
-        let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
-        let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
-        Ok(Self { view, filter: filter.clone(), key, actors, seen, range: from..end.max(from) })
-    }
-
-    fn len(&self) -> usize {
-        self.key.map_or(self.view.index.events_len() as usize, |key| self.view.index.of_key(key).len())
-    }
-
-    fn at(&self, place: usize) -> u32 {
-        match self.key {
-            Some(key) => self.view.index.of_key(key)[place],
-            None => self.view.turned(super::index::number(place)),
-        }
-    }
-
-    /// The place of the first event of a commit or behind it, by the number of its first event.
-    fn start(&self, event: u32) -> usize {
-        match self.key.map(|key| self.view.index.of_key(key)) {
-            Some(events) => partition(events.len(), |place| events[place] < event),
-            None => self.len().min(event as usize),
-        }
-    }
-
-    /// The place of an event.
-    fn place(&self, event: u32) -> usize {
-        if self.key.is_some() { self.start(event) } else { self.view.turned(event) as usize }
-    }
-
-    /// The places that the revisions allow.
-    fn places(&self) -> std::ops::Range<usize> {
-        let (low, high) = (self.start(self.range.start), self.start(self.range.end));
-        low..high.max(low)
-    }
-
-    pub(super) fn fits(&self, event: u32) -> bool {
-        let row = self.view.index.event(event);
-        let commit = self.view.index.commit(row.commit);
-        let time = |bound: &Option<Bound>, holds: &dyn Fn(&DateTime<Utc>) -> bool| match bound {
-            Some(Bound::Time(time)) => holds(time),
-            Some(Bound::Revision { .. }) | None => true,
-        };
-        self.range.contains(&event)
-            && self.key.is_none_or(|key| key == row.key)
-            && self.filter.action.is_none_or(|action| action == row.action)
-            && self.filter.origin.is_none_or(|origin| origin == commit.origin)
-            && self.actors.as_ref().is_none_or(|actors| actors[commit.actor as usize])
-            && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
-            && time(&self.filter.since, &|since| commit.time() >= *since)
-            && time(&self.filter.until, &|until| commit.time() <= *until)
-    }
-
-    /// The events that fit, newest first.
-    fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.fitting(self.places()).rev()
-    }
-
-    /// The events that fit, the last of the list first.
-    fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        self.fitting(self.places())
-    }
-
-    /// The events behind another one in the list that fit.
-    fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
-        let Range { start, end } = self.places();
-        self.fitting(start..self.place(event).clamp(start, end)).rev()
-    }
-
-    /// The events ahead of another one in the list that fit, the nearest first.
-    fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
-        let Range { start, end } = self.places();
-        self.fitting((self.place(event) + 1).clamp(start, end)..end)
-    }
-
-    fn fitting(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        places.map(|place| self.at(place)).filter(|event| self.fits(*event))
-    }
-
-    /// How many events fit; nobody needs to look at each where only the collection is asked for.
-    fn count(&self) -> usize {
-        let Filter { collection: _, action, actor, origin, since, until, seeing } = &self.filter;
-        let is_time = |bound: &Option<Bound>| matches!(bound, Some(Bound::Time(_)));
-        let each = action.is_some() || actor.is_some() || origin.is_some() || seeing.is_some();
-        if each || is_time(since) || is_time(until) {
-            return self.oldest_first().count();
-        }
-        self.places().len()
-    }
-}
-
 impl View {
     /// A page of events, newest first; those of one commit in the order of their keys.
     ///
@@ -366,12 +240,6 @@ impl View {
     #[must_use]
     pub fn knows(&self, key: &Key) -> bool {
         self.index.find_key(key.as_str()).is_some()
-    }
-
-    /// The number of an event if those of each commit were numbered the other way round.
-    fn turned(&self, event: u32) -> u32 {
-        let events = self.index.events_of(self.index.event(event).commit);
-        events.start + (events.end - 1 - event)
     }
 
     fn cursor(&self, event: u32, list: u32) -> Cursor {

@@ -87,24 +87,31 @@ pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32]) -> Option<Index> {
         index.actor_number(&Actor::new(name, email), &mut numbers);
     }
     let keys: Vec<Key> = (0..from.number()?).map(|_| Key::parse(from.text()?).ok()).collect::<Option<_>>()?;
-    for _ in 0..from.number()? {
-        let revision = Revision::new(from.array()?);
-        let at = i64::from_le_bytes(from.array()?);
-        let actor = from.number().filter(|actor| (*actor as usize) < numbers.len())?;
-        let origin = origin(from.byte()?)?;
-        let events = (0..from.number()?).map(|_| event(&mut from, &keys)).collect::<Option<Vec<_>>>()?;
-        index.push(CommitRow { revision, at, actor, events: 0, origin }, &events);
-    }
+    let actors = number(numbers.len());
+    let commits =
+        (0..from.number()?).map(|_| commit(&mut from, actors, &keys)).collect::<Option<Vec<_>>>()?;
+    index.restore(commits);
     from.0.is_empty().then_some(index)
 }
 
-fn event(from: &mut Reader<'_>, keys: &[Key]) -> Option<NewEvent> {
+type Kept = (CommitRow, Vec<(Uuid, NewEvent)>);
+
+fn commit(from: &mut Reader<'_>, actors: u32, keys: &[Key]) -> Option<Kept> {
+    let revision = Revision::new(from.array()?);
+    let at = i64::from_le_bytes(from.array()?);
+    let actor = from.number().filter(|actor| *actor < actors)?;
+    let origin = origin(from.byte()?)?;
+    let events = (0..from.number()?).map(|_| event(from, keys)).collect::<Option<Vec<_>>>()?;
+    Some((CommitRow { revision, at, actor, events: 0, origin }, events))
+}
+
+fn event(from: &mut Reader<'_>, keys: &[Key]) -> Option<(Uuid, NewEvent)> {
     let id = Uuid::from_bytes(from.array()?);
     let key = keys.get(from.number()? as usize)?.clone();
-    let action = [Action::Created, Action::Updated, Action::Deleted].into_iter();
     let tag = from.byte()?;
-    let action = action.clone().find(|action| *action as u8 == tag)?;
-    Some(NewEvent { key, told_id: Some(id), row: Did { action, after: version(from)? } })
+    let action =
+        [Action::Created, Action::Updated, Action::Deleted].into_iter().find(|it| *it as u8 == tag)?;
+    Some((id, NewEvent { key, told_id: Some(id), row: Did { action, after: version(from)? } }))
 }
 
 fn origin(tag: u8) -> Option<Origin> {

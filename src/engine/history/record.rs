@@ -43,6 +43,13 @@ impl View {
         Ok(self.index.events_of(commit).map(|event| self.record(event)).collect::<Result<_, _>>()?)
     }
 
+    /// An event as it is shown, if it was made ready before.
+    pub(super) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
+        let row = self.index.event(event);
+        let revision = self.index.commit(row.commit).revision;
+        self.shared.records.get(&(revision, self.index.key(row.key).clone()))
+    }
+
     /// An event as it is shown.
     pub(super) fn record(&self, event: u32) -> Result<Arc<EventRecord>, StoreError> {
         let row = self.index.event(event);

@@ -64,10 +64,11 @@ impl<J: Journal> Mirror<J> {
     /// Whether a good committed file is served for its key without more ado: it is or becomes the
     /// only file of it, nobody edited it, and no other key is in its way.
     fn is_plain(&self, key: &Key, name: &str, next: &Snapshot) -> bool {
-        let known = !(self.edits.is_empty() && self.aside.is_empty())
-            && names_of(key)
-                .iter()
-                .any(|name| self.edits.contains_key(name) || self.aside.contains_key(name));
+        let is_known = |name: &String| {
+            self.edits.contains_key(name) || self.aside.contains_key(name) || self.unbuilt.contains(name)
+        };
+        let knows_some = !(self.edits.is_empty() && self.aside.is_empty() && self.unbuilt.is_empty());
+        let known = knows_some && names_of(key).iter().any(is_known);
         let fits = |entry: &Arc<Entry>| {
             entry.is_in(name) && !entry.uncommitted && !entry.stale && entry.problem.is_none()
         };

@@ -1,6 +1,6 @@
 //! What is wrong, since when, and who brought it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::rebuild::Rebuild;
@@ -8,7 +8,7 @@ use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::layers::{Resolved, Wrong};
 use crate::engine::problem::{Problem, Serving};
-use crate::engine::trace::{Trace, trace};
+use crate::engine::trace::{Files, Trace, Traces, trace};
 use crate::format::Fault;
 use crate::store::{Journal, StoreError, TreeEntry};
 
@@ -20,36 +20,30 @@ impl<J: Journal> Mirror<J> {
         moved: &Moved,
         readings: &Readings,
         head: Option<Revision>,
-    ) -> Result<HashMap<String, Trace>, StoreError> {
-        let Some(head) = head else { return Ok(HashMap::new()) };
-        let mut broken = BTreeSet::new();
+    ) -> Result<Traces, StoreError> {
+        let Some(head) = head else { return Ok(Traces::default()) };
+        let mut broken = Vec::new();
         for key in &work.queue {
-            let names = names_of(key);
-            let committed: Vec<_> =
-                names.iter().filter_map(|name| Some((name, self.committed(moved, name)?))).collect();
-            let doubled = committed.len() > 1;
-            for (name, entry) in committed {
-                let bad = match entry {
-                    TreeEntry::Special(_) => true,
-                    TreeEntry::File(blob) => self.read_one(key, name, blob, readings)?.is_err(),
+            let files = names_of(key).map(|name| {
+                let committed = self.committed(moved, &name);
+                (name, committed)
+            });
+            let mut is_broken = files.iter().all(|(_, committed)| committed.is_some());
+            for (name, committed) in &files {
+                is_broken |= match committed {
+                    None => false,
+                    Some(TreeEntry::Special(_)) => true,
+                    Some(TreeEntry::File(blob)) => self.read_one(key, name, *blob, readings)?.is_err(),
                 };
-                if bad || doubled {
-                    broken.extend(names.iter().cloned());
-                }
             }
-        }
-        if broken.is_empty() {
-            return Ok(HashMap::new());
+            if is_broken {
+                broken.push(Files::new(files));
+            }
         }
         trace(&mut self.journal, head, broken)
     }
 
-    pub(super) fn problems(
-        &self,
-        key: &Key,
-        resolved: &Resolved,
-        traces: &HashMap<String, Trace>,
-    ) -> Vec<Arc<Problem>> {
+    pub(super) fn problems(&self, key: &Key, resolved: &Resolved, traces: &Traces) -> Vec<Arc<Problem>> {
         let serving = if resolved.served.is_some() { Serving::LastGood } else { Serving::Nothing };
         resolved
             .wrong

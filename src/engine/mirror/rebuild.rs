@@ -1,6 +1,6 @@
 //! From files to what is served: the one place where a snapshot is made.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use super::{Mirror, Moved, Readings, names_of};
@@ -8,7 +8,7 @@ use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
 use crate::engine::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::trace::{Trace, trace};
+use crate::engine::trace::{Files, Traces, trace};
 use crate::format::Fault;
 use crate::format::layout::{Ending, FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
@@ -85,14 +85,14 @@ impl<J: Journal> Mirror<J> {
         key: &Key,
         moved: &Moved,
         readings: &Readings,
-        traces: &HashMap<String, Trace>,
+        traces: &Traces,
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let [yaml, yml] = self.files(key, moved, readings)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
-            Some(File { content: Content::Broken(_) | Content::Special(_), uncommitted, .. }) => {
-                self.last_good(key, *uncommitted, moved, readings, traces)?
+            Some(File { content: Content::Broken(_) | Content::Special(_), .. }) => {
+                self.last_good(key, moved, readings, traces)?
             }
             Some(File { content: Content::Good(_), .. }) | None => None,
         };
@@ -217,7 +217,8 @@ impl<J: Journal> Mirror<J> {
         let in_byte_order = one.collection.key() < two.collection.key();
         let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
         let names = [one, two].map(Entry::file);
-        let traces = trace(&mut self.journal, head, BTreeSet::from(names.clone()))?;
+        let files = [one, two].map(|it| Files::new([(it.file(), Some(TreeEntry::File(it.blob)))]));
+        let traces = trace(&mut self.journal, head, files.into())?;
         let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
         Ok(if one == two { in_byte_order } else { one > two })
     }
@@ -244,8 +245,10 @@ impl<J: Journal> Mirror<J> {
             return Ok(());
         }
         let traces = match head {
-            Some(head) if !uncommitted => trace(&mut self.journal, head, BTreeSet::from([name.to_owned()]))?,
-            _ => HashMap::new(),
+            Some(head) if !uncommitted => {
+                trace(&mut self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
+            }
+            Some(_) | None => Traces::default(),
         };
         let fault = Fault { line: 1, column: 1, message: why.to_owned() };
         let wrong = Wrong { name: name.to_owned(), fault, uncommitted };
@@ -258,32 +261,31 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The version to serve in place of a broken file: an edit that was being served, else the
-    /// head's file below a broken edit, else the newest valid version in the history.
+    /// head's, else the newest valid version in the history.
     pub(super) fn last_good(
         &mut self,
         key: &Key,
-        edit_is_broken: bool,
         moved: &Moved,
         readings: &Readings,
-        traces: &HashMap<String, Trace>,
+        traces: &Traces,
     ) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let good = Good { blob: entry.blob, collection: Arc::clone(&entry.collection) };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
-        for name in names_of(key) {
-            if edit_is_broken
-                && let Some(TreeEntry::File(blob)) = self.committed(moved, &name)
-                && let Ok(good) = self.read_one(key, &name, blob, readings)?
-            {
-                return Ok(Some(LastGood { name, good, uncommitted: false }));
-            }
+        let committed = names_of(key).into_iter().find_map(|name| {
+            let entry = self.committed(moved, &name)?;
+            Some((name, entry))
+        });
+        if let Some((name, TreeEntry::File(blob))) = committed
+            && let Ok(good) = self.read_one(key, &name, blob, readings)?
+        {
+            return Ok(Some(LastGood { name, good, uncommitted: false }));
         }
-        for name in names_of(key) {
-            for blob in traces.get(&name).into_iter().flat_map(|trace| trace.older.clone()) {
-                if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
-                    return Ok(Some(LastGood { name, good, uncommitted: false }));
-                }
+        let [first, _] = names_of(key);
+        for (name, blob) in traces.older(&first) {
+            if let Ok(good) = self.read_one(key, name, *blob, &Readings::new())? {
+                return Ok(Some(LastGood { name: name.clone(), good, uncommitted: false }));
             }
         }
         Ok(None)

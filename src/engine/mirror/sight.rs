@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use super::contents::read_good;
 use super::{Believed, Busy, Mirror, Pending, Suspect, names_of};
-use crate::domain::Key;
+use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::layers::{Content, not_a_file};
 use crate::engine::signal::Hint;
@@ -63,22 +63,28 @@ impl<J: Journal> Mirror<J> {
         names_of(key).iter().any(|name| self.suspects.contains_key(name))
     }
 
-    /// Looks at the work tree and notes what is believed of it; returns the names for which that
-    /// changed.
-    pub(super) fn look(&mut self, look: Look<'_>) -> Result<BTreeSet<String>, StoreError> {
+    /// Looks at everything that is to be looked at; says whether it could be seen.
+    pub(super) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
+        let all = self.pending.all || (self.away && self.pending.branch);
+        let names: Vec<String> = self.pending.names.iter().cloned().collect();
+        self.look(head, if all { Look::All } else { Look::At(&names) })
+    }
+
+    /// Looks at the work tree and notes what is believed of it; says whether it could be seen.
+    fn look(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<bool, StoreError> {
         let mut looked: BTreeSet<String> = match look {
             Look::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
             Look::At(names) => names.iter().cloned().collect(),
         };
-        let mut seen = self.journal.work_tree(self.snapshot.revision, look, false)?;
+        let mut seen = self.journal.work_tree(head, look, false)?;
         if seen != WorkTree::Busy {
             self.busy = None;
             self.pending = Pending::default();
         } else if self.note_busy() {
-            seen = self.journal.work_tree(self.snapshot.revision, look, true)?;
+            seen = self.journal.work_tree(head, look, true)?;
         }
         let (edits, note) = match seen {
-            WorkTree::Busy => return Ok(BTreeSet::new()),
+            WorkTree::Busy => return Ok(false),
             WorkTree::Away(why) => {
                 looked = self.edits.keys().cloned().collect();
                 self.suspects.clear();
@@ -87,7 +93,7 @@ impl<J: Journal> Mirror<J> {
             }
             WorkTree::Here { edits, half_done } => {
                 if std::mem::take(&mut self.away) && matches!(look, Look::At(_)) {
-                    return self.look(Look::All);
+                    return self.look(head, Look::All);
                 }
                 (edits, half_done.map(|what| format!("{what} stands half-done in the work tree")))
             }
@@ -96,14 +102,14 @@ impl<J: Journal> Mirror<J> {
         let mut found: BTreeMap<String, Saved> =
             edits.into_iter().map(|Edit { name, now }| (name, now)).collect();
         looked.extend(found.keys().cloned());
-        let mut changed = BTreeSet::new();
         for name in looked {
             let now = found.remove(&name);
             if self.believe(&name, now) {
-                changed.insert(name);
+                self.unbuilt.insert(name);
             }
         }
-        Ok(changed)
+        self.believe_renamed();
+        Ok(true)
     }
 
     pub(super) fn note_work_tree(&mut self, note: Option<String>) {

@@ -104,3 +104,77 @@ fn what_could_not_be_read_is_read_as_soon_as_it_can_be() {
     });
     running.stop();
 }
+
+#[test]
+fn what_was_deleted_does_not_come_back_when_a_broken_file_takes_its_key() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    journal.commit_by_hand(&[(POSTS, None)], &Actor::anonymous(), "Delete", DateTime::UNIX_EPOCH);
+    commit(&journal, "posts.yml", "type: document\nname: [\n");
+    let running = Running::on(&journal);
+    assert_eq!(running.shown("posts"), None);
+    assert_eq!(running.snapshot().problems["collections/posts.yml"].serving, Serving::Nothing);
+    running.stop();
+}
+
+#[test]
+fn a_file_that_broke_when_it_was_renamed_keeps_what_it_was_under_its_old_name() {
+    let journal = MemoryJournal::new();
+    commit(&journal, "posts.yml", &named("First"));
+    let files = [("posts.yml", None), (POSTS, Some("type: document\nname: [\n"))];
+    journal.commit_by_hand(&files, &Actor::anonymous(), "Rename", DateTime::UNIX_EPOCH);
+    commit(&journal, POSTS, "still broken");
+    let running = Running::on(&journal);
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)));
+    assert_eq!(running.snapshot().problems["collections/posts.yaml"].serving, Serving::LastGood);
+    running.stop();
+}
+
+#[test]
+fn a_broken_twin_of_a_deleted_file_shows_what_the_head_has() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    commit(&journal, POSTS, &named("Second"));
+    commit(&journal, "posts.yml", "");
+    let running = Running::on(&journal);
+    journal.remove(POSTS);
+    running.notice(files(&[POSTS]));
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Second".into(), false)));
+    running.stop();
+}
+
+#[test]
+fn a_file_that_a_reset_leaves_in_the_work_tree_is_never_gone() {
+    let journal = MemoryJournal::new();
+    let first = commit(&journal, "pages.yaml", &named("Pages"));
+    commit(&journal, POSTS, &named("Posts"));
+    let running = Running::on(&journal);
+    journal.set_busy(true);
+    journal.move_branch(Some(first));
+    running.notice(Hint::Branch);
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Posts".into(), false)), "nobody knows yet whether it is gone");
+    journal.set_busy(false);
+    running.notice(Hint::Branch);
+    running.settled();
+    assert_eq!(running.shown("posts"), Some(("Posts".into(), true)));
+    assert_eq!(running.snapshot().revision, Some(first));
+    running.stop();
+}
+
+#[test]
+fn a_deletion_behind_an_update_in_one_batch_leaves_no_twin_behind() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    commit(&journal, "posts.yml", "broken");
+    let running = Running::on(&journal);
+    let delete = Command::Delete { key: Key::parse("posts").unwrap(), kind: None };
+    let changes = [rename("posts", "Second"), delete];
+    running.submit_all(changes).unwrap();
+    assert_eq!(running.shown("posts"), None);
+    assert!(running.snapshot().problems.is_empty());
+    assert_eq!(journal.files_at(running.snapshot().revision).len(), 0);
+    assert_eq!(journal.saved_files().len(), 0);
+    running.stop();
+}

@@ -1,6 +1,7 @@
 //! The engine on a repository in memory, with faults on demand.
 
 mod following;
+mod model;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -76,18 +77,15 @@ impl Running {
     }
 
     fn submit(&self, command: Command) -> Result<Written, SubmitError> {
-        self.submit_as("Mara", command, Condition::default())
+        self.submit_all([command])
     }
 
-    fn submit_as(
-        &self,
-        author: &str,
-        command: Command,
-        condition: Condition,
-    ) -> Result<Written, SubmitError> {
+    /// Submits changes that are made all together or not at all.
+    fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<Written, SubmitError> {
+        let wish = |command| Wish { command, condition: Condition::default() };
         let submission = Submission {
-            changes: vec![Wish { command, condition }],
-            author: Actor::new(author, "mara@example.org"),
+            changes: changes.into_iter().map(wish).collect(),
+            author: Actor::new("Mara", "mara@example.org"),
             reason: None,
             request_id: None,
             dry_run: false,

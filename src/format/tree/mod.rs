@@ -140,6 +140,22 @@ impl Entry {
     }
 }
 
+/// The first line that begins with a tab and that the parser, which stumbled at `at`, has seen: it
+/// notices such a line late, or says of the one before that it has no value.
+fn indenting_tab(text: &str, at: usize) -> Option<usize> {
+    let mut start = 0;
+    for line in text.split_inclusive('\n') {
+        if line.starts_with('\t') && !line.trim().is_empty() {
+            return Some(start);
+        }
+        if start > at {
+            return None;
+        }
+        start += line.len();
+    }
+    None
+}
+
 /// Reads a document.
 pub(super) fn parse(text: &str) -> Parsed {
     let mut builder = Builder::new(text);
@@ -149,7 +165,10 @@ pub(super) fn parse(text: &str) -> Parsed {
             Ok((event, span)) => builder.take(event, span),
             Err(error) => {
                 let at = builder.byte(error.marker().index());
-                builder.fail(at, format!("this is not YAML: {}", error.info()))
+                match indenting_tab(text, at) {
+                    Some(tab) => builder.fail(tab, "a tab indents this line; YAML is indented with blanks"),
+                    None => builder.fail(at, format!("this is not YAML: {}", error.info())),
+                }
             }
         };
         if !more {

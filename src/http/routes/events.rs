@@ -27,7 +27,7 @@ const JSON_API_WITH_CURSOR: &str =
 
 /// `GET /events`: a page of them, or the stream.
 pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
-    if negotiate::prefers(&call.headers, stream::EVENT_STREAM) {
+    if negotiate::prefers(call.headers(), stream::EVENT_STREAM) {
         return stream::open(call).await;
     }
     let accepted = call.negotiate()?;
@@ -95,7 +95,7 @@ async fn page(
     let key = wanted.known(&view)?;
     let query = call.query()?;
     let asked = query::events(&query, scope)?;
-    let path = call.path.as_str().to_owned();
+    let path = call.path().to_owned();
     let head = view.head();
     let body = looking(move || {
         let filter = filter(&view, &asked, key, allowed)?;

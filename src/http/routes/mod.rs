@@ -111,25 +111,26 @@ const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
 
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 ///
-/// Writes are boxed, so that reads do not carry the room that writes need.
+/// Every handler is boxed: the future of a request would else have room for all of them at once, and
+/// moving that about costs more than most reads do.
 pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
     use Verb::{Delete, Get, Options, Other, Patch, Post};
-    let verb = Verb::of(&call.method);
+    let verb = Verb::of(call.method());
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
-    if verb == Options && call.path.as_str() == "*" {
+    if verb == Options && call.path() == "*" {
         return Ok(options(call, METHODS));
     }
     let target = target_of(call)?;
     let allow = target.allow();
     match target {
         Target::Collections => match verb {
-            Get => collections::list(call).await,
+            Get => Box::pin(collections::list(call)).await,
             Post => Box::pin(collections::create(call, body)).await,
             Options => Ok(options(call, allow)),
             Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
         },
         Target::Collection(key) => match verb {
-            Get => collections::read(call, &key).await,
+            Get => Box::pin(collections::read(call, &key)).await,
             Patch => Box::pin(collections::update(call, key, body)).await,
             Delete => Box::pin(collections::delete(call, key)).await,
             Options => Ok(options(call, allow)),
@@ -157,7 +158,7 @@ pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response,
         | Target::SyncToken
         | Target::Changes
         | Target::Capabilities => match verb {
-            Get => read_only(call, target).await,
+            Get => Box::pin(read_only(call, target)).await,
             Options => Ok(options(call, allow)),
             Post | Patch | Delete | Other => Err(ApiError::method_not_allowed(allow)),
         },
@@ -278,13 +279,17 @@ impl Target {
 
 /// Decodes one segment, once; a `/` in it is a part of the segment and not a step.
 fn decoded(segment: &str) -> Option<Cow<'_, str>> {
-    percent_decode_str(segment).decode_utf8().ok()
+    if segment.bytes().any(|byte| byte == b'%') {
+        percent_decode_str(segment).decode_utf8().ok()
+    } else {
+        Some(Cow::Borrowed(segment))
+    }
 }
 
 fn target_of(call: &Call<'_>) -> Result<Target, ApiError> {
-    let path = call.path.as_str();
+    let path = call.path();
     let bytes_max = call.context.limits.uri_bytes_max;
-    if path.len() + call.query.len() > bytes_max {
+    if path.len() + call.raw_query().len() > bytes_max {
         return Err(ApiError::new(
             Code::URI_TOO_LONG,
             format!("Path and query have at most {bytes_max} bytes together."),
@@ -305,6 +310,6 @@ fn not_found(path: &str, context: &Context) -> ApiError {
 
 fn options(call: &Call<'_>, allow: &'static str) -> Response {
     let mut response = reply::options(allow);
-    call.context.cors.decorate_preflight(&call.headers, allow, response.headers_mut());
+    call.context.cors.decorate_preflight(call.headers(), allow, response.headers_mut());
     response
 }

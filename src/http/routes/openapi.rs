@@ -40,10 +40,10 @@ pub(super) enum Format {
 
 /// `GET /openapi.json`, `GET /openapi.yaml`
 pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Response, ApiError> {
-    negotiate::content_type(&call.headers, Dialect::Plain, false)?;
+    negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
-    let address = address(&call.headers, &call.context.base_path);
+    let address = address(call.headers(), &call.context.base_path);
     let (media_type, document) = match format {
         Format::Json => ("application/json", &*JSON),
         Format::Yaml => ("application/yaml", &*YAML),

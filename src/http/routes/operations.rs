@@ -33,8 +33,8 @@ const OPERATIONS: &str = "atomic:operations";
 
 /// `POST /operations`
 pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
-    negotiate::content_type(&call.headers, Dialect::Atomic, body.is_there())?;
-    negotiate::accept(&call.headers, Dialect::Atomic)?;
+    negotiate::content_type(call.headers(), Dialect::Atomic, body.is_there())?;
+    negotiate::accept(call.headers(), Dialect::Atomic)?;
     let bytes = body.collect(&call.context.limits).await;
     let sent = bytes.clone().unwrap_or_default();
     let batch = bytes.and_then(|bytes| Batch::read(call, &bytes));
@@ -105,7 +105,7 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
         Err(error) => error.into_errors(),
     };
     for (name, shown) in [(IF_MATCH, "If-Match"), (IF_NONE_MATCH, "If-None-Match")] {
-        if call.headers.contains_key(name) {
+        if call.headers().contains_key(name) {
             let detail = "a precondition is about one collection and can't stand over a batch";
             faults.push(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown));
         }

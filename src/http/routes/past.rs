@@ -29,9 +29,9 @@ const SINCE: &str = "filter[since]";
 
 /// `GET /diff`
 pub(super) async fn difference(call: &Call<'_>) -> Result<Response, ApiError> {
-    let as_text = negotiate::prefers(&call.headers, TEXT_DIFF);
+    let as_text = negotiate::prefers(call.headers(), TEXT_DIFF);
     if as_text {
-        negotiate::content_type_without_body(&call.headers)?;
+        negotiate::content_type_without_body(call.headers())?;
     } else {
         call.negotiate()?;
     }

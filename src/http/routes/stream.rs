@@ -6,20 +6,20 @@
 //! data:{"type": …}       data:{"type": …}         data:{"revision":"9fceb02…"}
 //! ```
 //!
-//! A task of its own asks its subscription for what comes next when the connection has taken what
-//! came before: a slow reader keeps nobody waiting, and is told `reset` when it has fallen too far
-//! behind. One that takes nothing at all loses its connection like any other.
+//! The connection itself asks for what comes next when it has taken what came before: a slow
+//! reader keeps nobody waiting, and is told `reset` when it has fallen too far behind. One that
+//! takes nothing at all loses its connection like any other.
 //!
 //! The `id` of an event is how far whoever has got it has come; a client that comes back says so
 //! in `Last-Event-ID`, after any time and to any process that serves the repository.
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use futures_core::Stream;
-use tokio::sync::mpsc;
 use warp::http::HeaderName;
 use warp::reply::{Reply as _, Response};
 use warp::sse::Event;
@@ -41,13 +41,9 @@ pub(super) const EVENT_STREAM: &str = "text/event-stream";
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// How many events are ready for a connection that has not taken them yet: a reader that is
-/// further behind is judged by the history, not by a queue.
-const READY_LEN_MAX: usize = 1;
-
 /// Opens a stream.
 pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
-    negotiate::content_type_without_body(&call.headers)?;
+    negotiate::content_type_without_body(call.headers())?;
     let wanted = Wanted::of(call);
     let allowed = call.authorize(Action::StreamEvents { key: wanted.key() }).await?;
     let (history, view) = call.history().await?;
@@ -61,17 +57,15 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
         (None, Some(_)) => history.subscribe_from_start(filter),
         (None, None) => history.subscribe(None, filter),
     };
-    let (tell, told) = mpsc::channel(READY_LEN_MAX);
-    let shutdown = call.context.shutdown.clone();
-    let teller = Teller { subscription, fields, heartbeat: call.context.limits.heartbeat(), tell };
-    call.context.shutdown.spawn(teller.run(shutdown));
-    Ok(reply::of_revision(warp::sse::reply(Told(told)).into_response(), head, None))
+    let (heartbeat, shutdown) = (call.context.limits.heartbeat(), call.context.shutdown.clone());
+    let teller = Teller { subscription, fields, heartbeat, shutdown };
+    Ok(reply::of_revision(warp::sse::reply(Told::by(teller)).into_response(), head, None))
 }
 
 /// How far the client has come. A text that is no position is none that anybody was ever told, so
 /// it is answered like any unknown one, by `reset`.
 fn last_event_id(call: &Call<'_>) -> Option<Position> {
-    let text = call.headers.get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
+    let text = call.headers().get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
     let nowhere = Position::from(Revision::new([0; 20]));
     (!text.is_empty()).then(|| text.parse().unwrap_or(nowhere))
 }
@@ -81,29 +75,19 @@ struct Teller {
     subscription: Subscription,
     fields: Fields,
     heartbeat: Duration,
-    tell: mpsc::Sender<Event>,
+    shutdown: Shutdown,
 }
 
 impl Teller {
-    /// Tells until the client leaves or the service stops.
-    async fn run(mut self, shutdown: Shutdown) {
-        let tell = self.tell.clone();
-        loop {
-            let next = tokio::select! {
-                biased;
-                () = shutdown.begun() => return,
-                () = tell.closed() => return,
-                next = self.next() => next,
-            };
-            let Some(event) = next else { return };
-            let sent = tokio::select! {
-                sent = tell.send(event) => sent,
-                () = shutdown.begun() => return,
-            };
-            if sent.is_err() {
-                return;
-            }
-        }
+    /// What to tell next, and who tells what comes after; `None` when the service stops.
+    async fn tell(mut self) -> Option<(Event, Self)> {
+        let shutdown = self.shutdown.clone();
+        let next = tokio::select! {
+            biased;
+            () = shutdown.begun() => None,
+            next = self.next() => next,
+        };
+        Some((next?, self))
     }
 
     /// What to tell next; `None` at the end.
@@ -150,12 +134,30 @@ fn named(revision: Option<Revision>) -> String {
 }
 
 /// The events of one connection as they come.
-struct Told(mpsc::Receiver<Event>);
+struct Told {
+    /// `None` at the end. Only one ever looks at it, but a body may be shared between threads.
+    next: Mutex<Option<Next>>,
+}
+
+type Next = Pin<Box<dyn Future<Output = Option<(Event, Teller)>> + Send>>;
+
+impl Told {
+    fn by(teller: Teller) -> Self {
+        Self { next: Mutex::new(Some(Box::pin(teller.tell()))) }
+    }
+}
 
 impl Stream for Told {
     type Item = Result<Event, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.poll_recv(cx).map(|event| event.map(Ok))
+        let slot = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(next) = slot else { return Poll::Ready(None) };
+        let Some((event, teller)) = ready!(next.as_mut().poll(cx)) else {
+            *slot = None;
+            return Poll::Ready(None);
+        };
+        *slot = Some(Box::pin(teller.tell()));
+        Poll::Ready(Some(Ok(event)))
     }
 }

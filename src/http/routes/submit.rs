@@ -80,7 +80,7 @@ impl Asked {
     /// Reads the headers; what is wrong with them is added to `faults`. The body is part of what
     /// makes a request the same request.
     pub(super) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
-        let headers = &call.headers;
+        let headers = call.headers();
         let mut keep = |fault| faults.push(fault);
         let reason = reason(headers).unwrap_or_else(|fault| {
             keep(fault);
@@ -95,7 +95,7 @@ impl Asked {
             None
         });
         let once = key.map(|key| {
-            let (method, path) = (call.method.as_str().as_bytes(), call.path.as_str().as_bytes());
+            let (method, path) = (call.method().as_str().as_bytes(), call.path().as_bytes());
             Once { key, fingerprint: Fingerprint::of(&[method, path, body]) }
         });
         Self { reason, preferences, once }

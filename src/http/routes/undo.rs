@@ -42,8 +42,8 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Response, ApiE
 
 /// `POST /collections/:key/restore`
 pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Response, ApiError> {
-    negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
-    negotiate::accept(&call.headers, Dialect::Plain)?;
+    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
+    negotiate::accept(call.headers(), Dialect::Plain)?;
     let bytes = body.collect(&call.context.limits).await;
     let allowed = call.authorize(Action::Restore { key: &key }).await?;
     let (history, view) = call.history().await?;
@@ -81,7 +81,7 @@ impl<'a> Request<'a> {
             Ok(condition) => condition,
             // The first answer counts, not what has become of the collection since.
             Err(_) if faults.is_empty() && asked.is_recorded(call, &allowed.actor) => {
-                etag::condition(&call.headers)?
+                etag::condition(call.headers())?
             }
             Err(error) => return Err(error),
         };

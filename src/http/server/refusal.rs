@@ -24,6 +24,12 @@ impl Refusal {
         Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
     }
 
+    /// A tunnel is asked for.
+    pub(super) const fn no_proxy() -> Self {
+        let detail = "This service is no proxy and opens no tunnels.";
+        Self::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "Not Implemented", detail)
+    }
+
     /// There is not exactly one `Host`.
     pub(super) const fn host() -> Self {
         let detail = "A request has exactly one Host header (RFC 9112 section 3.2).";
@@ -98,6 +104,7 @@ mod tests {
     fn every_refusal_is_a_json_api_error() {
         for refusal in [
             Refusal::malformed(),
+            Refusal::no_proxy(),
             Refusal::host(),
             Refusal::uri_too_long(),
             Refusal::headers_too_large(),

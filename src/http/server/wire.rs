@@ -22,6 +22,10 @@ const LINGER_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Hyper's own answer is a status line and at most three short header fields.
 const BARE_BYTES_MAX: usize = 256;
 
+/// Up to here the parts of an answer are sent as one: copying them costs less than telling the
+/// system of each.
+const WHOLE_BYTES_MAX: usize = 1_024;
+
 /// How long a client is waited for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
@@ -190,7 +194,11 @@ impl AsyncWrite for Wire {
         if let [single] = slices {
             return self.poll_write(cx, single);
         }
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let mut whole = [0_u8; WHOLE_BYTES_MAX];
+        let written = match gathered(slices, &mut whole) {
+            Some(whole) => Pin::new(&mut self.stream).poll_write(cx, whole),
+            None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
+        };
         self.watch(cx, written)
     }
 
@@ -210,6 +218,16 @@ impl AsyncWrite for Wire {
         }
         self.poll_linger(cx)
     }
+}
+
+/// The slices as one, if there is room.
+fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]> {
+    let mut filled = 0;
+    for slice in slices {
+        whole.get_mut(filled..filled + slice.len())?.copy_from_slice(slice);
+        filled += slice.len();
+    }
+    Some(&whole[..filled])
 }
 
 /// What to write in place of bytes that end in one of hyper's bare answers.
@@ -260,6 +278,14 @@ mod tests {
             bare_answer(after.as_bytes()),
             Some((after.len() - bare.len(), Refusal::headers_too_large()))
         );
+    }
+
+    #[test]
+    fn a_small_answer_is_sent_as_one_and_a_large_one_as_it_is() {
+        let mut room = [0_u8; 5];
+        let slices = [IoSlice::new(b"ab"), IoSlice::new(b""), IoSlice::new(b"cde")];
+        assert_eq!(gathered(&slices, &mut room), Some(&b"abcde"[..]));
+        assert_eq!(gathered(&slices, &mut room[..4]), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! Everything is reached from an open folder by plain names, so a folder that is replaced or a link
 //! that appears meanwhile can't lead anywhere else.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -79,7 +80,8 @@ impl Folder {
     }
 
     /// What stands under a name; `None` for nothing. A link is not followed.
-    pub(super) fn stat(&self, name: &str) -> Result<Option<Stat>, StoreError> {
+    pub(super) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>, StoreError> {
+        let name = name.as_ref();
         match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
@@ -90,7 +92,8 @@ impl Folder {
     /// Reads a regular file whole, keeping its beginning.
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
-    pub(super) fn read(&self, name: &str) -> Result<Option<Content>, StoreError> {
+    pub(super) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+        let name = name.as_ref();
         for _ in 0..READS_MAX {
             let Ok(fd) = rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) else {
                 return Ok(None);
@@ -112,8 +115,8 @@ impl Folder {
     }
 
     /// The error of a failed action on a name.
-    pub(super) fn failed(&self, action: &'static str, name: &str, errno: Errno) -> StoreError {
-        StoreError::at(action, &self.path.join(name), errno.into())
+    pub(super) fn failed(&self, action: &'static str, name: impl AsRef<OsStr>, errno: Errno) -> StoreError {
+        StoreError::at(action, &self.path.join(name.as_ref()), errno.into())
     }
 }
 

@@ -19,8 +19,10 @@
 
 use std::borrow::Cow;
 
+use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
 
+use super::folder::index_stat;
 use super::object::Oid;
 use super::pack::distance;
 
@@ -175,6 +177,22 @@ impl<'a> GitIndex<'a> {
                 Staged::File { mode, oid: entry.fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
             }
         }
+    }
+
+    /// Whether the entry says that a file of this age and length is what git checked out for a blob.
+    pub(super) fn is_checkout(&self, path: &str, blob: &Oid, stat: &Stat) -> bool {
+        const MODIFIED: std::ops::Range<usize> = 8..16;
+        const LEN: std::ops::Range<usize> = 36..40;
+        let entry = self.entries.get(self.search(path.as_bytes()));
+        let numbers = index_stat(stat).map(u32::to_be_bytes).concat();
+        entry.is_some_and(|entry| {
+            let same = |range: std::ops::Range<usize>| entry.fixed[range.clone()] == numbers[range];
+            entry.path == path.as_bytes()
+                && entry.stage() == 0
+                && entry.fixed[STAT_LEN..60] == *blob
+                && same(MODIFIED)
+                && same(LEN)
+        })
     }
 
     /// Whether git was told to leave the file at a path out of the work tree.

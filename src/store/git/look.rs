@@ -1,43 +1,21 @@
 //! The work tree, compared with the head.
-//!
-//! A file is hashed when its stamp (inode, length, times) is new, and remembered. A stamp proves
-//! nothing while the file could still change within the same tick of the file system's clock (the
-//! "racy git" problem, `Documentation/technical/racy-git.txt`), so what was read that soon after
-//! its last change is read again the next time.
 
-use std::collections::{BTreeSet, HashMap};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::collections::BTreeSet;
 
-use rustix::fs::{Dir, FileType, Stat};
+use rustix::fs::{FileType, Stat};
 
 use super::barrier::read_if_there;
 use super::branch::DETACHED;
-use super::folder::{Content, Folder, Found, Stamp, kind};
+use super::converted::{has_crlf, is_checkout};
+use super::folder::{Folder, Found, kind};
 use super::index::GitIndex;
-use super::object::Oid;
+use super::listing::{Name, list};
 use super::place::Place;
 use super::read::is_told;
 use super::refs::{self, Head};
+use super::stat_cache::StatCache;
 use super::tree::RawTree;
 use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
-
-/// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
-const FINE_TICK_NS: i128 = 20_000_000;
-/// The tick of FAT, the coarsest there is.
-const COARSE_TICK_NS: i128 = 2_000_000_000;
-
-/// What is known of the files of the work tree.
-#[derive(Debug, Default)]
-pub(super) struct StatCache {
-    known: HashMap<String, Known>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Known {
-    stamp: Stamp,
-    oid: Oid,
-    settled: bool,
-}
 
 /// Compares; see [`Journal::work_tree`](crate::store::Journal::work_tree).
 pub(super) fn compare(
@@ -55,7 +33,11 @@ pub(super) fn compare(
         return Ok(WorkTree::Busy);
     }
     let mut edits = match Folder::collections(place, false)? {
-        Found::Folder(folder) => edits(&folder, cache, head, look)?,
+        Found::Folder(folder) => {
+            let mut edits = edits(&folder, cache, head, look)?;
+            forget_converted(place, &folder, cache, head, &mut edits)?;
+            edits
+        }
         Found::Nothing => all_gone(head, look),
         Found::Obstacle(path) => {
             return Ok(WorkTree::Away(format!(
@@ -81,6 +63,43 @@ fn forget_skipped(place: &Place, edits: &mut Vec<Edit>) -> Result<(), StoreError
     if let Ok(index) = GitIndex::parse(&bytes) {
         edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&place.inside(&edit.name)));
     }
+    Ok(())
+}
+
+/// Takes out what git has checked out with other line ends: nobody has edited it.
+fn forget_converted(
+    place: &Place,
+    folder: &Folder,
+    cache: &mut StatCache,
+    head: &RawTree,
+    edits: &mut Vec<Edit>,
+) -> Result<(), StoreError> {
+    let is_candidate = |edit: &Edit| match &edit.now {
+        Saved::File { bytes, .. } => head.get(edit.name.as_bytes()).is_some() && has_crlf(bytes),
+        Saved::Gone | Saved::Special(_) => false,
+    };
+    if !edits.iter().any(is_candidate) {
+        return Ok(());
+    }
+    let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
+    let Ok(index) = GitIndex::parse(&bytes) else { return Ok(()) };
+    let mut kept = Vec::with_capacity(edits.len());
+    for edit in edits.drain(..) {
+        let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
+        let converted = match (&edit.now, committed, folder.stat(&edit.name)?) {
+            (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
+                let path = place.inside(&edit.name);
+                let is_checkout = is_checkout(&index, &path, &committed.oid, (&stat, bytes))?;
+                is_checkout.then(|| (committed.oid, *blob.as_bytes()))
+            }
+            _ => None,
+        };
+        match converted {
+            Some((oid, bytes)) => cache.note_converted(&edit.name, oid, bytes),
+            None => kept.push(edit),
+        }
+    }
+    *edits = kept;
     Ok(())
 }
 
@@ -122,11 +141,10 @@ fn half_done(place: &Place) -> Option<&'static str> {
 fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {
     let names: Vec<String> = match look {
         Look::All => told(head).collect(),
-        Look::At(names) => names
-            .iter()
-            .filter(|name| is_told(name) && head.get(name.as_bytes()).is_some())
-            .cloned()
-            .collect(),
+        Look::At(names) => {
+            let wanted: BTreeSet<_> = names.iter().collect();
+            told(head).filter(|name| wanted.contains(name)).collect()
+        }
     };
     names.into_iter().map(|name| Edit { name, now: Saved::Gone }).collect()
 }
@@ -146,49 +164,35 @@ fn edits(
         // Whatever a caller asks for, only names of the folder itself are looked at.
         Look::At(names) => {
             let own = names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0']));
-            own.cloned().collect::<BTreeSet<_>>().into_iter().collect()
+            let own: BTreeSet<_> = own.collect();
+            own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
         }
     };
     let mut edits = Vec::new();
     for name in &names {
         if let Some(now) = edit(folder, cache, head, name)? {
-            edits.push(Edit { name: name.clone(), now });
+            edits.push(Edit { name: name.shown.clone(), now });
         }
     }
     if matches!(look, Look::All) {
-        cache.known.retain(|name, _| names.binary_search(name).is_ok());
-        let gone = told(head).filter(|name| names.binary_search(name).is_err());
+        let is_there = |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
+        cache.retain(is_there);
+        let gone = told(head).filter(|name| !is_there(name));
         edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
         edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
     Ok(edits)
 }
 
-/// The names in the folder that may be collection files, sorted.
-fn list(folder: &Folder) -> Result<Vec<String>, StoreError> {
-    let failed = |errno: rustix::io::Errno| StoreError::at("read the folder", &folder.path, errno.into());
-    let mut names = Vec::new();
-    for entry in Dir::read_from(&folder.fd).map_err(failed)? {
-        // A name that is no UTF-8 is no key; the engine would not know what to call it.
-        if let Ok(name) = entry.map_err(failed)?.file_name().to_str()
-            && is_told(name)
-        {
-            names.push(name.to_owned());
-        }
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
 fn edit(
     folder: &Folder,
     cache: &mut StatCache,
     head: &RawTree,
-    name: &str,
+    name: &Name,
 ) -> Result<Option<Saved>, StoreError> {
-    let committed = head.get(name.as_bytes());
-    let Some(stat) = folder.stat(name)? else {
-        cache.known.remove(name);
+    let committed = name.in_head(head);
+    let Some(stat) = folder.stat(name.os())? else {
+        cache.forget(&name.shown);
         return Ok(committed.map(|_| Saved::Gone));
     };
     let special = |what| {
@@ -200,11 +204,11 @@ fn edit(
         return Ok(special(what));
     }
     let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
-    if committed.is_some() && cache.find(name, &stat) == committed {
+    if committed.is_some() && cache.find(&name.shown, &stat) == committed {
         return Ok(None);
     }
-    let Some(content) = folder.read(name)? else { return vanished(folder, head, name, special) };
-    cache.keep(name, &content);
+    let Some(content) = folder.read(name.os())? else { return vanished(folder, head, name, special) };
+    cache.keep(&name.shown, &content);
     let is_edit = committed != Some(content.oid);
     Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
 }
@@ -213,11 +217,11 @@ fn edit(
 fn vanished(
     folder: &Folder,
     head: &RawTree,
-    name: &str,
+    name: &Name,
     special: impl Fn(&'static str) -> Option<Saved>,
 ) -> Result<Option<Saved>, StoreError> {
-    Ok(match folder.stat(name)? {
-        None => head.get(name.as_bytes()).map(|_| Saved::Gone),
+    Ok(match folder.stat(name.os())? {
+        None => name.in_head(head).map(|_| Saved::Gone),
         Some(stat) => special(named(&stat).unwrap_or("a file that can't be read now")),
     })
 }
@@ -231,33 +235,4 @@ fn named(stat: &Stat) -> Option<&'static str> {
         FileType::Socket => Some("a socket"),
         _ => Some("a device"),
     }
-}
-
-impl StatCache {
-    fn find(&self, name: &str, stat: &Stat) -> Option<Oid> {
-        let known = self.known.get(name)?;
-        (known.settled && known.stamp == Stamp::of(stat)).then_some(known.oid)
-    }
-
-    fn keep(&mut self, name: &str, content: &Content) {
-        let stamp = Stamp::of(&content.stat);
-        self.known.insert(
-            name.to_owned(),
-            Known { stamp, oid: content.oid, settled: is_settled(&stamp, now_ns()) },
-        );
-    }
-}
-
-/// Whether a change after `now` would show in the stamp.
-fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
-    let newest = stamp.newest_ns();
-    // Times that are whole milliseconds come from a clock that may count no finer than FAT's.
-    let tick = if newest % 1_000_000 == 0 { COARSE_TICK_NS } else { FINE_TICK_NS };
-    newest + tick < now_ns
-}
-
-#[expect(clippy::disallowed_methods, reason = "compared with times that the file system's clock gave")]
-fn now_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -26,11 +26,13 @@ mod aside;
 mod barrier;
 mod branch;
 mod checkpoints;
+mod converted;
 mod delta;
 mod folder;
 mod history;
 mod index;
 mod init;
+mod listing;
 mod lock;
 mod look;
 mod names;
@@ -49,6 +51,7 @@ mod refs;
 mod repack;
 mod sign;
 mod stale;
+mod stat_cache;
 mod swap;
 #[cfg(test)]
 mod tests;
@@ -67,13 +70,13 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
-use look::StatCache;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
 use place::Place;
 use sign::Committer;
 use stale::Recent;
+use stat_cache::StatCache;
 use trees::Trees;
 use upkeep::Upkeep;
 
@@ -216,7 +219,8 @@ impl Journal for GitJournal {
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
         let before = trees.revision;
-        let group = append::build(&self.place, trees, drafts, &self.committer)?;
+        let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
+        self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(before, &group, drafts)?;

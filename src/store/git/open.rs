@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::barrier::Barrier;
-use super::look::StatCache;
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
@@ -14,6 +13,7 @@ use super::place::{self, Place};
 use super::refs;
 use super::sign::{Committer, SigningKey};
 use super::stale::Recent;
+use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;

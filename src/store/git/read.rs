@@ -91,6 +91,8 @@ pub(super) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachConte
         }
         work(objects);
     });
+    // What libgit2 has cached for so many contents, 16 MB a pack, is of no use for what comes next.
+    objects.close();
 }
 
 fn read_some<'a>(

@@ -26,6 +26,7 @@
 //! All this happens under `index.lock`. The new index keeps the time of the old one: what git could
 //! not tell from a change by its time ("racy git") it still can't, so it looks into those files.
 
+use std::borrow::Cow;
 use std::fs::{self, FileTimes};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
@@ -47,7 +48,7 @@ use super::refs::{self, Head};
 use super::swap::{Bench, New};
 use super::tree::{FOLDER, differences};
 use super::trees::Trees;
-use super::{GitJournal, history, look};
+use super::{GitJournal, converted, history, look};
 use crate::domain::Revision;
 use crate::store::{StoreError, TreeEntry};
 
@@ -321,6 +322,14 @@ fn apply_one(
             is_old || staged.is_some_and(|staged| is_after(&staged, change))
         }
     };
+    let mut change = Cow::Borrowed(change);
+    if let (Some(bench), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
+        (bench, index.as_deref(), change.before, is_old, occasion)
+    {
+        let converted = converted::checked_out(bench.folder(), index, [name, path], &before.oid)?;
+        change.to_mut().passed.extend(converted.map(Some));
+    }
+    let change = &*change;
     let is_new = match bench.filter(|_| may_touch) {
         Some(bench) => change_file(bench, name, change, occasion),
         None => Ok(false),

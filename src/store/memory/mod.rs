@@ -148,9 +148,11 @@ impl MemoryJournal {
     /// commit knows stay.
     pub fn reset_hard(&self, to: Option<Revision>) {
         let mut state = self.lock();
-        let old = state.head;
+        let known = [state.brought_to, state.head];
         state.head = to;
-        state.check_out(old, to);
+        for old in known {
+            state.check_out(old, to);
+        }
     }
 
     /// Moves the branch, and nothing else, as `git reset --soft` does.

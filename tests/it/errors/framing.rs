@@ -1,6 +1,6 @@
 //! Bytes that are hardly HTTP: whatever comes back, the service lives on and nothing changes.
 
-use crate::support::{TestServer, raw_exchange};
+use crate::support::{RawRequest, TestServer, raw_exchange};
 
 const MALFORMED: &[&str] = &[
     "\r\n\r\n\r\n\r\nnonsense\r\n\r\n",
@@ -31,6 +31,20 @@ async fn malformed_requests_are_refused_and_the_service_lives_on() {
         server.read("posts").await.is(200);
     }
     assert_eq!(server.repo().head(), head);
+}
+
+/// A host and a port alone are a target for proxies; warp has no path to look for in them.
+#[tokio::test]
+async fn a_tunnel_is_refused_in_words() {
+    let server = TestServer::on("small").await;
+    for (line, status) in [("CONNECT example.org:80", 501), ("GET example.org:80", 400)] {
+        let text = format!("{line} HTTP/1.1\r\nHost: example.org:80\r\n\r\n");
+        let answer = raw_exchange(server.address(), text.as_bytes());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{line} was answered with {answer:?}");
+        assert!(answer.contains("application/vnd.api+json"), "{answer}");
+    }
+    RawRequest::new("CONNECT", "/collections").send(server.address()).is(405);
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ mod beside_writes;
 mod committed;
 mod problems;
 mod saving;
+mod unnoticed;
 
 /// A file of a document collection with only a name.
 pub(crate) fn named(name: &str) -> String {

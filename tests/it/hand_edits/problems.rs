@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use crate::support::{TestServer, eventually};
+use crate::support::{TestServer, eventually, program, run_to_end};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -107,6 +107,29 @@ async fn a_file_with_a_bad_name_is_a_problem_of_its_own() {
     server.repo().remove("collections/Posts.yaml");
     server.no_problem().await;
     server.leaves("");
+}
+
+#[tokio::test]
+async fn a_file_whose_name_is_not_utf_8_is_a_problem_saved_or_committed() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let mut server = TestServer::on("small").await;
+    let shown = "collections/coll\u{fffd}.yaml";
+    let name = std::ffi::OsStr::from_bytes(b"collections/coll\xff.yaml");
+    let path = server.repo().path().join(name);
+    std::fs::write(&path, "type: media\n").unwrap();
+    server.problem(shown).await;
+    let mut check = program(server.repo().path());
+    let checked = run_to_end(check.args(["check", "."])).exits(1);
+    assert!(checked.stdout.starts_with(&format!("{shown}:1:1: ")), "{}", checked.stdout);
+    let head = server.repo().commit("Commit it");
+    server.serves(&head).await;
+    server.restart().await;
+    assert_eq!(server.problem(shown).await["attributes"]["revision"], head);
+    assert_eq!(server.list().await.is(200).json().get("meta"), None);
+    std::fs::remove_file(&path).unwrap();
+    server.no_problem().await;
+    server.repo().commit("Remove it");
+    server.no_problem().await;
 }
 
 #[tokio::test]

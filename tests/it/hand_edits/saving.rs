@@ -3,11 +3,12 @@
 use std::fs;
 use std::io::Write as _;
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
 
 use super::named;
-use crate::support::{TestServer, eventually};
+use crate::support::{RawRequest, TestServer, eventually};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -61,10 +62,32 @@ async fn uncommitted_edits_can_be_ignored() {
     server.leaves("?? collections/new.yaml");
 }
 
-/// Saves `content` over `posts` in one of the ways in which programs do.
-type Save = fn(&TestServer, &str);
+#[tokio::test]
+async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
+    for (from, to) in [(POSTS, "collections/posts.yml"), ("collections/posts.yml", POSTS)] {
+        let setup = TestServer::setup("small").flag(&["--settle-patience-ms", "3600000"]);
+        let mut server = setup.start().await;
+        if from != POSTS {
+            server.repo().git(&["mv", POSTS, from]);
+            let head = server.repo().commit("Rename");
+            server.serves(&head).await;
+        }
+        server.repo().git(&["mv", from, to]);
+        eventually("one is gone and one is new", async || {
+            let list = server.list().await.is(200).json();
+            (list["meta"]["uncommitted"] == 2).then_some(())
+        })
+        .await;
+        server.no_problem().await;
+        assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+        server.leaves(&format!("R  {from} -> {to}"));
+    }
+}
 
-const WAYS: &[(&str, Save)] = &[
+/// Saves `content` over `posts` in one of the ways in which programs do.
+pub(super) type Save = fn(&TestServer, &str);
+
+pub(super) const WAYS: &[(&str, Save)] = &[
     ("in place", |server, content| server.repo().write(POSTS, content)),
     ("temporary file and rename", |server, content| server.repo().save(POSTS, content)),
     ("truncate and write in pieces", |server, content| {
@@ -94,6 +117,24 @@ const WAYS: &[(&str, Save)] = &[
         fs::remove_file(swap).unwrap();
     }),
     ("cp -a", |server, content| copy_with(server, content, &["cp", "-a"])),
+    ("sed -i", |server, content| {
+        let path = server.repo().path().join(POSTS);
+        let name = content.lines().nth(1).expect("a name");
+        let script = format!("s/^name: .*/{name}/");
+        let status = Command::new("sed").args(["-i", &script]).arg(path).status();
+        assert!(status.unwrap().success());
+    }),
+    ("a copy beside it, kept with its times, renamed over it (as rsync does)", |server, content| {
+        let path = server.repo().path().join(POSTS);
+        let [outside, beside] =
+            [server.folder().join("outside.yaml"), path.with_file_name(".posts.yaml.k3XyZ1")];
+        fs::write(&outside, content).unwrap();
+        let old = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::copy(&outside, &beside).unwrap();
+        fs::File::options().write(true).open(&beside).unwrap().set_modified(old).unwrap();
+        fs::rename(beside, path).unwrap();
+        fs::remove_file(outside).unwrap();
+    }),
     ("mv", |server, content| copy_with(server, content, &["mv"])),
     ("hard link over it", |server, content| {
         let path = server.repo().path().join(POSTS);
@@ -149,6 +190,38 @@ async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
     server.leaves(" M collections/posts.yaml");
 }
 
+/// Somebody reads the list all the time while it is saved in every way.
+#[tokio::test]
+async fn no_reader_ever_sees_a_gap_or_half_a_value() {
+    let mut server = TestServer::on("small").await;
+    let (address, done) = (server.address(), AtomicBool::new(false));
+    let lists = std::thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut lists = 0;
+            while !done.load(Ordering::Relaxed) {
+                let list = RawRequest::new("GET", "/collections").send(address).is(200);
+                assert_eq!(list.ids(), ["images", "pages", "posts"]);
+                let name = list.data()[2]["attributes"]["name"].as_str().expect("a name").to_owned();
+                let number = name.strip_prefix("Saved ").map(|rest| rest.parse::<usize>());
+                assert!(name == "Posts" || number.is_some_and(|it| it.is_ok()), "half a value: {name:?}");
+                lists += 1;
+            }
+            lists
+        });
+        for round in 0..8 {
+            for (index, (_, save)) in WAYS.iter().enumerate() {
+                save(&server, &named(&format!("Saved {}", round * WAYS.len() + index)));
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        reader.join().expect("the reader saw no gap")
+    });
+    assert!(lists > 0, "somebody has read");
+    server.shows("posts", "name", format!("Saved {}", 8 * WAYS.len() - 1)).await;
+    server.no_problem().await;
+    server.leaves(" M collections/posts.yaml");
+}
+
 #[tokio::test]
 async fn an_edit_in_a_folder_that_was_replaced_is_still_seen() {
     let mut server = TestServer::on("small").await;
@@ -170,12 +243,12 @@ async fn the_first_file_of_a_folder_that_did_not_exist_is_seen() {
 #[tokio::test]
 async fn thousands_of_files_at_once_are_all_seen() {
     let mut server = TestServer::on("small").await;
-    for number in 0..3000 {
+    for number in 0..5000 {
         server.repo().write(&format!("collections/k{number:04}.yaml"), &named("Many"));
     }
-    eventually("all are served", async || (server.list().await.is(200).ids().len() == 3003).then_some(()))
+    eventually("all are served", async || (server.list().await.is(200).ids().len() == 5003).then_some(()))
         .await;
-    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 3000);
+    assert_eq!(server.list().await.is(200).json()["meta"]["uncommitted"], 5000);
     server.repo().git(&["clean", "--quiet", "--force", "-d"]);
     eventually("all are gone", async || (server.list().await.is(200).ids().len() == 3).then_some(())).await;
     server.leaves("");

@@ -104,3 +104,59 @@ async fn a_stream_ends_with_the_service() {
     assert!(!log.contains("cut off"), "{log}");
     assert_eq!(stream.next(), None);
 }
+
+/// More than the sockets of one connection hold between the service and a reader that takes nothing.
+const MORE_THAN_SOCKETS_HOLD_BYTES: usize = 16 * 1024 * 1024;
+
+const TEXT_BYTES: usize = 60_000;
+
+/// Commits by somebody else, each with an event that tells a long text of before and one of after.
+fn commit_long_texts(server: &TestServer, commits: std::ops::Range<usize>) {
+    let mut stream = String::new();
+    let mut onto = "from refs/heads/main^0\n";
+    for n in commits {
+        let file = format!("type: document\nx-text: {n} {}\n", "x".repeat(TEXT_BYTES));
+        let len = file.len();
+        stream.push_str(&format!(
+            "commit refs/heads/main\ncommitter A <a@example.org> 1767225600 +0000\ndata 4\nLong\n{onto}\
+             M 100644 inline collections/posts.yaml\ndata {len}\n{file}\n"
+        ));
+        // The next one stands on what this stream has made.
+        onto = "";
+    }
+    server.repo().fast_import(&stream);
+}
+
+#[tokio::test]
+async fn a_reader_that_is_too_slow_is_told_to_begin_again_and_nobody_waits_for_it() {
+    let server = TestServer::setup("small").bare();
+    let server = server.flag(&["--lag-events-max", "10"]).flag(&["--answer-wait-ms-max", "600000"]);
+    let server = server.start().await;
+    let mut slow = Stream::open(server.address(), "?filter[collection]=posts", None);
+    let mut quick = Stream::open(server.address(), "?filter[collection]=pages", None);
+    let commits = MORE_THAN_SOCKETS_HOLD_BYTES / (2 * TEXT_BYTES);
+    for first in (0..commits).step_by(8) {
+        commit_long_texts(&server, first..first + 8);
+        server.serves(&server.repo().head()).await;
+        server.patch("pages", json!({"name": format!("After {first}")})).await.is(200);
+        assert_eq!(quick.event().id, Some(server.repo().head()));
+    }
+    server.patch("posts", json!({"x-text": "The last"})).await.is(200);
+    let head = server.repo().head();
+    let (mut told, mut from) = (0, None);
+    loop {
+        let heard = slow.event();
+        match heard.event.as_str() {
+            "updated" => told += 1,
+            "reset" => (told, from) = (0, heard.id.clone()),
+            other => panic!("{other}"),
+        }
+        if heard.id.as_ref() == Some(&head) {
+            break;
+        }
+    }
+    let from = from.expect("it was told everything, so it was not slow");
+    let since =
+        server.repo().git(&["rev-list", "--count", &format!("{from}..main"), "--", "collections/posts.yaml"]);
+    assert_eq!(told.to_string(), since, "from the named revision on nothing is left out");
+}

@@ -1,8 +1,9 @@
 //! A git repository in a temporary folder, driven by the `git` command and nothing else.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use super::fixtures::fixture;
 
@@ -105,6 +106,18 @@ impl Repo {
     /// Runs git and returns whatever comes of it.
     pub(crate) fn try_git(&self, arguments: &[&str]) -> Output {
         git_command(&self.path).args(arguments).output().expect("git is installed")
+    }
+
+    /// Makes commits as `git fast-import` is told to; the work tree is not brought up to them.
+    #[track_caller]
+    pub(crate) fn fast_import(&self, stream: &str) {
+        let mut command = git_command(&self.path);
+        command.args(["fast-import", "--quiet", "--date-format=raw"]).stdin(Stdio::piped());
+        let mut child = command.spawn().expect("git is installed");
+        let mut stdin = child.stdin.take().expect("it is piped");
+        stdin.write_all(stream.as_bytes()).expect("git takes the stream");
+        drop(stdin);
+        assert!(child.wait().expect("git ends").success(), "git fast-import failed");
     }
 
     /// Reads a file of the work tree.

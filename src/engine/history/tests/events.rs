@@ -79,10 +79,10 @@ fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
     assert_eq!(
         told(&read(&repo)),
         [
-            "updated posts (type - document, name - A)",
             "deleted pages ()",
-            "created posts (! collections/posts.yaml:1:1)",
+            "updated posts (type - document, name - A)",
             "created pages (! collections/pages.yaml:1:1)",
+            "created posts (! collections/posts.yaml:1:1)",
         ]
     );
 }

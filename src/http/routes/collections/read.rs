@@ -21,7 +21,7 @@ use super::super::super::reply;
 use super::super::past;
 use super::one;
 use crate::domain::Key;
-use crate::engine::{Condition, Entry, Snapshot};
+use crate::engine::{Condition, Entry, Snapshot, Tags};
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -34,25 +34,25 @@ pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError
     let action = if as_of.is_some() { Action::ListPast } else { Action::List };
     let allowed = call.authorize(action).await?;
     let snapshot = shown(call, as_of).await?;
-    let condition = etag::condition(&call.headers)?;
+    let condition = etag::condition(call.headers())?;
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
         let ready = Ready::list(&snapshot, &call.context.base_path);
         if call.context.compress
             && ready.body().len() >= compress::BYTES_MIN
-            && compress::accepts_gzip(&call.headers)
+            && compress::accepts_gzip(call.headers())
         {
             return compressed(&snapshot, &ready, &condition).await;
         }
         let response = reply::document(StatusCode::OK, ready.body());
-        return conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, None);
+        return conditional(response, &snapshot, ready.etag(), &condition, None);
     }
     let asked = query::list(&query, accepted.cursor_profile)?;
     let body = listed(call, &snapshot, &allowed, &query, &asked);
     let tag = format!("\"{}\"", digest(&body));
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
     let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
-    conditional(response, &snapshot, &tag, etag, &condition, None)
+    conditional(response, &snapshot, etag, &condition, None)
 }
 
 /// The whole list in its compressed form, which is made off the threads that answer.
@@ -73,13 +73,13 @@ async fn compressed(
     let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
     let mut response = reply::document(StatusCode::OK, body);
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    conditional(response, snapshot, &tag, etag, condition, None)
+    conditional(response, snapshot, etag, condition, None)
 }
 
 /// The revision that is asked for, if not what is served now.
 fn as_of(call: &Call<'_>) -> Option<String> {
     // Most reads ask for nothing.
-    if call.query.is_empty() {
+    if call.raw_query().is_empty() {
         return None;
     }
     call.query().ok()?.first(query::AS_OF).map(str::to_owned)
@@ -118,7 +118,7 @@ fn listed(
     };
     let cut = listing.cut(page);
     cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
-    list.finish(&cut.links(call.path.as_str(), query), uncommitted, Some(cut.total))
+    list.finish(&cut.links(call.path(), query), uncommitted, Some(cut.total))
 }
 
 fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {
@@ -142,39 +142,41 @@ pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Respons
     let is_past = as_of.is_some();
     let snapshot = shown(call, as_of).await?;
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
-    let condition = etag::condition(&call.headers)?;
+    let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
     let body = if is_past {
-        document::one(entry, &call.context.base_path, &fields, &call.query)
+        document::one(entry, &call.context.base_path, &fields, call.raw_query())
     } else {
         one(call, entry, &ready, &fields)
     };
     let response = reply::document(StatusCode::OK, body);
-    conditional(response, &snapshot, ready.tag(), ready.etag(), &condition, Some(entry))
+    conditional(response, &snapshot, ready.etag(), &condition, Some(entry))
 }
 
 /// The answer to a read: the document, nothing new, or a precondition that does not hold.
 fn conditional(
     response: Response,
     snapshot: &Snapshot,
-    tag: &str,
     etag: HeaderValue,
     condition: &Condition,
     entry: Option<&Arc<Entry>>,
 ) -> Result<Response, ApiError> {
-    let tag = tag.trim_matches('"');
-    if condition.if_match.as_ref().is_some_and(|tags| !etag::lists(tags, tag)) {
+    let names = |tags: &Tags| {
+        let tag = etag.to_str().expect("a tag is visible ASCII");
+        etag::lists(tags, tag.trim_matches('"'))
+    };
+    if condition.if_match.as_ref().is_some_and(|tags| !names(tags)) {
         return Err(ApiError::precondition("If-Match", entry.cloned()));
     }
-    let known = condition.if_none_match.as_ref().is_some_and(|tags| etag::lists(tags, tag));
+    let known = condition.if_none_match.as_ref().is_some_and(names);
     let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
     Ok(reply::of_snapshot(response, snapshot, Some(etag)))
 }
 
 /// The fields of a read, which may be of the past.
 fn read_fields(call: &Call<'_>) -> Result<Fields, ApiError> {
-    if call.query.is_empty() {
+    if call.raw_query().is_empty() {
         return Ok(Fields::default());
     }
     query::fields_beside(&call.query()?, query::COLLECTION_TYPES, &[query::AS_OF])

@@ -34,7 +34,7 @@ pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result
     };
     let allowed = call.authorize(action).await?;
     let snapshot = call.snapshot()?;
-    let condition = etag::condition(&call.headers)?;
+    let condition = etag::condition(call.headers())?;
     let mut faults = Vec::new();
     let (fields, mut asked) = asked(call, &sent, &mut faults);
     let mut new = new?;
@@ -70,7 +70,7 @@ pub(in super::super) async fn update(
         // The first answer counts, not what has become of the collection since.
         Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
             (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
-                etag::condition(&call.headers)?
+                etag::condition(call.headers())?
             }
             _ => return Err(error),
         },
@@ -109,7 +109,7 @@ pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Respon
     asked.preferences.merge_attributes = false;
     let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,
-        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(&call.headers)?,
+        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(call.headers())?,
         Err(error) => return Err(error),
     };
     query::none(&call.query()?)?;
@@ -122,8 +122,8 @@ pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Respon
 
 /// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
 async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
-    negotiate::content_type(&call.headers, Dialect::Plain, body.is_there())?;
-    negotiate::accept(&call.headers, Dialect::Plain)?;
+    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
+    negotiate::accept(call.headers(), Dialect::Plain)?;
     let limits = &call.context.limits;
     let bytes = body.collect(limits).await;
     let sent = bytes.clone().unwrap_or_default();
@@ -146,7 +146,7 @@ fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found
         (None, Some(problem)) => Err(Arc::clone(problem)),
         (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
     };
-    let condition = Condition { merge_attributes, ..etag::condition(&call.headers)? };
+    let condition = Condition { merge_attributes, ..etag::condition(call.headers())? };
     if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
@@ -168,7 +168,7 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
 pub(in super::super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
     let snapshot = call.snapshot()?;
     let found = snapshot.get(key.as_str());
-    let condition = etag::condition(&call.headers)?;
+    let condition = etag::condition(call.headers())?;
     if call.context.require_if_match && condition.if_match.is_none() && found.is_some() {
         return Err(submit::if_match_required().header("If-Match").into());
     }
@@ -236,7 +236,7 @@ pub(in super::super) fn written(
 }
 
 fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
-    if call.query.is_empty() {
+    if call.raw_query().is_empty() {
         return Ok(Fields::default());
     }
     query::fields(&call.query()?, query::COLLECTION_TYPES)

@@ -2,6 +2,7 @@
 
 mod commits;
 mod hands;
+mod line_ends;
 mod places;
 mod signing;
 mod support;

@@ -22,7 +22,7 @@ use self::oracle::{Attributes, Oracle, Told, differences};
 use super::in_order;
 use crate::support::{Repo, TestServer};
 
-const STORIES_DEFAULT: u64 = 4;
+const STORIES_DEFAULT: u64 = 3;
 const STEPS: usize = 24;
 const KEYS: [&str; 4] = ["alpha", "bravo", "charlie", "delta"];
 

@@ -1,0 +1,34 @@
+//! A file that changes its ending: `posts.yaml` becomes `posts.yml`, or the other way round.
+//!
+//! A file that is gone is believed only after a while, since editors delete and recreate. When the
+//! collection's other file has come at the same time there is nothing to wait for: it was renamed,
+//! and both halves are one change.
+
+use std::sync::Arc;
+
+use super::{Believed, Mirror, names_of};
+use crate::engine::layers::Content;
+use crate::format::layout::{FileName, file_name};
+use crate::store::{Journal, Saved};
+
+impl<J: Journal> Mirror<J> {
+    /// Believes at once that a file is gone whose collection has a good new one.
+    pub(super) fn believe_renamed(&mut self) {
+        let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
+        for name in gone {
+            self.suspects.remove(&name);
+            let gone = Believed { content: None, bytes: Arc::default(), saved: Saved::Gone };
+            self.edits.insert(name.clone(), gone);
+            self.unbuilt.insert(name);
+        }
+    }
+
+    /// The name that a file had before, if it looks renamed.
+    fn renamed_from(&self, name: &str) -> Option<String> {
+        let FileName::Collection { key, .. } = file_name(name) else { return None };
+        let good = |edit: &&Believed| matches!(edit.content, Some(Content::Good(_)));
+        self.edits.get(name).filter(good)?;
+        let other = names_of(&key).into_iter().find(|other| other != name)?;
+        self.suspects.get(&other).filter(|suspect| suspect.saved == Saved::Gone).map(|_| other)
+    }
+}

@@ -1,0 +1,288 @@
+//! Random stories: API writes, hand edits committed or not, git's moves of the branch, faults, lost
+//! notices and restarts, interleaved by a seed on the engine alone.
+//!
+//! After each step everything is quiet, and what the design promises is checked: what is served is
+//! what a [plain reading](plain) of the repository says; every acknowledged write is in the history
+//! exactly once, and one that failed not at all; every byte that a person saved is in the work tree
+//! or in a commit; the problems are the broken files; the work tree has the person's own changes
+//! and no others.
+//!
+//! `COLLECTORY_STORIES` sets how many stories are told, `COLLECTORY_STORY_SEED` replays one; the
+//! stories of `tests/it/stories.rs`, on the real program and the real git, go by the same names.
+
+mod hands;
+mod plain;
+mod wishes;
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::*;
+use plain::{Folder, Reading};
+
+const STORIES_DEFAULT: u64 = 60;
+const STEPS: usize = 40;
+const KEYS: [&str; 3] = ["alpha", "bravo", "charlie"];
+
+#[test]
+fn nothing_is_lost_whatever_people_programs_and_faults_do() {
+    #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let seeds = match number("COLLECTORY_STORY_SEED") {
+        Some(seed) => vec![seed],
+        None => (1..=number("COLLECTORY_STORIES").unwrap_or(STORIES_DEFAULT)).collect(),
+    };
+    for seed in seeds {
+        Story::new(seed).tell();
+    }
+}
+
+/// How many commits of the whole history a request may have led to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Commits {
+    None,
+    One,
+    /// It failed after the branch had moved: nobody was told that it was carried out.
+    AtMostOne,
+}
+
+struct Story {
+    seed: u64,
+    rng: fastrand::Rng,
+    told: String,
+    journal: MemoryJournal,
+    running: Option<Running>,
+    options: Options,
+    /// What the work tree must have.
+    work_tree: Folder,
+    /// Whether the served branch is checked out.
+    is_here: bool,
+    /// Whether something was pushed since the last quiet moment.
+    is_behind: bool,
+    /// What was served at the last quiet moment.
+    before: Reading,
+    /// Whether the branch has moved since the last quiet moment.
+    has_moved: bool,
+    /// What a person saved and has not taken back.
+    kept: Vec<(String, String)>,
+    asked: BTreeMap<String, Commits>,
+    counter: u64,
+}
+
+impl Story {
+    fn new(seed: u64) -> Self {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let journal = MemoryJournal::new();
+        // Now and then it takes a while until what looks broken is believed.
+        let patience = Duration::from_millis(if rng.u32(..8) == 0 { 2 } else { 0 });
+        let options = Options { settle_patience: patience, ..options() };
+        let running = Some(Running::with(&journal, options.clone()));
+        Self {
+            seed,
+            rng,
+            told: String::new(),
+            journal,
+            running,
+            options,
+            work_tree: Folder::new(),
+            is_here: true,
+            is_behind: false,
+            before: Reading::default(),
+            has_moved: false,
+            kept: Vec::new(),
+            asked: BTreeMap::new(),
+            counter: 0,
+        }
+    }
+
+    fn tell(mut self) {
+        for _ in 0..STEPS {
+            self.step();
+            self.quiet();
+        }
+        self.running.take().expect("the engine runs").stop();
+    }
+
+    fn step(&mut self) {
+        match self.rng.u32(..100) {
+            0..=29 => self.ask(),
+            30..=54 => self.by_hand(true),
+            55..=74 => self.with_git(true),
+            75..=81 => self.ask_and_fail(),
+            82..=86 => self.lose_notices(),
+            87..=90 => self.while_busy(),
+            91..=93 => self.while_unreadable(),
+            94..=97 => self.crowd(),
+            _ => self.restart(),
+        }
+    }
+
+    /// Things happen and nobody is told; then comes the slow tick.
+    fn lose_notices(&mut self) {
+        self.note("(the notices of what follows are lost)");
+        for _ in 0..self.rng.usize(1..4) {
+            if self.is_behind {
+                // What git makes of a commit over a push that nothing has followed is its own affair.
+                break;
+            }
+            if self.rng.bool() {
+                self.by_hand(false);
+            } else {
+                self.with_git(false);
+            }
+        }
+        self.notice(Hint::Everything);
+    }
+
+    /// Git stands in the middle of something, and a lock is in the way of every write.
+    fn while_busy(&mut self) {
+        self.note("(git holds its locks)");
+        self.journal.set_busy(true);
+        self.by_hand(true);
+        let predicted = self.journal.appends();
+        let (id, wishes) = self.wishes();
+        let answer = self.submit(&id, wishes);
+        let has_tried = self.journal.appends() != predicted;
+        assert!(answer.is_err() || !has_tried || !self.is_here, "{answer:?}\n{}", self.story());
+        let commits = if answer.is_ok() && has_tried { Commits::One } else { Commits::None };
+        self.asked.insert(id, commits);
+        self.journal.set_busy(false);
+        self.note("(git is done)");
+        self.notice(Hint::Branch);
+    }
+
+    /// The disk can't be read; what was served is served on.
+    fn while_unreadable(&mut self) {
+        self.note("(nothing can be read)");
+        self.journal.set_unreadable(true);
+        self.by_hand(true);
+        let (id, wishes) = self.wishes();
+        let answer = self.submit(&id, wishes);
+        assert!(answer.is_err(), "{answer:?}\n{}", self.story());
+        self.asked.insert(id, Commits::None);
+        assert_eq!(self.shown().served, self.before.served, "{}", self.story());
+        self.journal.set_unreadable(false);
+        self.note("(it can be read again)");
+        self.notice(Hint::Everything);
+    }
+
+    fn restart(&mut self) {
+        self.note("restart");
+        self.running.take().expect("the engine runs").stop();
+        self.running = Some(Running::with(&self.journal, self.options.clone()));
+        // Nobody knows any more what was served of a file that is broken now.
+        self.before = Reading::default();
+    }
+
+    /// Waits until all that was noticed has been followed, and checks everything.
+    fn quiet(&mut self) {
+        let started = Instant::now();
+        loop {
+            self.running().settled();
+            let Some(wrong) = self.wrong() else { break };
+            let is_due = self.options.settle_patience.is_zero() || started.elapsed() > DEADLINE;
+            assert!(!is_due, "{wrong}\n{}", self.story());
+        }
+        self.before = self.shown();
+        (self.has_moved, self.is_behind) = (false, false);
+        self.check_history();
+        self.check_kept();
+        assert_eq!(plain::work_tree(&self.journal), self.work_tree, "the work tree\n{}", self.story());
+    }
+
+    /// What is not as a plain reading of the repository says.
+    fn wrong(&self) -> Option<String> {
+        let shown = self.shown();
+        let mut expected = plain::read(&self.journal, self.is_here, &self.before);
+        if self.has_moved {
+            // Whether an edit was seen before it was committed and broken is anybody's guess.
+            let forgetful = plain::read(&self.journal, self.is_here, &Reading::default());
+            expected = plain::choose(&self.journal, self.is_here, &shown, [&expected, &forgetful]);
+        }
+        let snapshot = self.running().snapshot();
+        let head = self.journal.log().first().map(|commit| commit.revision);
+        let trouble = self.running().engine.projection.trouble();
+        let is_wrong = |key: &str| plain::names(key).iter().any(|name| shown.problems.contains_key(name));
+        let mut entries = snapshot.catalog().iter();
+        let unmarked =
+            entries.find(|entry| entry.problem.is_some() != is_wrong(entry.collection.key().as_str()));
+        if shown != expected {
+            return Some(format!("served: {shown:#?}\nexpected: {expected:#?}"));
+        }
+        if snapshot.revision != head {
+            return Some(format!("{:?} is served, and the head is {head:?}", snapshot.revision));
+        }
+        if let Some(entry) = unmarked {
+            return Some(format!("the problem is marked wrongly: {entry:?}"));
+        }
+        trouble.map(|trouble| format!("there is trouble: {trouble}"))
+    }
+
+    /// What the engine serves.
+    fn shown(&self) -> Reading {
+        let snapshot = self.running().snapshot();
+        let served = snapshot.catalog().iter().map(|entry| {
+            let served = plain::Served {
+                file: entry.file(),
+                name: name_of(&entry.collection),
+                uncommitted: entry.uncommitted,
+                stale: entry.stale,
+            };
+            (entry.collection.key().to_string(), served)
+        });
+        let problems = snapshot.problems.iter().map(|(path, problem)| {
+            let name = path.strip_prefix("collections/").expect("a path in the folder");
+            (name.to_owned(), problem.committed.is_some())
+        });
+        Reading { served: served.collect(), problems: problems.collect(), uncommitted: snapshot.uncommitted }
+    }
+
+    /// Every acknowledged write is in the history once, and what was refused is nowhere.
+    fn check_history(&self) {
+        let commits = self.journal.commits();
+        for (id, expected) in &self.asked {
+            let trailer = format!("Request-Id: {id}\n");
+            let found = commits.iter().filter(|commit| commit.message.contains(&trailer)).count();
+            let is_right = match expected {
+                Commits::None => found == 0,
+                Commits::One => found == 1,
+                Commits::AtMostOne => found <= 1,
+            };
+            assert!(is_right, "{id} is in {found} commits, not {expected:?}\n{}", self.story());
+        }
+    }
+
+    /// What a person saved is in the work tree or in a commit.
+    fn check_kept(&mut self) {
+        let work_tree = plain::work_tree(&self.journal);
+        for (name, text) in &self.kept {
+            let is_there = work_tree.get(name) == Some(text) || self.journal.is_committed(text.as_bytes());
+            assert!(is_there, "{text:?} is lost\n{}", self.story());
+        }
+    }
+
+    fn running(&self) -> &Running {
+        self.running.as_ref().expect("the engine runs")
+    }
+
+    fn notice(&mut self, hint: Hint) {
+        self.running().notice(hint);
+    }
+
+    fn note(&mut self, what: &str) {
+        writeln!(self.told, "  {what}").expect("a string takes everything");
+    }
+
+    fn story(&self) -> String {
+        format!("seed {}:\n{}", self.seed, self.told)
+    }
+
+    fn fresh(&mut self) -> String {
+        self.counter += 1;
+        format!("Version {}", self.counter)
+    }
+
+    fn key(&mut self) -> &'static str {
+        KEYS[self.rng.usize(..KEYS.len())]
+    }
+}

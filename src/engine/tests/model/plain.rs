@@ -1,0 +1,146 @@
+//! A plain reading of a repository: what ought to be served, with nothing of the engine's in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::store::memory::MemoryJournal;
+
+/// Name to content.
+pub(super) type Folder = BTreeMap<String, String>;
+
+/// What is served for a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Served {
+    pub(super) file: String,
+    pub(super) name: String,
+    pub(super) uncommitted: bool,
+    pub(super) stale: bool,
+}
+
+/// Everything that is served, and what is wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Reading {
+    pub(super) served: BTreeMap<String, Served>,
+    /// The broken and superfluous files; whether the fault is committed.
+    pub(super) problems: BTreeMap<String, bool>,
+    pub(super) uncommitted: usize,
+}
+
+/// Reads the folder that counts over the head, knowing what was served before.
+pub(super) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> Reading {
+    let head = texts(journal.files_at(journal.log().first().map(|commit| commit.revision)));
+    let folder = if is_here { work_tree(journal) } else { head.clone() };
+    let mut reading = Reading::default();
+    let keys: BTreeSet<&str> = folder.keys().map(|name| key_of(name)).collect();
+    for key in keys {
+        if key.contains(' ') {
+            for name in names(key).into_iter().filter(|name| folder.contains_key(name)) {
+                let is_committed = folder.get(&name) == head.get(&name);
+                reading.problems.insert(name, is_committed);
+            }
+            continue;
+        }
+        let is_committed = |name: &String| folder.get(name) == head.get(name);
+        let present = names(key).into_iter().filter(|name| folder.contains_key(name)).collect::<Vec<_>>();
+        if let [first, second] = present.as_slice() {
+            reading.problems.insert(second.clone(), is_committed(first) && is_committed(second));
+        }
+        let file = &present[0];
+        if let Some(name) = name_in(&folder[file]) {
+            let served = Served { file: file.clone(), name, uncommitted: !is_committed(file), stale: false };
+            reading.served.insert(key.to_owned(), served);
+            continue;
+        }
+        reading.problems.insert(file.clone(), is_committed(file));
+        let shown = before.served.get(key).filter(|served| served.uncommitted).cloned();
+        let good = shown.or_else(|| last_good(journal, key)).map(|it| Served { stale: true, ..it });
+        reading.served.extend(good.map(|good| (key.to_owned(), good)));
+    }
+    reading.uncommitted = count(&head, &folder, &reading.served);
+    reading
+}
+
+/// How many hand edits are served that are not committed, deleted files included.
+fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> usize {
+    let is_counted = |name: &&String| {
+        let served = served.get(key_of(name));
+        !folder.contains_key(*name) || served.is_some_and(|it| it.uncommitted && it.file == **name)
+    };
+    let differing = differing(head, folder).into_iter().filter(|name| !name.contains(' '));
+    differing.collect::<Vec<_>>().iter().filter(is_counted).count()
+}
+
+/// Takes what is `shown` for each key, where one of the two readings says the same.
+pub(super) fn choose(
+    journal: &MemoryJournal,
+    is_here: bool,
+    shown: &Reading,
+    either: [&Reading; 2],
+) -> Reading {
+    let [one, two] = either;
+    let keys = one.served.keys().chain(two.served.keys()).chain(shown.served.keys());
+    let served: BTreeMap<_, _> = keys
+        .filter_map(|key| {
+            let is_two = two.served.get(key) == shown.served.get(key);
+            let served = if is_two { two.served.get(key) } else { one.served.get(key) };
+            Some((key.clone(), served?.clone()))
+        })
+        .collect();
+    let head = head(journal);
+    let folder = if is_here { work_tree(journal) } else { head.clone() };
+    Reading { uncommitted: count(&head, &folder, &served), served, problems: one.problems.clone() }
+}
+
+/// The newest valid version of a collection in the history of the branch, back to where it last
+/// came into being.
+pub(super) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
+    for commit in journal.log() {
+        let folder = texts(journal.files_at(Some(commit.revision)));
+        let file = names(key).into_iter().find(|name| folder.contains_key(name))?;
+        if let Some(name) = name_in(&folder[&file]) {
+            return Some(Served { file, name, uncommitted: false, stale: false });
+        }
+    }
+    None
+}
+
+/// The `name` in a valid file of the few sorts that the stories know.
+pub(super) fn name_in(text: &str) -> Option<String> {
+    let mut name = None;
+    let mut is_typed = false;
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        match line.split_once(": ")? {
+            ("type", "document" | "media") => is_typed = true,
+            ("name", value) if !value.starts_with('[') => name = Some(value.trim_matches('"').to_owned()),
+            _ => return None,
+        }
+    }
+    name.filter(|_| is_typed)
+}
+
+/// The two files that a key can have, the one that counts first.
+pub(super) fn names(key: &str) -> [String; 2] {
+    [format!("{key}.yaml"), format!("{key}.yml")]
+}
+
+pub(super) fn key_of(name: &str) -> &str {
+    name.rsplit_once('.').expect("every file here has an ending").0
+}
+
+/// The names under which two folders have not the same.
+pub(super) fn differing(one: &Folder, two: &Folder) -> Vec<String> {
+    let names: BTreeSet<_> = one.keys().chain(two.keys()).collect();
+    names.into_iter().filter(|name| one.get(*name) != two.get(*name)).cloned().collect()
+}
+
+pub(super) fn head(journal: &MemoryJournal) -> Folder {
+    texts(journal.files_at(journal.log().first().map(|commit| commit.revision)))
+}
+
+pub(super) fn work_tree(journal: &MemoryJournal) -> Folder {
+    texts(journal.saved_files())
+}
+
+pub(super) fn texts(files: BTreeMap<String, Vec<u8>>) -> Folder {
+    let text = |bytes| String::from_utf8(bytes).expect("files are UTF-8 here");
+    files.into_iter().map(|(name, bytes)| (name, text(bytes))).collect()
+}

@@ -1,0 +1,265 @@
+//! What programs ask over the API, and what ought to become of it.
+
+use super::plain::{differing, head, names, work_tree};
+use super::*;
+use crate::domain::Kind;
+use crate::store::memory::Fault;
+
+/// What ought to become of a submission, as far as the last quiet moment tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Granted,
+    Unchanged,
+    Refused,
+}
+
+impl Story {
+    /// Asks for something, and compares the answer with what ought to come of it.
+    pub(super) fn ask(&mut self) {
+        let (id, wishes) = self.wishes();
+        let fate = self.fate(&wishes);
+        let answer = self.submit(&id, wishes.clone());
+        self.note(&format!("    {fate:?}"));
+        let found = match &answer {
+            Ok(written) if is_unchanged(written) => Fate::Unchanged,
+            Ok(_) => Fate::Granted,
+            Err(_) => Fate::Refused,
+        };
+        assert_eq!(found, fate, "{answer:?}\n{}", self.story());
+        self.asked.insert(id.clone(), if fate == Fate::Granted { Commits::One } else { Commits::None });
+        if let (Fate::Granted, Ok(written)) = (fate, answer) {
+            let log = self.journal.log();
+            assert_eq!(written.revision, log.first().map(|commit| commit.revision), "{}", self.story());
+            assert!(log[0].message.contains(&id), "the commit is not on the branch\n{}", self.story());
+            self.is_written(&wishes);
+        }
+    }
+
+    /// The same, with something going wrong on the way.
+    pub(super) fn ask_and_fail(&mut self) {
+        let fault = match self.rng.u32(..5) {
+            0 => Fault::BeforeTheBranch,
+            1 => Fault::AfterTheBranch,
+            2 => Fault::Locked,
+            3 => Fault::DiskFull,
+            _ => self.race(),
+        };
+        self.note(&format!("(to come: {fault:?})"));
+        self.journal.fail_next(fault.clone());
+        let (id, wishes) = self.wishes();
+        let fate = self.fate(&wishes);
+        let answer = self.submit(&id, wishes.clone());
+        let is_left = self.journal.forget_faults() > 0;
+        assert_eq!(is_left, fate != Fate::Granted, "{answer:?}\n{}", self.story());
+        if is_left {
+            self.asked.insert(id, Commits::None);
+            return;
+        }
+        self.has_moved = true;
+        let commits = match &fault {
+            Fault::BeforeTheBranch | Fault::Locked | Fault::DiskFull => Commits::None,
+            Fault::AfterTheBranch => Commits::AtMostOne,
+            Fault::Race(files) => {
+                let files = files.iter().map(|(name, text)| (name.clone(), text.clone().expect("content")));
+                self.work_tree.extend(files);
+                match &answer {
+                    Ok(written) if !is_unchanged(written) => Commits::One,
+                    Ok(_) | Err(_) => Commits::None,
+                }
+            }
+        };
+        let is_race = matches!(fault, Fault::Race(_));
+        assert!(answer.is_err() || is_race, "{fault:?} is acknowledged: {answer:?}\n{}", self.story());
+        if commits != Commits::None {
+            self.is_written(&wishes);
+        }
+        self.asked.insert(id, commits);
+    }
+
+    /// Several programs and a person at once; who is first is anybody's guess.
+    pub(super) fn crowd(&mut self) {
+        self.note("(all at once)");
+        let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.wishes()).collect();
+        let saves = if self.is_here { self.rng.usize(..3) } else { 0 };
+        // Whether the first of two saves of one file was seen is anybody's guess.
+        let saved: BTreeMap<_, _> = (0..saves).map(|_| (self.file(), self.text())).collect();
+        let is_committing = self.rng.bool();
+        for (name, text) in &saved {
+            self.note(&format!("save {name}: {text:?}, commit: {is_committing}"));
+        }
+        let (journal, running) = (self.journal.clone(), self.running.as_ref().expect("the engine runs"));
+        let answers = thread::scope(|scope| {
+            scope.spawn(|| {
+                for (name, text) in &saved {
+                    if is_committing {
+                        commit(&journal, name, text);
+                        running.notice(Hint::Branch);
+                    } else {
+                        journal.save(name, text.as_str());
+                        running.notice(Hint::Files(vec![name.clone()]));
+                    }
+                }
+            });
+            let ask = |(id, wishes): &(String, Vec<Wish>)| {
+                let submission = submission(id, wishes.clone());
+                scope.spawn(move || block_on(running.engine.handle.submit(submission)))
+            };
+            let asking: Vec<_> = asked.iter().map(ask).collect();
+            asking.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+        });
+        for ((id, _), answer) in asked.iter().zip(answers) {
+            let is_made = answer.as_ref().is_ok_and(|written| !is_unchanged(written));
+            self.note(&format!("    {id}: {}", if is_made { "made" } else { "not made" }));
+            self.asked.insert(id.clone(), if is_made { Commits::One } else { Commits::None });
+        }
+        self.running().notice(Hint::Everything);
+        self.running().settled();
+        let keys: Vec<_> = asked
+            .iter()
+            .flat_map(|(_, wishes)| wishes.iter().map(|wish| wish.command.key().to_string()))
+            .collect();
+        let touched =
+            |name: &String| keys.iter().any(|key| names(key).contains(name)) || saved.contains_key(name);
+        // Whoever was first, the files of the others are as they were.
+        let now = work_tree(&self.journal);
+        let strays: Vec<_> = differing(&now, &self.work_tree).into_iter().filter(|it| !touched(it)).collect();
+        assert!(strays.is_empty(), "{strays:?} changed\n{}", self.story());
+        let unsaved = |name: &String| self.work_tree.get(name) == now.get(name) || saved.contains_key(name);
+        let strays: Vec<_> =
+            differing(&now, &head(&self.journal)).into_iter().filter(|it| !unsaved(it)).collect();
+        assert!(strays.is_empty(), "{strays:?} differ from the head\n{}", self.story());
+        self.work_tree = now;
+        self.has_moved = true;
+        self.kept.retain(|(name, _)| !saved.contains_key(name));
+        self.kept.extend(saved);
+    }
+
+    /// A commit by somebody else, of a file that nobody has edited.
+    fn race(&mut self) -> Fault {
+        let (name, text) = (self.file(), self.text());
+        if differing(&head(&self.journal), &self.work_tree).contains(&name) {
+            return Fault::DiskFull;
+        }
+        Fault::Race(vec![(name, Some(text))])
+    }
+
+    /// One to three wishes with a request id.
+    pub(super) fn wishes(&mut self) -> (String, Vec<Wish>) {
+        let len = if self.rng.u32(..6) == 0 { self.rng.usize(2..4) } else { 1 };
+        let mut keys = KEYS;
+        self.rng.shuffle(&mut keys);
+        let wishes = keys[..len].iter().map(|key| self.wish(key)).collect();
+        self.counter += 1;
+        (format!("story-{}-{}", self.seed, self.counter), wishes)
+    }
+
+    fn wish(&mut self, key: &str) -> Wish {
+        let name = self.fresh();
+        let id = Key::parse(key).expect("a key");
+        let shown = self.before.served.get(key).map(|served| served.name.clone());
+        let command = match self.rng.u32(..10) {
+            0..=2 => {
+                let attributes = [("name".to_owned(), name.as_str().into())];
+                Command::Create(Collection::new(id, Kind::Document, attributes).expect("a collection"))
+            }
+            3..=6 => rename(key, &name),
+            7 => rename(key, &shown.unwrap_or(name)),
+            _ => Command::Delete { key: id, kind: None },
+        };
+        let tag = self.running().snapshot().get(key).map(|entry| entry.tag());
+        let condition = match self.rng.u32(..12) {
+            0..=1 => Condition { if_match: tag.map(|tag| Tags::OneOf(vec![tag])), ..Condition::default() },
+            2 => Condition { if_match: Some(Tags::OneOf(vec!["old".to_owned()])), ..Condition::default() },
+            3 => Condition { if_none_match: Some(Tags::Any), ..Condition::default() },
+            _ => Condition::default(),
+        };
+        Wish { command, condition }
+    }
+
+    pub(super) fn submit(&mut self, id: &str, wishes: Vec<Wish>) -> Result<Written, SubmitError> {
+        let shown: Vec<_> = wishes.iter().map(|wish| shown(&wish.command)).collect();
+        let conditions: Vec<_> = wishes.iter().map(|wish| &wish.condition).collect();
+        self.note(&format!("{id}: {shown:?} {conditions:?}"));
+        let answer = block_on(self.running().engine.handle.submit(submission(id, wishes)));
+        let short = match &answer {
+            Ok(written) => format!("{:?}", written.revision),
+            Err(error) => error.to_string(),
+        };
+        self.note(&format!("    {short}"));
+        answer
+    }
+
+    fn fate(&self, wishes: &[Wish]) -> Fate {
+        let fates: Vec<_> = wishes.iter().map(|wish| self.fate_of(wish)).collect();
+        if fates.contains(&Fate::Refused) {
+            return Fate::Refused;
+        }
+        if fates.contains(&Fate::Granted) { Fate::Granted } else { Fate::Unchanged }
+    }
+
+    fn fate_of(&self, wish: &Wish) -> Fate {
+        let key = wish.command.key().as_str();
+        let served = self.before.served.get(key);
+        let is_wrong = names(key).iter().any(|name| self.before.problems.contains_key(name));
+        let is_met = match &wish.condition {
+            Condition { if_match: Some(Tags::OneOf(tags)), .. } => served.is_some() && tags[0] != "old",
+            Condition { if_none_match: Some(_), .. } => served.is_none(),
+            Condition { .. } => true,
+        };
+        let is_granted = is_met
+            && match &wish.command {
+                Command::Create(_) => served.is_none() && !is_wrong,
+                Command::Update { .. } => served.is_some_and(|served| !served.stale),
+                Command::Delete { .. } | Command::Restore(_) => served.is_some() || is_wrong,
+            };
+        if !is_granted {
+            return Fate::Refused;
+        }
+        let is_so = matches!(&wish.command, Command::Update { patch, .. }
+            if served.is_some_and(|served| patch.written()[0].1.as_text() == Some(&served.name)));
+        if is_so { Fate::Unchanged } else { Fate::Granted }
+    }
+
+    /// The files of a key that was written are what the head has: what a person had saved there is
+    /// in the history.
+    fn is_written(&mut self, wishes: &[Wish]) {
+        if !self.is_here {
+            return;
+        }
+        let head = head(&self.journal);
+        let granted = wishes.iter().filter(|wish| self.fate_of(wish) == Fate::Granted);
+        let keys: Vec<_> = granted.map(|wish| wish.command.key().to_string()).collect();
+        for key in keys {
+            for name in names(&key) {
+                match head.get(&name) {
+                    Some(text) => drop(self.work_tree.insert(name, text.clone())),
+                    None => drop(self.work_tree.remove(&name)),
+                }
+            }
+        }
+    }
+}
+
+fn is_unchanged(written: &Written) -> bool {
+    written.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unchanged(_)))
+}
+
+fn submission(id: &str, changes: Vec<Wish>) -> Submission {
+    Submission {
+        changes,
+        author: Actor::new("Ed", "ed@example.org"),
+        reason: None,
+        request_id: Some(id.to_owned()),
+        dry_run: false,
+        once: None,
+    }
+}
+
+fn shown(command: &Command) -> String {
+    match command {
+        Command::Create(collection) => format!("create {} ({})", collection.key(), name_of(collection)),
+        Command::Update { key, patch, .. } => format!("update {key} ({})", patch.written()[0].1),
+        Command::Delete { key, .. } => format!("delete {key}"),
+        Command::Restore(_) => unreachable!("no story restores"),
+    }
+}

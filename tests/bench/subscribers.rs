@@ -1,0 +1,157 @@
+//! How long writes take with many subscribers, one of them stuck, against without any.
+//!
+//! Two services on equal repositories; one has `COLLECTORY_BENCH_SUBSCRIBERS` (1000) open streams of
+//! events. Writes go one after the other, `COLLECTORY_BENCH_WRITES` (50) to one service, then as many
+//! to the other, `COLLECTORY_BENCH_ROUNDS` (7) times. The sockets of the subscribers hold what they
+//! are told until the end, so that reading it costs nothing meanwhile; then each must have been told
+//! of every write once.
+
+#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
+
+mod support;
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use support::{
+    Connection, Process, commit_head, fast_import, key, median, on_one_thread, repository, setting,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// How many collections there are.
+const FILES: usize = 1000;
+
+/// What the stuck subscriber asks for is more than sockets hold: so many events of this size.
+const LONG_EVENTS: usize = 200;
+const LONG_TEXT_BYTES: usize = 60_000;
+
+fn main() {
+    on_one_thread(async {
+        let (_folder, path) = long_past();
+        let (_other, other) = long_past();
+        let (with, without) = (Process::serve(&path), Process::serve(&other));
+        let count = setting("COLLECTORY_BENCH_SUBSCRIBERS", 1000);
+        let mut subscribers = Vec::new();
+        for _ in 1..count {
+            subscribers.push(subscribe(&with, "").await);
+        }
+        let stuck = subscribe(&with, "?filter[since]=2000-01-01T00:00:00Z").await;
+        let writes = compare(&with, &without, count).await;
+        drop(stuck);
+        let started = Instant::now();
+        for subscriber in &mut subscribers {
+            hears(subscriber, writes).await;
+        }
+        println!(
+            "{} subscribers were told of all {writes} writes, read in {:.0} ms",
+            subscribers.len(),
+            ms(started)
+        );
+    });
+}
+
+fn ms(since: Instant) -> f64 {
+    since.elapsed().as_secs_f64() * 1e3
+}
+
+/// A repository whose events are more than the sockets of one connection hold.
+fn long_past() -> (tempfile::TempDir, std::path::PathBuf) {
+    let (folder, path) = repository(FILES, true);
+    let text = "x".repeat(LONG_TEXT_BYTES);
+    let mut stream = String::new();
+    for n in 0..LONG_EVENTS {
+        let file = format!("type: document\nx-text: {n} {text}\n");
+        stream.push_str(&commit_head("Long"));
+        if n == 0 {
+            stream.push_str("from refs/heads/main^0\n");
+        }
+        stream.push_str(&format!("M 100644 inline collections/long.yaml\ndata {}\n{file}\n", file.len()));
+    }
+    fast_import(Path::new(&path), &stream);
+    (folder, path)
+}
+
+/// Opens a stream and reads its head.
+async fn subscribe(service: &Process, query: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(service.address).await.expect("the service listens");
+    let request =
+        format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+    loop {
+        stream.write_all(request.as_bytes()).await.expect("it takes requests");
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            head.push(stream.read_u8().await.expect("it answers"));
+        }
+        if head.starts_with(b"HTTP/1.1 200") {
+            return stream;
+        }
+        // The history is being read.
+        stream = TcpStream::connect(service.address).await.expect("the service listens");
+    }
+}
+
+/// Writes to both; how many writes the one with subscribers got.
+async fn compare(with: &Process, without: &Process, count: usize) -> usize {
+    let mut connections = [Connection::open(with.address).await, Connection::open(without.address).await];
+    let (mut ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
+    let (rounds, writes) = (setting("COLLECTORY_BENCH_ROUNDS", 7), setting("COLLECTORY_BENCH_WRITES", 50));
+    for round in 0..rounds {
+        let mut medians = [0.0, 0.0];
+        for (index, connection) in connections.iter_mut().enumerate() {
+            let mut times = Vec::new();
+            for n in 0..writes {
+                times.push(write(connection, round * writes + n).await);
+            }
+            medians[index] = median(&times);
+            all[index].extend(times);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        ratios.push(medians[0] / medians[1]);
+    }
+    let late = |times: &mut Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() * 95 / 100]
+    };
+    let [with, without] = &mut all;
+    println!(
+        "a write with {count} subscribers, one stuck: {:.2} ms (95 %: {:.2}), without {:.2} ms (95 %: {:.2}), \
+         ratio {:.2} (goal 1.10)",
+        median(with),
+        late(with),
+        median(without),
+        late(without),
+        median(&ratios)
+    );
+    rounds * writes
+}
+
+/// One write; how many milliseconds it took.
+async fn write(connection: &mut Connection, n: usize) -> f64 {
+    let key = key(n % FILES);
+    let body = format!(
+        r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"Written {n}"}}}}}}"#
+    );
+    let request = format!(
+        "PATCH /collections/{key} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let started = Instant::now();
+    let (status, _) = connection.ask(request.as_bytes()).await;
+    assert_eq!(status, 200);
+    ms(started)
+}
+
+/// Reads until so many events were told, which must be all, in order and once each.
+async fn hears(stream: &mut TcpStream, writes: usize) {
+    let mut text = Vec::new();
+    let last = format!("Written {}\"", writes - 1);
+    while !String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).contains(&last) {
+        let read = stream.read_buf(&mut text).await.expect("the stream goes on");
+        assert!(read > 0, "the stream ended");
+    }
+    let text = String::from_utf8_lossy(&text);
+    assert_eq!(text.matches("event:updated").count(), writes, "each write is told once");
+    assert!(!text.contains("event:reset"), "nobody was too slow");
+}

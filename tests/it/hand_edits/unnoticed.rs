@@ -1,0 +1,90 @@
+//! Where no notice of a change ever comes, the slow tick finds it.
+
+use serde_json::json;
+
+use super::named;
+use super::saving::WAYS;
+use crate::support::{Repo, TestServer, eventually};
+
+const POSTS: &str = "collections/posts.yaml";
+
+/// A service that hears of nothing, and looks for itself.
+async fn deaf() -> TestServer {
+    TestServer::setup("small").flag(&["--watch", "none", "--tick-ms", "20"]).start().await
+}
+
+#[tokio::test]
+async fn every_way_of_saving_is_found_by_the_tick() {
+    let mut server = deaf().await;
+    for (index, (way, save)) in WAYS.iter().enumerate() {
+        let name = format!("Saved {index}");
+        save(&server, &named(&name));
+        eventually(&format!("{way} is found"), async || {
+            let list = server.list().await.is(200);
+            assert_eq!(list.ids(), ["images", "pages", "posts"], "{way} shows a gap");
+            (list.data()[2]["attributes"]["name"] == name).then_some(())
+        })
+        .await;
+    }
+    server.repo().write(POSTS, "name: [\n");
+    server.problem(POSTS).await;
+    server.repo().remove(POSTS);
+    server.loses("posts").await;
+    server.leaves(" D collections/posts.yaml");
+}
+
+#[tokio::test]
+async fn every_move_of_the_branch_is_found_by_the_tick() {
+    let mut server = deaf().await;
+    let repo = server.repo().clone();
+    repo.save(POSTS, &named("Second"));
+    server.serves(&repo.commit("Second")).await;
+    repo.git(&["pack-refs", "--all"]);
+    repo.git(&["reset", "--quiet", "--hard", "HEAD^"]);
+    server.serves(&repo.head()).await;
+    server.shows("posts", "name", "Posts").await;
+    repo.git(&["checkout", "--quiet", "-b", "other"]);
+    repo.write(POSTS, &named("Elsewhere"));
+    repo.commit("Elsewhere");
+    eventually("it is known that another branch is checked out", async || {
+        let ready = server.get("/readyz").await.is(200);
+        String::from_utf8_lossy(ready.bytes()).contains("other").then_some(())
+    })
+    .await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    repo.git(&["checkout", "--quiet", "main"]);
+    repo.write("collections/new.yaml", &named("New"));
+    server.shows("new", "name", "New").await;
+    server.leaves("?? collections/new.yaml");
+}
+
+#[tokio::test]
+async fn a_write_needs_no_notice_to_see_the_edit_of_its_key() {
+    let flags = ["--watch", "none", "--tick-ms", "3600000"];
+    let server = TestServer::setup("small").flag(&flags).start().await;
+    server.repo().save(POSTS, "# Mine\ntype: document\nname: By hand\n");
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
+    assert_eq!(server.repo().read(POSTS), "# Mine\ntype: document\nname: By API\n");
+}
+
+#[tokio::test]
+async fn a_linked_work_tree_is_live_like_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let main = Repo::seeded(folder.path().join("main"), "small");
+    let linked = folder.path().join("linked");
+    main.git(&["checkout", "--quiet", "--detach"]);
+    main.git(&["worktree", "add", "--quiet", linked.to_str().unwrap(), "main"]);
+    let server = TestServer::setup("small").repository(&linked).flag(&["--tick-ms", "3600000"]).start().await;
+    server.repo().save(POSTS, &named("By hand"));
+    server.shows("posts", "name", "By hand").await;
+    let head = server.repo().commit("By hand");
+    server.serves(&head).await;
+    eventually("it is committed", async || {
+        server.list().await.is(200).json().get("meta").is_none().then_some(())
+    })
+    .await;
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    assert!(server.repo().read(POSTS).contains("By API"));
+    assert_eq!(server.repo().status(), "");
+}
