@@ -3,16 +3,18 @@
 //! What is copied is checked against the CRC of its old index first, so damage on disk is told
 //! instead of spread.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use flate2::read::ZlibDecoder;
+use flate2::{Decompress, FlushDecompress, Status};
 
 use super::delta;
 use super::object::{Kind, Oid};
 use super::pack::{OFS_DELTA, Packed};
+use super::zlib;
 use crate::store::StoreError;
 
 /// So many trees that were put together from deltas are kept at hand.
@@ -26,6 +28,8 @@ pub(super) struct Parts {
     order: Vec<Oid>,
     entries: HashMap<Oid, Entry>,
     kept: VecDeque<(Oid, Rc<Vec<u8>>)>,
+    // One for all, since making one takes longer than most contents do.
+    decoder: RefCell<Decompress>,
 }
 
 /// Where an object is.
@@ -56,6 +60,7 @@ impl Parts {
             order: Vec::new(),
             entries: HashMap::new(),
             kept: VecDeque::new(),
+            decoder: RefCell::new(Decompress::new(true)),
         };
         for path in paths {
             let index_path = path.with_extension("idx");
@@ -102,10 +107,18 @@ impl Parts {
 
     /// The content of an object, or the delta that it is.
     pub(super) fn inflate(&self, entry: &Entry) -> Result<Vec<u8>, Damaged> {
-        let mut content = Vec::with_capacity(usize::try_from(entry.len).map_err(|_| Damaged)?);
-        let mut decoder = ZlibDecoder::new(self.packed(entry).1).take(entry.len + 1);
-        decoder.read_to_end(&mut content).map_err(|_| Damaged)?;
-        if content.len() as u64 == entry.len { Ok(content) } else { Err(Damaged) }
+        let len = usize::try_from(entry.len).map_err(|_| Damaged)?;
+        let stream = self.packed(entry).1;
+        if let Some(content) = zlib::stored(stream, len) {
+            return Ok(content.to_vec());
+        }
+        // A byte more, so that what is too long is seen.
+        let mut content = Vec::with_capacity(len + 1);
+        let mut decoder = self.decoder.borrow_mut();
+        decoder.reset(true);
+        let done = decoder.decompress_vec(stream, &mut content, FlushDecompress::Finish);
+        let is_whole = matches!(done, Ok(Status::StreamEnd)) && content.len() == len;
+        if is_whole { Ok(content) } else { Err(Damaged) }
     }
 
     /// The content of an object, put together from deltas where it must be.

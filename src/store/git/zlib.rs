@@ -16,6 +16,9 @@ use flate2::{Compress, Compression, FlushCompress};
 const FASTEST: [u8; 2] = [0x78, 0x01];
 const DEFAULT: [u8; 2] = [0x78, 0x9c];
 
+/// Content up to this length is not tried: it is a delta or a small tree, random for the most part.
+const TINY_LEN_MAX: usize = 64;
+
 /// How many bytes a stored block has.
 const BLOCK_LEN_MAX: usize = 0xffff;
 
@@ -48,6 +51,14 @@ pub(super) fn is_untried(stream: &[u8]) -> bool {
     stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
 }
 
+/// The content of a stream that is stored in one block of this length.
+pub(super) fn stored(stream: &[u8], len: usize) -> Option<&[u8]> {
+    let [method, _, 1, a, b, _, _, rest @ ..] = stream else { return None };
+    let is_stored = method & 0xf == 8 && usize::from(u16::from_le_bytes([*a, *b])) == len;
+    // Behind it stands the checksum.
+    (is_stored && rest.len() == len + 4).then(|| &rest[..len])
+}
+
 /// Deflates one content after another.
 pub(super) struct Deflater {
     small: Compress,
@@ -71,6 +82,9 @@ impl Default for Deflater {
 impl Deflater {
     /// Appends content deflated, or stored where that is shorter.
     pub(super) fn deflate(&mut self, out: &mut Vec<u8>, content: &[u8]) {
+        if content.len() <= TINY_LEN_MAX {
+            return store_under(DEFAULT, out, content);
+        }
         let compress = if content.len() < LARGE_LEN_MIN { &mut self.small } else { &mut self.large };
         compress.reset();
         let start = out.len();
@@ -134,7 +148,9 @@ mod tests {
             deflater.deflate(&mut deflated, content);
             assert!(inflated(&stored) == content && inflated(&deflated) == content);
             assert!(is_untried(&stored) && deflated.len() <= stored.len());
-            assert!(!is_untried(&deflated) || content.is_empty());
+            assert!(!is_untried(&deflated));
+            assert_eq!(super::stored(&stored, content.len()).is_some(), content.len() <= BLOCK_LEN_MAX);
+            assert!(super::stored(&stored, content.len()).is_none_or(|found| found == content));
         }
     }
 }
