@@ -12,6 +12,7 @@
 //! what was replaced may be gone, and an independent reader must see what we see.
 //! Whatever falls back says so in [`Edited::fallback`].
 
+mod below;
 mod parts;
 mod proof;
 mod splice;

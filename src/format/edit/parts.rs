@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::super::scalar::Style;
 use super::super::tree::{Content, Layout, Node};
 use super::super::write;
+use super::below::{self, Ending};
 use super::splice::{Sheet, Splice};
 use crate::domain::Value;
 
@@ -23,6 +24,8 @@ pub(super) struct Parts<'t> {
     sheet: Sheet<'t>,
     /// Each part; in a block list from its dash.
     spans: Vec<Range<usize>>,
+    /// How each part ends.
+    endings: Vec<Ending>,
     /// The list or map.
     whole: Range<usize>,
     block: bool,
@@ -36,6 +39,13 @@ impl<'t> Parts<'t> {
             Layout::Flow => false,
             Layout::Pair => return None,
         };
+        let endings = match &node.content {
+            Content::Map(entries, _) => {
+                entries.iter().map(|entry| Ending::of(sheet.text, &entry.value)).collect()
+            }
+            Content::List(items, _) => items.iter().map(|item| Ending::of(sheet.text, item)).collect(),
+            Content::Scalar(..) => Vec::new(),
+        };
         let spans = match &node.content {
             Content::Map(entries, _) => Some(entries.iter().map(|entry| entry.span()).collect()),
             Content::List(items, _) if block => {
@@ -44,7 +54,7 @@ impl<'t> Parts<'t> {
             Content::List(items, _) => Some(items.iter().map(|item| item.span.clone()).collect()),
             Content::Scalar(..) => None,
         };
-        Some(Self { sheet, spans: spans?, whole: node.span.clone(), block })
+        Some(Self { sheet, spans: spans?, endings, whole: node.span.clone(), block })
     }
 
     /// Takes parts out, not all of them.
@@ -55,11 +65,32 @@ impl<'t> Parts<'t> {
         if !self.block {
             return self.removed_from_flow(indices);
         }
-        let lines = indices.iter().map(|&at| {
-            let span = &self.spans[at];
-            self.sheet.begins_line(span.start).then(|| self.sheet.without_lines(span))
-        });
-        lines.collect()
+        if !indices.iter().all(|&at| self.sheet.begins_line(self.spans[at].start)) {
+            return None;
+        }
+        let runs = indices.chunk_by(|one, two| one + 1 == *two);
+        Some(runs.flat_map(|run| self.run_removed(run)).collect())
+    }
+
+    /// Takes the lines of parts that follow each other out of a block list or map, and keeps what
+    /// stands below them out of a text behind `|` that now stands above.
+    fn run_removed(&self, run: &[usize]) -> Vec<Splice> {
+        let lines = run.iter().map(|&at| self.sheet.without_lines(&self.spans[at]));
+        let mut splices: Vec<Splice> = lines.collect();
+        let above = run[0].checked_sub(1);
+        if let Some((above, keeps)) = above.and_then(|above| Some((above, self.endings[above].text()?))) {
+            let mut from = self.sheet.next_line(self.spans[above].end);
+            let column = self.sheet.column(self.spans[run[0]].start);
+            for &at in run {
+                let gap = from..self.sheet.line_start(self.spans[at].start);
+                if self.sheet.text.get(gap).is_some_and(|gap| gap.contains('#')) {
+                    return splices;
+                }
+                from = self.sheet.next_line(self.spans[at].end);
+                splices.extend(below::set_apart(self.sheet, from, column, keeps));
+            }
+        }
+        splices
     }
 
     /// Adds parts behind another.

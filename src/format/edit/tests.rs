@@ -248,6 +248,45 @@ fn a_file_that_is_not_what_it_is_said_to_be_is_written_anew() {
     assert!(edited.fallback.is_some());
 }
 
+#[test]
+fn a_comment_below_a_removed_attribute_does_not_become_text_of_the_one_above() {
+    let old = "# head\ntype: document   # kind\nformat: |\n  tr\nrevisionDirectory: rv\n  # about nothing\nname: 'Quoted'   # the name\n";
+    let gone = [("revisionDirectory", Value::Null)];
+    let new =
+        "# head\ntype: document   # kind\nformat: |\n  tr\n# about nothing\nname: 'Quoted'   # the name\n";
+    check(old, &gone, new);
+    check(&old.replace('|', ">-"), &gone, &new.replace('|', ">-"));
+    check(&old.replace('|', "|+ # +"), &gone, &new.replace('|', "|+ # +"));
+    check(&old.replace('\n', "\r\n"), &gone, &new.replace('\n', "\r\n"));
+    let below = |old: &str, lines: &str| old.replace("  # about nothing\n", lines);
+    let new = new.replace("# about nothing\n", "  # about nothing\n");
+    let several = "\n    # one\n      # two\n\n  # three\n";
+    check(&below(old, several), &gone, &below(&new, "\n# one\n# two\n\n  # three\n"));
+    check(&below(old, " \n       \n"), &gone, &below(&new, "\n\n"));
+    check(&below(old, "\n  # c\n").replace('|', "|+"), &gone, &below(&new, "# c\n").replace('|', "|+"));
+    check(&below(old, "\n\n").replace('|', "|+"), &gone, &below(&new, "").replace('|', "|+"));
+}
+
+#[test]
+fn a_comment_below_removed_items_and_members_does_not_become_text_either() {
+    let list = |items: &[&str]| [("x-a", list(items))];
+    check(
+        "type: document\nx-a:\n- |\n  a\n- b\n  # b\n- c\n    # c\n- d # d\n",
+        &list(&["a\n", "d"]),
+        "type: document\nx-a:\n- |\n  a\n# b\n    # c\n- d # d\n",
+    );
+    check(
+        "type: document\nx-a:\n- |\n  a\n# a\n- b\n  # b\n",
+        &list(&["a\n"]),
+        "type: document\nx-a:\n- |\n  a\n# a\n  # b\n",
+    );
+    check(
+        "type: document\nx-a:\n  b:\n    c: |\n      t\n  d: 1\n        # d\nname: me # n",
+        &[("x-a", map(&[("b", map(&[("c", "t\n".into())]))]))],
+        "type: document\nx-a:\n  b:\n    c: |\n      t\n  # d\nname: me # n",
+    );
+}
+
 /// Small choices in a row, all from one number.
 struct Dice(u64);
 

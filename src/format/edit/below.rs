@@ -1,0 +1,77 @@
+//! What stands below lines that are taken out, when a text behind `|` or `>` comes to stand above.
+//!
+//! ```yaml
+//! format: |
+//!   tr
+//! revisionDirectory: rv
+//!   # a comment
+//! ```
+//!
+//! Without the third line the comment would be a line of the text. It stays a comment where the
+//! names stand.
+
+use super::super::scalar::Style;
+use super::super::tree::{Content, Node};
+use super::splice::{Sheet, Splice};
+
+/// How an item or a member ends.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Ending {
+    /// In a text behind `|` or `>`; whether blank lines below belong to it (`|+`).
+    Text { keeps_blank_lines: bool },
+    /// In anything else.
+    Plain,
+}
+
+impl Ending {
+    /// How a value ends.
+    pub(super) fn of(text: &str, value: &Node) -> Self {
+        match &value.content {
+            Content::Scalar(_, Style::Block) => {
+                let header = text[value.span.clone()].lines().next().unwrap_or_default();
+                let indicators = header.split([' ', '\t']).next().unwrap_or_default();
+                Self::Text { keeps_blank_lines: indicators.contains('+') }
+            }
+            Content::Scalar(_, Style::Plain | Style::Single | Style::Double) => Self::Plain,
+            Content::List(items, _) => items.last().map_or(Self::Plain, |item| Self::of(text, item)),
+            Content::Map(entries, _) => {
+                entries.last().map_or(Self::Plain, |entry| Self::of(text, &entry.value))
+            }
+        }
+    }
+
+    /// Whether blank lines belong to the text that stands at the end, if one does.
+    pub(super) fn text(self) -> Option<bool> {
+        match self {
+            Self::Text { keeps_blank_lines } => Some(keeps_blank_lines),
+            Self::Plain => None,
+        }
+    }
+}
+
+/// Keeps the blank lines and the comment from a byte on out of a text that ends above: the blank
+/// lines lose their blanks, or go if the text would take even empty ones (`keeps`), and each line
+/// of the comment moves to the column, if it stands further in. A comment ends the text, so what
+/// follows it may stay.
+pub(super) fn set_apart(sheet: Sheet<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
+    let mut splices = Vec::new();
+    let mut at = from;
+    let mut in_comment = false;
+    while at < sheet.text.len() {
+        let next = sheet.next_line(at);
+        let line = sheet.text[at..next].trim_end_matches(['\r', '\n']);
+        let indent = line.len() - line.trim_start_matches(' ').len();
+        if line[indent..].starts_with('#') && indent > column {
+            in_comment = true;
+            splices.push(sheet.replace(at + column..at + indent, ""));
+        } else if in_comment || !line.trim().is_empty() {
+            break;
+        } else if keeps {
+            splices.push(sheet.replace(at..next, ""));
+        } else if !line.is_empty() {
+            splices.push(sheet.replace(at..at + line.len(), ""));
+        }
+        at = next;
+    }
+    splices
+}
