@@ -177,9 +177,7 @@ impl Step<'_> {
         let (first, others) = present.split_first()?;
         let mut splices = if others.is_empty() { Vec::new() } else { removed(sheet, root, others)? };
         let with = match root.layout()? {
-            Layout::Block => {
-                sheet.block_entry(sheet.column(first.key.span.start), &self.change.attribute, to)
-            }
+            Layout::Block => sheet.block_entry(sheet.column(first.start), &self.change.attribute, to),
             Layout::Flow | Layout::Pair => write::flow_entry(&self.change.attribute, to, Style::Plain),
         };
         splices.push(Splice { at: first.span(), with });
@@ -190,7 +188,7 @@ impl Step<'_> {
 /// Where the value of one of the root's entries stands.
 fn place<'a>(sheet: Sheet<'_>, root: &Node, entry: &'a Entry) -> Place<'a> {
     match root.layout() {
-        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.key.span.start) },
+        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.start) },
         _ => Place::Flow,
     }
 }

@@ -231,12 +231,9 @@ fn what_can_not_be_done_in_place_is_told() {
         patched("type: document\nx-a: {b: 1, ? c : 2} # c\n", &[("x-a", map(&[("b", int(1))]))]);
     assert_eq!((text.as_str(), fallback), ("type: document\nx-a: {b: 1} # c\n", None));
     check("type: document\nx-a: |+\n  a\n\n", &[("x-b", int(1))], "type: document\nx-a: |+\n  a\n\nx-b: 1\n");
-    let (text, fallback) = patched("# keep\ntype: document\n? x-a\n: a # b\n", &[("x-a", Value::Null)]);
-    assert_eq!(text, "# keep\ntype: document\n");
-    assert_eq!(
-        fallback.as_deref(),
-        Some("`x-a` could not be changed in place, so the whole file was written anew")
-    );
+    let (text, fallback) = patched("# keep\ntype: document\n? x-a # a\n: a # b\n", &[("x-a", list(&["c"]))]);
+    assert_eq!(text, "# keep\ntype: document\nx-a:\n  - c # b\n");
+    assert_eq!(fallback.as_deref(), Some("`x-a` could not be changed in place and was written anew"));
 }
 
 #[test]
@@ -265,6 +262,26 @@ fn a_comment_below_a_removed_attribute_does_not_become_text_of_the_one_above() {
     check(&below(old, " \n       \n"), &gone, &below(&new, "\n\n"));
     check(&below(old, "\n  # c\n").replace('|', "|+"), &gone, &below(&new, "# c\n").replace('|', "|+"));
     check(&below(old, "\n\n").replace('|', "|+"), &gone, &below(&new, "").replace('|', "|+"));
+}
+
+#[test]
+fn a_name_behind_a_question_mark_is_removed_with_its_mark() {
+    check(
+        "# h\n? type # tk\n: document # k\n? name\n# mid\n: z # n\n# end\n",
+        &[("name", Value::Null)],
+        "# h\n? type # tk\n: document # k\n# end\n",
+    );
+    check(
+        "# h?\n? # why?\n  name\n: z\ntype: document # k\n",
+        &[("name", Value::Null)],
+        "# h?\ntype: document # k\n",
+    );
+    check("{? name : z, type: document}\n", &[("name", Value::Null)], "{type: document}\n");
+    check(
+        "? type\n: document\nformat: md # f\n",
+        &[("name", "me".into())],
+        "? type\n: document\nname: me\nformat: md # f\n",
+    );
 }
 
 #[test]

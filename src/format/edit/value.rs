@@ -129,7 +129,7 @@ fn members(
 
 fn place_of<'n>(sheet: Sheet<'_>, node: &Node, entry: &'n Entry) -> Place<'n> {
     match node.layout() {
-        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.key.span.start) },
+        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.start) },
         Some(Layout::Flow | Layout::Pair) | None => Place::Flow,
     }
 }

@@ -156,7 +156,9 @@ impl<'t> Builder<'t> {
             }
             Content::Map(entries, _) => match open.key.take() {
                 Some(key) => {
-                    entries.push(Entry { key, value: node });
+                    let from = entries.last().map_or(open.node.span.start, |last| last.span().end);
+                    let start = mark(self.text, from..key.span.start).unwrap_or(key.span.start);
+                    entries.push(Entry { start, key, value: node });
                     None
                 }
                 None => {
@@ -247,6 +249,15 @@ fn ends_unclear(file: &str, end: usize, style: ScalarStyle) -> bool {
     matches!(style, ScalarStyle::Literal | ScalarStyle::Folded)
         && file.ends_with([' ', '\t'])
         && end >= file.trim_end_matches(BLANK).len()
+}
+
+/// The `?` in front of a name, in the bytes between the name and what precedes it.
+fn mark(text: &str, before: Range<usize>) -> Option<usize> {
+    let marks = text.get(before.clone())?.match_indices('?').map(|(at, _)| before.start + at);
+    let mut marks = marks.peekable();
+    marks.peek()?;
+    let comments = super::comments(text, before.clone());
+    marks.find(|at| !comments.iter().any(|comment| comment.contains(at)))
 }
 
 /// The names that a map has before.

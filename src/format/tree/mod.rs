@@ -53,6 +53,8 @@ pub(super) enum Layout {
 /// One name and value of a map.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
+    /// The first byte: of the name, or of the `?` before it.
+    pub(super) start: usize,
     /// The name: a scalar.
     pub(super) key: Node,
     /// The value.
@@ -134,9 +136,9 @@ impl Entry {
         self.key.as_scalar().map_or("", |(text, _)| text)
     }
 
-    /// From the name to the end of the value.
+    /// From the name, or the `?` before it, to the end of the value.
     pub(super) fn span(&self) -> Range<usize> {
-        self.key.span.start..self.value.span.end.max(self.key.span.end)
+        self.start..self.value.span.end.max(self.key.span.end)
     }
 }
 
