@@ -125,6 +125,8 @@ impl<J: Journal> Writer<J> {
     pub(super) fn run(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime with nothing but a timer needs no resources");
+        // Whoever follows the heads must hear of the end, a panic's too.
+        let _end = End(self.projection.clone());
         self.read_if_due();
         while let Some(turn) = runtime.block_on(self.gather()) {
             self.read_if_due();
@@ -140,7 +142,6 @@ impl<J: Journal> Writer<J> {
                 self.tend();
             }
         }
-        self.projection.end();
         tracing::debug!("the writer has stopped");
     }
 
@@ -426,6 +427,15 @@ impl<J: Journal> Writer<J> {
             }));
         }
         Ok(!drafts.is_empty())
+    }
+}
+
+/// Tells, when it is dropped, that the writer has ended.
+struct End(Projection);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 
