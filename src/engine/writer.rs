@@ -15,7 +15,7 @@ use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
-use super::refuse::{refuse, unavailable};
+use super::refuse::{reason, refuse, unavailable};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
 use crate::domain::{Key, Revision};
@@ -294,7 +294,8 @@ impl<J: Journal> Writer<J> {
             None if trouble.is_some() => tracing::info!("the repository can be read again"),
             None => {}
         }
-        projection.note_trouble(error.map(|_| "the repository cannot be read".into()));
+        projection
+            .note_trouble(error.map(|error| format!("the repository cannot be read: {}", reason(error))));
         *trouble = now;
     }
 
