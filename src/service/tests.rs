@@ -71,9 +71,17 @@ impl<F: FnMut() + Send + 'static> Journal for Hooked<F> {
 
 /// A service on a new repository whose journal has a hook.
 pub(crate) async fn hooked(folder: &std::path::Path, hook: impl FnMut() + Send + 'static) -> Service {
+    hooked_with(folder, Limits::default(), hook).await
+}
+
+async fn hooked_with(
+    folder: &std::path::Path,
+    limits: Limits,
+    hook: impl FnMut() + Send + 'static,
+) -> Service {
     let mut config = ServeConfig::new(folder.join("settings"));
     config.listen = ([127, 0, 0, 1], 0).into();
-    let builder = Service::configured(config).authorizer(AllowAll);
+    let builder = Service::configured(config).limits(limits).authorizer(AllowAll);
     builder.start_with(|journal| Hooked { journal, hook }).await.unwrap()
 }
 
@@ -131,4 +139,26 @@ async fn a_first_reading_that_takes_for_ever_holds_up_no_shutdown() {
     let (_gate, hook) = gate();
     let service = hooked(folder.path(), hook).await;
     assert_eq!(soon(service.shutdown()).await, Ok(()));
+}
+
+#[tokio::test]
+async fn a_writer_that_is_stuck_holds_up_no_shutdown_for_longer_than_the_grace_period() {
+    let folder = tempfile::tempdir().unwrap();
+    let (_gate, mut block) = gate();
+    let (tell, mut stuck) = tokio::sync::mpsc::unbounded_channel();
+    let mut calls = 0;
+    let hook = move || {
+        calls += 1;
+        if calls > 1 {
+            tell.send(()).unwrap();
+            block();
+        }
+    };
+    let limits = Limits { shutdown_grace_ms: 0, ..Limits::default() };
+    let service = hooked_with(folder.path(), limits, hook).await;
+    soon(service.ready()).await;
+    std::fs::write(folder.path().join("settings/.git/packed-refs"), "").unwrap();
+    soon(stuck.recv()).await;
+    let stopped = soon(service.shutdown()).await;
+    assert!(matches!(stopped, Err(StopError::Stuck { .. })), "{stopped:?}");
 }

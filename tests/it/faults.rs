@@ -236,6 +236,22 @@ async fn a_commit_that_puts_a_file_in_place_of_the_folder_is_refused_and_the_res
 }
 
 #[tokio::test]
+async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_told() {
+    let mut server = TestServer::on("small").await;
+    let folder = server.repo().path().join("collections");
+    block(&folder);
+    let note = eventually("it is told", async || {
+        let meta = server.get("/readyz").await.is(200).json()["meta"].clone();
+        meta["workTree"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert_eq!(note, "`collections` is no folder, and links are not followed");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    unblock(&folder);
+    server.leaves("");
+}
+
+#[tokio::test]
 async fn an_aborted_body_stores_nothing() {
     let server = TestServer::on("small").await;
     let head = server.repo().head();

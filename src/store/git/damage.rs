@@ -80,3 +80,45 @@ fn if_there<T>(outcome: Result<T, StoreError>) -> Result<Option<T>, StoreError> 
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a missing object means after `prepare` has done something to the folder of objects.
+    fn judged(prepare: impl FnOnce(&Path)) -> StoreError {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("pack")).unwrap();
+        fs::create_dir_all(folder.path().join("info")).unwrap();
+        prepare(folder.path());
+        let source = git2::Error::new(ErrorCode::NotFound, ErrorClass::Odb, "not found");
+        let error = StoreError::Git { action: "read".to_owned(), source };
+        of(folder.path(), BlobId::of(b"lost"), error)
+    }
+
+    #[test]
+    fn an_object_that_is_nowhere_is_to_blame_itself() {
+        assert!(matches!(judged(|_| ()), StoreError::Damaged { is_missing: true, .. }));
+        let pair = |folder: &Path| {
+            fs::write(folder.join("pack/pack-1.idx"), "").unwrap();
+            fs::write(folder.join("pack/pack-1.pack"), "").unwrap();
+        };
+        assert!(matches!(judged(pair), StoreError::Damaged { .. }));
+    }
+
+    #[test]
+    fn an_object_is_not_to_blame_for_what_may_hold_it() {
+        let lost_pack = |folder: &Path| fs::write(folder.join("pack/pack-1.idx"), "").unwrap();
+        let lost_disk = |folder: &Path| fs::write(folder.join("info/alternates"), "/nowhere\n").unwrap();
+        let no_folder = |folder: &Path| {
+            let name = BlobId::of(b"lost").to_string();
+            fs::write(folder.join(&name[..2]), "in the way").unwrap();
+        };
+        let nothing = |folder: &Path| fs::remove_dir_all(folder).unwrap();
+        let ways: [&dyn Fn(&Path); 4] = [&lost_pack, &lost_disk, &no_folder, &nothing];
+        for (at, prepare) in ways.into_iter().enumerate() {
+            let judged = judged(prepare);
+            assert!(matches!(judged, StoreError::Path { .. }), "{at}: {judged:?}");
+        }
+    }
+}
