@@ -1,5 +1,7 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
+use std::num::NonZeroUsize;
+
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -38,6 +40,18 @@ pub(super) struct Serve {
 
     #[command(flatten)]
     log: LogConfig,
+
+    /// How many threads answer requests [default: one fewer than there are cores, since the writer
+    /// has one too, and at least one].
+    #[arg(long, env = "COLLECTORY_WORKER_THREADS", value_name = "COUNT", help_heading = "Limits")]
+    worker_threads: Option<NonZeroUsize>,
+}
+
+/// How many threads answer requests if nobody says: more than the cores that the writer leaves
+/// would only take turns with it.
+fn worker_threads_default() -> NonZeroUsize {
+    let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    NonZeroUsize::new(cores - 1).unwrap_or(NonZeroUsize::MIN)
 }
 
 const EXAMPLES: &str = "\
@@ -55,6 +69,7 @@ impl Serve {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         telemetry::start(&self.log)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()
             .build()
             .context("cannot start the threads of the service")?;

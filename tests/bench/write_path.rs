@@ -28,7 +28,6 @@ mod writes;
 use support::on_one_thread;
 use writes::{etcd, journal, long, service, size};
 
-#[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its command line")]
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     let is_wanted = |part: &str| wanted.is_empty() || wanted.iter().any(|word| word == part);

@@ -27,6 +27,9 @@ use crate::engine::{Condition, Entry, Snapshot, Tags};
 const JSON_API_WITH_CURSOR: &str =
     "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
 
+/// A list of up to so many is put together between two other answers.
+const LIST_LEN_AT_ONCE: usize = 1_000;
+
 /// `GET /collections`
 pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
     let accepted = call.negotiate()?;
@@ -37,7 +40,7 @@ pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError
     let condition = etag::condition(call.headers())?;
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
-        let ready = Ready::list(&snapshot, &call.context.base_path);
+        let ready = whole(call, &snapshot).await?;
         if call.context.compress
             && ready.body().len() >= compress::BYTES_MIN
             && compress::accepts_gzip(call.headers())
@@ -53,6 +56,17 @@ pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
     let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
     conditional(response, &snapshot, etag, &condition, None)
+}
+
+/// The whole list; one that takes long to make is made off the threads that answer.
+async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiError> {
+    let base = &call.context.base_path;
+    if snapshot.list.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
+        return Ok(Ready::list(snapshot, base));
+    }
+    let (snapshot, base) = (Arc::clone(snapshot), base.clone());
+    let made = tokio::task::spawn_blocking(move || Ready::list(&snapshot, &base));
+    made.await.map_err(|_| ApiError::internal())
 }
 
 /// The whole list in its compressed form, which is made off the threads that answer.
