@@ -236,6 +236,29 @@ async fn a_commit_that_puts_a_file_in_place_of_the_folder_is_refused_and_the_res
 }
 
 #[tokio::test]
+async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
+    let server = TestServer::on("small").await;
+    let folder = server.repo().path().join("collections");
+    let before = server.repo().head();
+    // As one step for whoever watches: the folder is never just gone.
+    block(&folder);
+    server.repo().git(&["add", "--all"]);
+    server.repo().git(&["commit", "-m", "No folder"]);
+    let detail = eventually("it is told", async || {
+        assert_eq!(server.list().await.is(200).ids().len(), 3);
+        let answer = server.get("/readyz").await;
+        (answer.status() == 503).then(|| answer.is(503).detail())
+    })
+    .await;
+    assert!(detail.contains("`collections` is a file"), "{detail}");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    assert!(server.log().contains("not a folder"), "{}", server.log());
+    server.repo().git(&["reset", "--hard", &before]);
+    server.answers().await;
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+}
+
+#[tokio::test]
 async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_told() {
     let mut server = TestServer::on("small").await;
     let folder = server.repo().path().join("collections");
