@@ -1,22 +1,27 @@
 //! The service put together: the only place where the parts meet, and it decides nothing.
 
+mod running;
+#[cfg(test)]
+pub(crate) mod tests;
+
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
-use crate::engine::{self, Engine, Signal};
+use crate::engine::{self, Signal};
 use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
-use crate::shutdown::{Shutdown, Unfinished};
-use crate::store::StoreError;
+use crate::shutdown::Shutdown;
 use crate::store::git::{GitArchive, GitJournal, Options, SigningKey, SigningKeyError};
-use crate::watch::{self, Places, Watch};
+use crate::store::{Journal, StoreError};
+use crate::watch::{self, Places};
+use running::Running;
+pub use running::StopError;
 
 /// How long to wait before trying again to read a repository that could not be read at start.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -36,15 +41,6 @@ pub struct Service {
     shutdown: Shutdown,
     /// Taken when the service stops.
     running: Option<Running>,
-}
-
-/// What runs on threads of its own.
-#[derive(Debug)]
-struct Running {
-    engine: Engine,
-    watch: Watch,
-    /// Reads the history along.
-    follower: JoinHandle<()>,
 }
 
 /// Why a service does not start.
@@ -89,29 +85,29 @@ impl Service {
         }
     }
 
+    /// Waits until one of the threads that keep the service going has ended, which happens only
+    /// after a panic; tells its name. What is served would grow old for ever then, so stop it.
+    pub async fn failed(&self) -> &'static str {
+        match &self.running {
+            Some(running) => running.failed().await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Stops: accepts nothing new, finishes what is under way within the grace period, makes the
-    /// last commits durable.
+    /// last commits durable. A first reading of the repository is not waited for to its end.
     ///
     /// # Errors
     ///
-    /// Says how many requests were cut off when the grace period was over. Everything that was
-    /// acknowledged is durable all the same.
-    pub async fn shutdown(mut self) -> Result<(), Unfinished> {
-        self.shutdown.begin();
-        let finished = self.shutdown.finish(self.limits.shutdown_grace()).await;
-        if let Some(Running { engine, watch, follower }) = self.running.take() {
-            let stopped = tokio::task::spawn_blocking(move || {
-                drop(watch);
-                // A writer that is gone already needs no signal.
-                drop(engine.signals.blocking_send(Signal::Shutdown));
-                // The follower ends with the writer, whatever became of that.
-                engine.writer.join().is_ok() & follower.join().is_ok()
-            });
-            if !stopped.await.unwrap_or(false) {
-                tracing::error!("BUG: the writer or the history ended with a panic");
-            }
+    /// Says what did not end in order: requests that were cut off when the grace period was over, or a
+    /// thread that had panicked. Everything that was acknowledged is durable all the same.
+    pub async fn shutdown(mut self) -> Result<(), StopError> {
+        let (began, grace) = (Instant::now(), self.limits.shutdown_grace());
+        let finished = self.shutdown.finish(grace).await;
+        if let Some(running) = self.running.take() {
+            running.stop(grace.saturating_sub(began.elapsed())).await?;
         }
-        finished
+        Ok(finished?)
     }
 }
 
@@ -225,13 +221,18 @@ impl ServiceBuilder<Guarded> {
     ///
     /// Says what kept it from starting; nothing runs then.
     pub async fn start(self) -> Result<Service, StartError> {
+        self.start_with(|journal| journal).await
+    }
+
+    /// Starts with what `wrap` makes of the journal.
+    async fn start_with<J: Journal>(self, wrap: impl FnOnce(GitJournal) -> J) -> Result<Service, StartError> {
         let Self { config, guard: Guarded(guard) } = self;
         let journal = open(&config)?;
         let server = Server::bind(config.listen).await?;
         let address = server.address();
         let places = places(&journal);
         let archive = GitArchive::open(&config.repository, journal.branch(), &config.folder)?;
-        let engine = engine::start(journal, engine_options(&config)).map_err(StartError::Thread)?;
+        let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options(&config))
                 .map_err(StartError::Thread)?;
@@ -244,7 +245,7 @@ impl ServiceBuilder<Guarded> {
             require_if_match: config.require_if_match,
             compress: config.compress,
             cors: config.cors_origins.iter().cloned().collect(),
-            history: Some(history),
+            history: Some(history.clone()),
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
@@ -255,7 +256,7 @@ impl ServiceBuilder<Guarded> {
             address,
             limits: config.limits,
             shutdown,
-            running: Some(Running { engine, watch, follower }),
+            running: Some(Running { engine, history, follower, watch }),
         })
     }
 }

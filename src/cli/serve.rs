@@ -6,12 +6,12 @@ use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, answer};
-use crate::config::{Auth, ServeConfig};
+use crate::config::{Auth, BasePath, ServeConfig};
 use crate::domain::Grant;
 use crate::format;
 use crate::http::AllowAll;
 use crate::http::policy::Policy;
-use crate::service::Service;
+use crate::service::{Service, StopError};
 use crate::telemetry::{self, LogConfig};
 
 /// Serve a repository over HTTP
@@ -87,28 +87,56 @@ async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
         service = start(config, auth) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
+    watch_over(service, signals, &base_path).await
+}
+
+/// Tells that the service is ready, and stays until it is to end.
+async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath) -> Result<Done, Failure> {
     tokio::select! {
         () = service.ready() => {}
+        thread = service.failed() => return give_up(service, signals, thread).await,
         name = signals.next() => return stop(service, signals, name).await,
     }
     answer(&format!("listening on http://{}{base_path}", service.address()))
         .context("cannot tell on standard output that the service is ready")?;
 
-    let name = signals.next().await;
-    stop(service, signals, name).await
+    tokio::select! {
+        thread = service.failed() => give_up(service, signals, thread).await,
+        name = signals.next() => stop(service, signals, name).await,
+    }
 }
 
 async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Result<Done, Failure> {
     tracing::info!(signal = name, "shutting down");
-    tokio::select! {
-        finished = service.shutdown() => {
-            if let Err(unfinished) = finished {
-                tracing::warn!(error = %unfinished, "not everything was answered; what was acknowledged is durable");
-            }
+    let finished = tokio::select! {
+        finished = service.shutdown() => finished,
+        name = signals.next() => return Err(anyhow!("stopped at once by a second signal, {name}").into()),
+    };
+    match finished {
+        Ok(()) => Ok(Done::Well),
+        Err(error @ (StopError::Unfinished(_) | StopError::Stuck { .. })) => {
+            tracing::warn!(%error, "not everything was answered; what was acknowledged is durable");
             Ok(Done::Well)
         }
-        name = signals.next() => Err(anyhow!("stopped at once by a second signal, {name}").into()),
+        Err(error @ StopError::Panicked { .. }) => {
+            tracing::error!(%error, "not everything was done; what was acknowledged is durable");
+            Err(anyhow!(error).into())
+        }
     }
+}
+
+/// Ends a service that can't go on, for whoever supervises the process to start it again.
+async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -> Result<Done, Failure> {
+    tracing::error!(thread, "BUG: a thread has panicked, so what is served would grow old; the service ends");
+    tokio::select! {
+        // What went wrong is told already.
+        _ = service.shutdown() => {}
+        _ = signals.next() => {}
+    }
+    Err(anyhow!(
+        "the {thread} thread has panicked; what was acknowledged is durable, start the service again"
+    )
+    .into())
 }
 
 /// The join to the library.
@@ -144,5 +172,20 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::service::tests::hooked;
+
+    #[tokio::test]
+    async fn a_service_whose_writer_dies_ends_the_process_as_a_failure() {
+        let folder = tempfile::tempdir().unwrap();
+        let service = hooked(folder.path(), || panic!("as a test asked for")).await;
+        let ended = watch_over(service, Signals::new().unwrap(), &BasePath::default()).await;
+        let Err(Failure::Failed(error)) = ended else { panic!("{ended:?}") };
+        assert!(error.to_string().contains("the writer thread has panicked"), "{error}");
     }
 }

@@ -76,6 +76,8 @@ pub(super) struct Mirror<J> {
     /// Committed files that are not served just as they are, by name. Every other committed file
     /// is known by its entry in the snapshot.
     aside: BTreeMap<String, TreeEntry>,
+    /// Contents that the repository has lost, and under which name they were wanted.
+    damaged: BTreeSet<(String, BlobId)>,
     edits: BTreeMap<String, Believed>,
     suspects: BTreeMap<String, Suspect>,
     /// Whether the work tree was not ours to look at the last time.
@@ -132,6 +134,7 @@ impl<J: Journal> Mirror<J> {
             options,
             snapshot: Arc::default(),
             aside: BTreeMap::new(),
+            damaged: BTreeSet::new(),
             edits: BTreeMap::new(),
             suspects: BTreeMap::new(),
             away: true,
@@ -150,7 +153,12 @@ impl<J: Journal> Mirror<J> {
         let patience = std::mem::take(&mut self.options.patience);
         let found = self.refresh(&Hint::Everything);
         self.options.patience = patience;
-        found
+        found?;
+        match self.damaged.first() {
+            // A repository of which nothing can be read is no empty list.
+            Some((_, blob)) if self.snapshot.catalog().is_empty() => self.content(*blob).map(drop),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// The next snapshot, of this head.
@@ -182,6 +190,9 @@ impl<J: Journal> Mirror<J> {
         let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
         if is_moved && !is_seen && !self.is_forward(&changes, head)? {
             return Ok(());
+        }
+        if *hint == Hint::Everything {
+            self.name_mended()?;
         }
         if !is_moved && self.unbuilt.is_empty() {
             return Ok(());

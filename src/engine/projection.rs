@@ -266,6 +266,12 @@ impl Projection {
         self.heads.send_replace(Head::Ended);
     }
 
+    /// Waits until the engine has ended, in whatever way.
+    pub async fn ended(&self) {
+        // The sender lives as long as this does.
+        drop(self.heads().wait_for(|head| *head == Head::Ended).await);
+    }
+
     /// Makes `next` the truth, and tells of a new head after that. Nobody is waited for.
     pub(crate) fn publish(&self, next: Arc<Snapshot>) {
         let head = Head::At(next.revision);

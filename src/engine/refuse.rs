@@ -28,11 +28,32 @@ pub(super) fn refusal(error: &StoreError) -> SubmitError {
         | StoreError::Misnamed(_)
         | StoreError::Sign(_)
         | StoreError::Path { .. }
+        | StoreError::Damaged { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
             tracing::error!(error = %chain(error), hint, "the repository could not be written");
             unavailable("the repository cannot be written at the moment")
         }
+    }
+}
+
+/// Why the repository can't be read, for everybody: no path of the machine is in it. The log has the
+/// whole.
+pub(super) fn reason(error: &StoreError) -> String {
+    match error {
+        StoreError::Path { action, path, source } => {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+            format!("cannot {action} `{}`: {}", name.unwrap_or_default(), source.kind())
+        }
+        StoreError::Unsuitable { why, .. } => why.clone(),
+        StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
+        // What libgit2 said may hold a path.
+        StoreError::HeadMoved { found: None, .. } => "its branch is gone".to_owned(),
+        StoreError::HeadMoved { .. }
+        | StoreError::Misnamed(_)
+        | StoreError::Sign(_)
+        | StoreError::Damaged { .. }
+        | StoreError::Git { .. } => error.to_string(),
     }
 }
 

@@ -15,7 +15,7 @@ use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
-use super::refuse::{refuse, unavailable};
+use super::refuse::{reason, refuse, unavailable};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
 use crate::domain::{Key, Revision};
@@ -125,6 +125,8 @@ impl<J: Journal> Writer<J> {
     pub(super) fn run(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime with nothing but a timer needs no resources");
+        // Whoever follows the heads must hear of the end, a panic's too.
+        let _end = End(self.projection.clone());
         self.read_if_due();
         while let Some(turn) = runtime.block_on(self.gather()) {
             self.read_if_due();
@@ -140,7 +142,6 @@ impl<J: Journal> Writer<J> {
                 self.tend();
             }
         }
-        self.projection.end();
         tracing::debug!("the writer has stopped");
     }
 
@@ -293,7 +294,8 @@ impl<J: Journal> Writer<J> {
             None if trouble.is_some() => tracing::info!("the repository can be read again"),
             None => {}
         }
-        projection.note_trouble(error.map(|_| "the repository cannot be read".into()));
+        projection
+            .note_trouble(error.map(|error| format!("the repository cannot be read: {}", reason(error))));
         *trouble = now;
     }
 
@@ -426,6 +428,15 @@ impl<J: Journal> Writer<J> {
             }));
         }
         Ok(!drafts.is_empty())
+    }
+}
+
+/// Tells, when it is dropped, that the writer has ended.
+struct End(Projection);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -84,7 +84,8 @@ impl Call<'_> {
     ///
     /// 503 until the repository has been read for the first time: an empty list would be a lie.
     pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
-        self.context.projection.snapshot().ok_or_else(ApiError::loading)
+        let projection = &self.context.projection;
+        projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))
     }
 
     /// The history up to what is served now.

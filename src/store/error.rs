@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::BlobId;
 use crate::domain::Revision;
 
 /// Why the repository could not do what it was asked.
@@ -63,6 +64,17 @@ pub enum StoreError {
     /// A commit could not be signed; nothing of the batch is visible.
     #[error("cannot sign the commit")]
     Sign(#[source] ssh_key::Error),
+
+    /// One content can't be read, and nothing but the object that holds it is to blame.
+    #[error("the object {blob} is {}", if *.is_missing { "missing" } else { "corrupt" })]
+    Damaged {
+        /// The content.
+        blob: BlobId,
+        /// Whether there is no such object.
+        is_missing: bool,
+        /// What libgit2 said.
+        source: git2::Error,
+    },
 
     /// libgit2 refused; nothing of the batch is visible.
     #[error("cannot {action}")]

@@ -209,8 +209,15 @@ pub trait Journal: Send + 'static {
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError>;
 
-    /// Reads contents, on all cores when they are many, and hands each with its index to `each`.
+    /// Reads contents, on all cores when they are many, and hands each with its index to `each`:
+    /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more.
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
+
+    /// This content from where it stands unchanged under this name in the work tree, for a
+    /// repository that has lost it; `None` if it doesn't, or is too large for a collection.
+    fn copy_of(&mut self, _name: &str, _blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(None)
+    }
 
     /// Makes a chain of commits on top of `expected` and moves the branch to the last one, durably
     /// (design.md section 6, steps 3 to 6). Answers after everything is on disk.

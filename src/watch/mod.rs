@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 
 use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
 use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::engine::{Hint, Signal};
 use settle::{Settle, Touch};
@@ -58,11 +58,14 @@ pub struct Options {
     pub notices: bool,
 }
 
-/// A running watcher; it stops when this is dropped.
+/// A running watcher; it stops when this is dropped, without being waited for.
 #[derive(Debug)]
 pub struct Watch {
     notices: Sender<Notice>,
+    /// Taken when it is waited for.
     thread: Option<thread::JoinHandle<()>>,
+    /// Nothing is sent here; it closes when the thread has ended, in whatever way.
+    running: watch::Receiver<()>,
 }
 
 enum Notice {
@@ -97,8 +100,12 @@ fn start_with(
         signals,
     };
     actor.arm();
-    let thread = thread::Builder::new().name("watch".into()).spawn(move || actor.run(&inbox))?;
-    Ok(Watch { notices, thread: Some(thread) })
+    let (runs, running) = watch::channel(());
+    let thread = thread::Builder::new().name("watch".into()).spawn(move || {
+        let _runs = runs;
+        actor.run(&inbox);
+    })?;
+    Ok(Watch { notices, thread: Some(thread), running })
 }
 
 /// Linux tells when a file is closed (`IN_CLOSE_WRITE`); elsewhere only quiet can tell.
@@ -106,13 +113,33 @@ const fn quiet(options: &Options) -> Duration {
     if cfg!(target_os = "linux") { options.quiet_unclosed } else { options.quiet }
 }
 
-impl Drop for Watch {
-    fn drop(&mut self) {
+impl Watch {
+    /// Asks the watcher to stop.
+    pub fn stop(&self) {
         // The thread is gone already if this can't be sent.
         drop(self.notices.send(Notice::Stop));
-        if let Some(thread) = self.thread.take() {
-            drop(thread.join());
-        }
+    }
+
+    /// Waits until the watcher has ended, in whatever way.
+    pub async fn ended(&self) {
+        let mut running = self.running.clone();
+        while running.changed().await.is_ok() {}
+    }
+
+    /// Stops and waits.
+    ///
+    /// # Errors
+    ///
+    /// Returns what the watcher panicked with, if it did.
+    pub fn join(mut self) -> thread::Result<()> {
+        self.stop();
+        self.thread.take().map_or(Ok(()), thread::JoinHandle::join)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 

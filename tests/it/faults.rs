@@ -153,6 +153,127 @@ async fn a_missing_object_never_turns_into_an_empty_list() {
     server.serves(&commit).await;
 }
 
+/// The file of the loose object of what the head has at a path.
+fn object_of(server: &TestServer, path: &str) -> std::path::PathBuf {
+    let blob = server.repo().git(&["rev-parse", &format!("HEAD:{path}")]);
+    server.repo().git_folder().join("objects").join(&blob[..2]).join(&blob[2..])
+}
+
+#[tokio::test]
+async fn an_object_that_is_missing_at_a_start_harms_its_own_collection_only() {
+    let mut server = TestServer::on("small").await;
+    server.stop();
+    let file = object_of(&server, "collections/posts.yaml");
+    let aside = file.with_extension("aside");
+    fs::rename(&file, &aside).unwrap();
+    server.start_again().await;
+    let problem = server.problem("collections/posts.yaml").await;
+    let said = problem["attributes"].to_string();
+    assert!(said.contains("missing") && said.contains("git fsck"), "{said}");
+    assert_eq!(server.list().await.is(200).ids().len(), 3, "the others are served, and the intact file");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
+    server.patch("posts", json!({"name": "Never"})).await.is(409);
+    server.patch("pages", json!({"name": "Written"})).await.is(200);
+    fs::rename(&aside, &file).unwrap();
+    server.no_problem().await;
+    server.patch("posts", json!({"name": "After"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_corrupt_object_without_an_intact_file_is_a_problem_and_nothing_is_served_for_it() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let file = object_of(&server, "collections/posts.yaml");
+    let good = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, b"x\x9cnot an object").unwrap();
+    server.start_again().await;
+    let problem = server.problem("collections/posts.yaml").await;
+    assert!(problem["attributes"].to_string().contains("corrupt"), "{problem}");
+    server.read("posts").await.is(404);
+    server.read("pages").await.is(200);
+    fs::write(&file, good).unwrap();
+    server.no_problem().await;
+    server.read("posts").await.is(200);
+}
+
+#[tokio::test]
+async fn a_folder_of_objects_that_can_not_be_read_is_told_as_the_reason_and_no_list_is_served() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let file = object_of(&server, "collections/posts.yaml");
+    let folder = file.parent().unwrap().to_owned();
+    block(&folder);
+    server.start_again_unready();
+    let refused = server.get("/collections").await.is(503).detail();
+    assert!(refused.contains("cannot be read"), "{refused}");
+    assert!(!refused.contains("still being read"), "{refused}");
+    assert!(!refused.contains(&*server.folder().to_string_lossy()), "no path of the machine: {refused}");
+    server.get("/readyz").await.is(503);
+    unblock(&folder);
+    server.answers().await;
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+}
+
+#[tokio::test]
+async fn a_commit_that_puts_a_file_in_place_of_the_folder_is_refused_and_the_rest_stays_served() {
+    let server = TestServer::setup("small").bare().start().await;
+    let before = server.repo().tip("main").unwrap();
+    server.repo().fast_import(&format!(
+        "commit refs/heads/main\ncommitter Mara <mara@example.org> 1700000000 +0000\ndata 1\nx\nfrom {before}\n\
+         D collections\nM 100644 inline collections\ndata 1\nx\n\n"
+    ));
+    let detail = eventually("it is told", async || {
+        let answer = server.get("/readyz").await;
+        (answer.status() == 503).then(|| answer.is(503).detail())
+    })
+    .await;
+    assert!(detail.contains("`collections` is a file"), "{detail}");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    assert!(server.log().contains("not a folder"), "{}", server.log());
+    server.repo().git(&["update-ref", "refs/heads/main", &before]);
+    server.answers().await;
+}
+
+#[tokio::test]
+async fn a_person_who_commits_a_file_in_place_of_the_folder_empties_no_list() {
+    let server = TestServer::on("small").await;
+    let folder = server.repo().path().join("collections");
+    let before = server.repo().head();
+    // As one step for whoever watches: the folder is never just gone.
+    block(&folder);
+    server.repo().git(&["add", "--all"]);
+    server.repo().git(&["commit", "-m", "No folder"]);
+    let detail = eventually("it is told", async || {
+        assert_eq!(server.list().await.is(200).ids().len(), 3);
+        let answer = server.get("/readyz").await;
+        (answer.status() == 503).then(|| answer.is(503).detail())
+    })
+    .await;
+    assert!(detail.contains("`collections` is a file"), "{detail}");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    assert!(server.log().contains("not a folder"), "{}", server.log());
+    server.repo().git(&["reset", "--hard", &before]);
+    server.answers().await;
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+}
+
+#[tokio::test]
+async fn a_file_in_place_of_the_folder_leaves_what_is_committed_served_and_is_told() {
+    let mut server = TestServer::on("small").await;
+    let folder = server.repo().path().join("collections");
+    block(&folder);
+    let note = eventually("it is told", async || {
+        let meta = server.get("/readyz").await.is(200).json()["meta"].clone();
+        meta["workTree"].as_str().map(str::to_owned)
+    })
+    .await;
+    assert_eq!(note, "`collections` is no folder, and links are not followed");
+    assert_eq!(server.list().await.is(200).ids().len(), 3);
+    unblock(&folder);
+    server.leaves("");
+}
+
 #[tokio::test]
 async fn an_aborted_body_stores_nothing() {
     let server = TestServer::on("small").await;

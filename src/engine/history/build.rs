@@ -5,6 +5,7 @@
 //! ordinary commit that is one step; for a rewritten branch it is everything after the fork.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Actor, Key, Revision};
@@ -55,12 +56,13 @@ impl Builder {
         Ok(Self { index, twins, actors, committers: committers.to_vec() })
     }
 
-    /// Brings the index to `head`; tells how many of how many new commits are read.
+    /// Brings the index to `head`; tells how many of how many new commits are read, and leaves it
+    /// on the way there when `progress` says so.
     pub(super) fn advance(
         &mut self,
         archive: &dyn Archive,
         head: Option<Revision>,
-        progress: &mut dyn FnMut(usize, usize),
+        progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
         let Some(head) = head else {
             self.cut(0, archive)?;
@@ -74,7 +76,9 @@ impl Builder {
         for batch in line.revisions.rchunks(BATCH_LEN) {
             self.add(archive, batch)?;
             done += batch.len();
-            progress(done, total);
+            if progress(done, total).is_break() {
+                break;
+            }
         }
         Ok(())
     }

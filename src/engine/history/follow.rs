@@ -1,6 +1,7 @@
 //! Follows the head of the served branch.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -120,7 +121,10 @@ impl History {
         let mut kept = 0;
         let mut builder = open(&shared, &mut kept)?;
         let head = shared.archive.head()?;
-        builder.advance(&*shared.archive, head, &mut |done, total| (options.progress)(done, total))?;
+        builder.advance(&*shared.archive, head, &mut |done, total| {
+            (options.progress)(done, total);
+            ControlFlow::Continue(())
+        })?;
         keep(&shared, &builder.index, &mut kept);
         Ok(View { shared, index: Arc::new(builder.index) })
     }
@@ -170,6 +174,12 @@ impl History {
         self.view().await
     }
 
+    /// Waits until nobody follows the head any more.
+    pub async fn ended(&self) {
+        let mut state = self.state.clone();
+        while state.changed().await.is_ok() {}
+    }
+
     pub(super) fn states(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
@@ -213,6 +223,10 @@ impl Follower {
 
     fn follow(&mut self, builder: &mut Option<Builder>, head: Head) {
         let outcome = self.advance(builder, head);
+        if *self.heads.borrow() == Head::Ended {
+            // Nobody asks any more, and what is read may be half of it.
+            return;
+        }
         let index = builder.as_ref().map(|builder| Arc::new(builder.index.clone()));
         let trouble = outcome.err().map(|error| -> Arc<str> {
             let error = chain(&error);
@@ -266,6 +280,11 @@ impl Follower {
             if told.elapsed() >= PROGRESS_EVERY {
                 told = Instant::now();
                 (self.shared.options.progress)(done, total);
+            }
+            if *self.heads.borrow() == Head::Ended {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
             }
         })?;
         let (commits, events) = (builder.index.len(), builder.index.events_len());

@@ -116,14 +116,23 @@ impl<J: Journal> Mirror<J> {
         }
         let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
         let slots: Vec<OnceLock<Reading>> = changes.iter().map(|_| OnceLock::new()).collect();
-        let failed = Mutex::new(None);
+        let (failed, damaged) = (Mutex::new(None), Mutex::new(BTreeSet::new()));
         self.journal.read(&blobs, &|index, content| match content {
             Ok(bytes) => {
                 let (at, key, blob) = &wanted[index];
                 slots[*at].get_or_init(|| read_good(key, *blob, bytes));
             }
-            Err(error) => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+            Err(error) => match damage(&error) {
+                Some(fault) => {
+                    let (at, _, blob) = &wanted[index];
+                    slots[*at].get_or_init(|| Err(fault));
+                    let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
+                    damaged.insert((changes[*at].name.clone(), *blob));
+                }
+                None => *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error),
+            },
         })?;
+        self.damaged.append(&mut damaged.into_inner().unwrap_or_else(PoisonError::into_inner));
         match failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             Some(error) => Err(error),
             None => Ok(slots.into_iter().map(OnceLock::into_inner).collect()),
@@ -147,8 +156,33 @@ impl<J: Journal> Mirror<J> {
         {
             return Ok(Ok(Good { blob, collection: Arc::clone(&entry.collection) }));
         }
-        let bytes = self.content(blob)?;
-        Ok(read_good(key, blob, &bytes))
+        match self.content(blob) {
+            Ok(bytes) => Ok(read_good(key, blob, &bytes)),
+            Err(error) => {
+                let fault = damage(&error).ok_or(error)?;
+                self.damaged.insert((name.to_owned(), blob));
+                Ok(Err(fault))
+            }
+        }
+    }
+
+    /// Names those for rebuilding whose object was missing or corrupt and is not any more.
+    pub(super) fn name_mended(&mut self) -> Result<(), StoreError> {
+        for (name, blob) in std::mem::take(&mut self.damaged) {
+            if !self.snapshot.problems.contains_key(&self.path(&name)) {
+                continue;
+            }
+            match self.content(blob) {
+                Ok(_) => drop(self.unbuilt.insert(name)),
+                Err(error) => {
+                    self.damaged.insert((name, blob));
+                    if damage(&error).is_none() {
+                        return Err(error);
+                    }
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Reads one content.
@@ -166,6 +200,15 @@ impl<J: Journal> Mirror<J> {
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The fault of a file whose content the repository has lost; `None` if the error is about more.
+fn damage(error: &StoreError) -> Option<Fault> {
+    let StoreError::Damaged { .. } = error else { return None };
+    let message = format!(
+        "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
+    );
+    Some(Fault { line: 1, column: 1, message })
 }
 
 pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Fault> {

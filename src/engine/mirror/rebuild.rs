@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+use super::contents::read_good;
 use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
@@ -277,10 +278,16 @@ impl<J: Journal> Mirror<J> {
             let entry = self.committed(moved, &name)?;
             Some((name, entry))
         });
-        if let Some((name, TreeEntry::File(blob))) = committed
-            && let Ok(good) = self.read_one(key, &name, blob, readings)?
-        {
-            return Ok(Some(LastGood { name, good, uncommitted: false }));
+        if let Some((name, TreeEntry::File(blob))) = committed {
+            if let Ok(good) = self.read_one(key, &name, blob, readings)? {
+                return Ok(Some(LastGood { name, good, uncommitted: false }));
+            }
+            // The file may be intact though the repository has lost its content.
+            if let Some(bytes) = self.journal.copy_of(&name, blob)?
+                && let Ok(good) = read_good(key, blob, &bytes)
+            {
+                return Ok(Some(LastGood { name, good, uncommitted: false }));
+            }
         }
         let [first, _] = names_of(key);
         for (name, blob) in traces.older(&first) {

@@ -73,6 +73,13 @@ impl ApiError {
         Self::unavailable("The repository is still being read.", RETRY_AFTER_DEFAULT)
     }
 
+    /// The first snapshot is not there yet, or could not be made for this reason.
+    pub(in crate::http) fn unread(trouble: Option<&String>) -> Self {
+        trouble.map_or_else(Self::loading, |trouble| {
+            Self::unavailable(format!("Nothing can be served yet, because {trouble}."), RETRY_AFTER_DEFAULT)
+        })
+    }
+
     /// Something of ours failed; the log knows what.
     pub(in crate::http) fn internal() -> Self {
         Self::new(Code::INTERNAL_ERROR, "The service failed to answer; the cause is in its log.")

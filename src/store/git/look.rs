@@ -40,9 +40,11 @@ pub(super) fn compare(
         }
         Found::Nothing => all_gone(head, look),
         Found::Obstacle(path) => {
+            let root = place.work_tree.as_deref().unwrap_or(&path);
+            let inside = path.strip_prefix(root).unwrap_or(&path);
             return Ok(WorkTree::Away(format!(
-                "{} is no folder, and links are not followed",
-                path.display()
+                "`{}` is no folder, and links are not followed",
+                inside.display()
             )));
         }
     };

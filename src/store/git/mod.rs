@@ -27,6 +27,7 @@ mod barrier;
 mod branch;
 mod checkpoints;
 mod converted;
+mod damage;
 mod delta;
 mod folder;
 mod history;
@@ -70,6 +71,7 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
+use folder::{Folder, Found};
 use note::Note;
 use objects::Objects;
 use packs::Packs;
@@ -200,6 +202,12 @@ impl Journal for GitJournal {
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         read::contents(&mut self.objects, blobs, each);
         Ok(())
+    }
+
+    fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Found::Folder(folder) = Folder::collections(&self.place, false)? else { return Ok(None) };
+        let content = folder.read(name)?.filter(|content| content.oid == *blob.as_bytes());
+        Ok(content.map(|content| content.bytes))
     }
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {

@@ -31,6 +31,11 @@ impl Objects {
         Self { folder: self.folder.clone(), odb: None }
     }
 
+    /// Where they are.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// Forgets which packs there are.
     pub(super) fn close(&mut self) {
         self.odb = None;

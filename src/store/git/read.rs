@@ -8,6 +8,7 @@ use std::thread;
 
 use git2::ObjectType;
 
+use super::damage;
 use super::object::Oid;
 use super::objects::{Objects, damaged};
 use super::place::Place;
@@ -40,6 +41,10 @@ pub(super) fn changes(
         None => Ok(None),
     };
     let oids = [folder(from)?, folder(to)?];
+    if let (None, Some(to)) = (oids[1], to) {
+        // Nothing there is an empty folder; something else in its place is no folder at all.
+        Trees::load(objects, place, Some(*to.as_bytes()))?;
+    }
     if oids[0] == oids[1] {
         return Ok(Vec::new());
     }
@@ -103,7 +108,7 @@ fn read_some<'a>(
     for (index, blob) in blobs {
         let read = objects.read(blob.as_bytes(), ObjectType::Blob, |content| each(index, Ok(content)));
         if let Err(error) = read {
-            each(index, Err(error));
+            each(index, Err(damage::of(objects.folder(), *blob, error)));
         }
     }
 }

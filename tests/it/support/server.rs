@@ -384,11 +384,16 @@ impl TestServer {
 
     /// Starts again after `stop` or `kill`, with the same settings and another port.
     pub(crate) async fn start_again(&mut self) {
+        self.start_again_unready();
+        self.answers().await;
+    }
+
+    /// The same, for a repository that can't be read yet.
+    pub(crate) fn start_again_unready(&mut self) {
         assert!(self.process.is_none(), "the service runs already");
         let process = Process::spawn(self.setup.command(self.folder.path(), &self.repo));
         self.client = Client::new(process.address, &self.setup.base);
         self.process = Some(process);
-        self.answers().await;
     }
 
     /// Stops and starts.

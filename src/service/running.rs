@@ -1,0 +1,93 @@
+//! The threads of a running service, and how they end.
+
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::engine::history::History;
+use crate::engine::{Engine, Signal};
+use crate::shutdown::Unfinished;
+use crate::watch::Watch;
+
+/// How long the threads are waited for at least, however much of the grace period is used up: the
+/// writer may be in the middle of making commits durable.
+const THREADS_WAIT_MIN: Duration = Duration::from_secs(1);
+
+/// How long the threads are waited for while the repository has not been read: nothing was
+/// acknowledged then, and a first reading may take long.
+const UNREAD_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// What runs on threads of its own.
+#[derive(Debug)]
+pub(super) struct Running {
+    pub(super) engine: Engine,
+    pub(super) history: History,
+    /// Reads the history along.
+    pub(super) follower: JoinHandle<()>,
+    pub(super) watch: Watch,
+}
+
+/// Why a service did not stop in order. Everything that was acknowledged is durable all the same.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StopError {
+    /// Requests were cut off.
+    #[error(transparent)]
+    Unfinished(#[from] Unfinished),
+    /// The threads did not end in time.
+    #[error("the threads of the service did not end within {} ms", waited.as_millis())]
+    Stuck {
+        /// How long they were waited for.
+        waited: Duration,
+    },
+    /// A thread has panicked.
+    #[error("BUG: the {thread} thread has panicked")]
+    Panicked {
+        /// Which one.
+        thread: &'static str,
+    },
+}
+
+impl Running {
+    /// Waits until one of the threads ends, which none does before it is asked to; tells which.
+    pub(super) async fn failed(&self) -> &'static str {
+        // In this order: the others end with the writer.
+        tokio::select! {
+            biased;
+            () = self.engine.projection.ended() => "writer",
+            () = self.history.ended() => "history",
+            () = self.watch.ended() => "watch",
+        }
+    }
+
+    /// Asks every thread to end and waits for them, for what is `left` of the grace period.
+    pub(super) async fn stop(self, left: Duration) -> Result<(), StopError> {
+        let is_read = self.engine.projection.snapshot().is_some();
+        let waited = if is_read { left.max(THREADS_WAIT_MIN) } else { left.min(UNREAD_WAIT_MAX) };
+        if tokio::time::timeout(waited, self.end()).await.is_ok() {
+            return self.join();
+        }
+        if is_read {
+            return Err(StopError::Stuck { waited });
+        }
+        tracing::info!("stopped in the middle of the first reading of the repository");
+        Ok(())
+    }
+
+    /// Asks every thread to end; done when they have.
+    async fn end(&self) {
+        self.watch.stop();
+        // A writer that is gone already needs no signal.
+        drop(self.engine.signals.send(Signal::Shutdown).await);
+        self.engine.projection.ended().await;
+        self.history.ended().await;
+        self.watch.ended().await;
+    }
+
+    fn join(self) -> Result<(), StopError> {
+        let Self { engine, follower, watch, history: _ } = self;
+        let ended = [("writer", engine.writer.join()), ("history", follower.join()), ("watch", watch.join())];
+        match ended.iter().find(|(_, outcome)| outcome.is_err()) {
+            Some((thread, _)) => Err(StopError::Panicked { thread }),
+            None => Ok(()),
+        }
+    }
+}
