@@ -104,7 +104,7 @@ impl<'a> Sieve<'a> {
 
     fn at(&self, place: usize) -> u32 {
         match self.key {
-            Some(key) => self.view.index.of_key(key)[place],
+            Some(key) => self.view.index.of_key(key).at(place),
             None => self.view.turned(number(place)),
         }
     }
@@ -112,7 +112,7 @@ impl<'a> Sieve<'a> {
     /// The place of the first event of a commit or behind it, by the number of its first event.
     fn start(&self, event: u32) -> usize {
         match self.key.map(|key| self.view.index.of_key(key)) {
-            Some(events) => partition(events.len(), |place| events[place] < event),
+            Some(events) => partition(events.len(), |place| events.at(place) < event),
             None => self.len().min(event as usize),
         }
     }

@@ -4,8 +4,6 @@
 //! every entry of both trees to compare them; two folders of a thousand files that differ in one
 //! have long equal ends, and those are skipped by comparing memory.
 
-use std::collections::BTreeMap;
-
 use crate::store::{BlobId, FileChange, TreeEntry};
 
 const ID_BYTES: usize = 20;
@@ -69,9 +67,10 @@ pub(super) fn list(tree: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String
     files
 }
 
-/// What differs between two trees, by name.
+/// What differs between two trees, by name. A first commit has as many changes as files, so no
+/// more is kept for a moment than what is returned.
 pub(super) fn differences(before: &[u8], after: &[u8]) -> Vec<FileChange> {
-    let mut changed: BTreeMap<&str, [Option<TreeEntry>; 2]> = BTreeMap::new();
+    let mut changed = Vec::new();
     let start = common_entries_bytes(before, after);
     let (mut old, mut new) = (&before[start..], &after[start..]);
     loop {
@@ -83,18 +82,36 @@ pub(super) fn differences(before: &[u8], after: &[u8]) -> Vec<FileChange> {
                 (old, new) = (old_rest, new_rest);
             }
             (Some((one, rest)), other) if other.is_none_or(|(two, _)| is_first(&one, &two)) => {
-                note(&mut changed, &one, 0);
+                let change = |(name, entry)| FileChange { name, before: Some(entry), after: None };
+                changed.extend(one.told().map(|(name, entry)| change((name.to_owned(), entry))));
                 old = rest;
             }
             (_, Some((two, rest))) => {
-                note(&mut changed, &two, 1);
+                let change = |(name, entry)| FileChange { name, before: None, after: Some(entry) };
+                changed.extend(two.told().map(|(name, entry)| change((name.to_owned(), entry))));
                 new = rest;
             }
             (Some(_), None) | (None, None) => break,
         }
     }
-    let differing = changed.into_iter().filter(|(_, [before, after])| before != after);
-    differing.map(|(name, [before, after])| FileChange { name: name.to_owned(), before, after }).collect()
+    merged(changed)
+}
+
+/// The two sides of each name as one change, by name. They stand beside each other, and in order,
+/// where no file became a folder.
+fn merged(mut changed: Vec<FileChange>) -> Vec<FileChange> {
+    if !changed.is_sorted_by(|one, two| one.name <= two.name) {
+        changed.sort_by(|one, two| one.name.cmp(&two.name));
+    }
+    changed.dedup_by(|two, one| {
+        let is_same = one.name == two.name;
+        if is_same {
+            (one.before, one.after) = (one.before.or(two.before), one.after.or(two.after));
+        }
+        is_same
+    });
+    changed.retain(|change| change.before != change.after);
+    changed
 }
 
 /// Whether an entry stands before another, or in its place, in the order of trees: by name, a
@@ -106,12 +123,6 @@ fn is_first(one: &RawEntry<'_>, two: &RawEntry<'_>) -> bool {
         name
     };
     ordered(one) <= ordered(two)
-}
-
-fn note<'a>(changed: &mut BTreeMap<&'a str, [Option<TreeEntry>; 2]>, entry: &RawEntry<'a>, side: usize) {
-    if let Some((name, told)) = entry.told() {
-        changed.entry(name).or_default()[side] = Some(told);
-    }
 }
 
 /// How many bytes of equal entries two trees begin with.
@@ -196,6 +207,20 @@ mod tests {
             &[
                 ("a.yaml", [file(1), Some(TreeEntry::Special("a folder"))]),
                 ("b.yml", [file(3), Some(TreeEntry::Special("a symbolic link"))]),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_two_sides_of_a_name_are_one_change_though_another_stands_between_them() {
+        let before = [("100644", "a.yaml", 1), ("100644", "a.yaml-b.yaml", 2)];
+        let after = [("40000", "a.yaml", 1), ("100644", "a.yaml-b.yaml", 3)];
+        check(
+            &before,
+            &after,
+            &[
+                ("a.yaml", [file(1), Some(TreeEntry::Special("a folder"))]),
+                ("a.yaml-b.yaml", [file(2), file(3)]),
             ],
         );
     }
