@@ -4,19 +4,19 @@
 //! commit that the index knows, forget what stands behind that commit, add the rest. For an
 //! ordinary commit that is one step; for a rewritten branch it is everything after the fork.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Actor, Key, Revision};
-use crate::format::layout::{self, FileName, file_name};
+use crate::format::layout::{self, Ending};
 use crate::format::message;
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
 use super::Shared;
 use super::event::{Action, Origin};
 use super::index::{Did, Index, number};
-use super::row::{CommitRow, Ending, Version};
+use super::row::{CommitRow, Version};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;
@@ -137,38 +137,23 @@ impl Builder {
 }
 
 /// Of the two files of a key the one that counts.
-pub(super) fn counting(yaml: Option<TreeEntry>, yml: Option<TreeEntry>) -> Option<Version> {
+fn counting(yaml: Option<TreeEntry>, yml: Option<TreeEntry>) -> Option<Version> {
     let yaml = yaml.map(|entry| Version::new(Ending::Yaml, entry));
     yaml.or_else(|| yml.map(|entry| Version::new(Ending::Yml, entry)))
-}
-
-/// The files of a folder by key: `.yaml` and `.yml`.
-pub(super) fn by_key(
-    files: impl IntoIterator<Item = (String, TreeEntry)>,
-) -> BTreeMap<Key, [Option<TreeEntry>; 2]> {
-    let mut found: BTreeMap<Key, [Option<TreeEntry>; 2]> = BTreeMap::new();
-    for (name, entry) in files {
-        if let FileName::Collection { key, preferred } = file_name(&name) {
-            found.entry(key).or_default()[usize::from(!preferred)] = Some(entry);
-        }
-    }
-    found
 }
 
 /// The `.yml` files that stand beside a `.yaml` one. Mostly there is not one `.yml`, and then
 /// nothing is kept of the others for a moment either.
 fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
-    let mut twins = by_key(shared.archive.files(head, &|name| name.ends_with(".yml"))?);
-    if !twins.is_empty() {
-        let stands_beside = |name: &str| {
-            let yaml = layout::split(name).filter(|(_, ending)| *ending == layout::Ending::Yaml);
-            yaml.is_some_and(|(stem, _)| twins.contains_key(stem))
-        };
-        let beside = by_key(shared.archive.files(head, &stands_beside)?);
-        twins.retain(|key, _| beside.contains_key(key));
+    let yml: HashSet<Key> =
+        shared.counting(head, &|name| name.ends_with(".yml"))?.into_iter().map(|file| file.key).collect();
+    if yml.is_empty() {
+        return Ok(BTreeMap::new());
     }
-    Ok(twins.into_iter().filter_map(|(key, [_, yml])| Some((key, yml?))).collect())
+    let is_wanted = |name: &str| layout::split(name).is_some_and(|(stem, _)| yml.contains(stem));
+    let files = shared.counting(head, &is_wanted)?;
+    Ok(files.into_iter().filter_map(|file| Some((file.key, file.twin?))).collect())
 }
 
 impl Shared {
@@ -196,7 +181,7 @@ impl Shared {
         let of_key = |FileChange { name, after, .. }: FileChange| {
             let (stem, ending) = layout::split(&name)?;
             let mut named = Named::default();
-            named[usize::from(ending == layout::Ending::Yml)] = Some(after);
+            named[usize::from(ending == Ending::Yml)] = Some(after);
             Some((self.key(stem)?, named))
         };
         let mut found: Vec<(Key, Named)> = changes.into_iter().filter_map(of_key).collect();

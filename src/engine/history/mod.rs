@@ -46,6 +46,7 @@ mod difference;
 mod error;
 mod event;
 mod feed;
+mod files;
 mod follow;
 mod index;
 mod lookup;

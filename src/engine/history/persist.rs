@@ -20,8 +20,9 @@ use uuid::Uuid;
 
 use super::event::{Action, Origin};
 use super::index::{Did, Index, number};
-use super::row::{CommitRow, Ending, Holds, Version};
+use super::row::{CommitRow, Holds, Version};
 use crate::domain::{Actor, Key, Revision};
+use crate::format::layout::Ending;
 use crate::store::BlobId;
 
 const MAGIC: &[u8] = b"collectory history 1\n";
