@@ -4,6 +4,8 @@
 //! every entry of both trees to compare them; two folders of a thousand files that differ in one
 //! have long equal ends, and those are skipped by comparing memory.
 
+use std::ffi::CStr;
+
 use crate::store::{BlobId, FileChange, TreeEntry};
 
 const ID_BYTES: usize = 20;
@@ -19,11 +21,10 @@ pub(super) struct RawEntry<'a> {
 impl<'a> RawEntry<'a> {
     /// Takes the first entry off a tree; `None` at its end, and at bytes that are no entry.
     fn first(tree: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let blank = tree.iter().position(|byte| *byte == b' ')?;
-        let end = blank + 1 + tree[blank + 1..].iter().position(|byte| *byte == 0)?;
-        let id = tree.get(end + 1..end + 1 + ID_BYTES)?.try_into().ok()?;
-        let entry = Self { mode: &tree[..blank], name: &tree[blank + 1..end], id };
-        Some((entry, &tree[end + 1 + ID_BYTES..]))
+        let (blank, end) = parts(tree)?;
+        let (entry, rest) = tree.split_at_checked(end + 1 + ID_BYTES)?;
+        let id = entry[end + 1..].try_into().expect("that many bytes are left");
+        Some((Self { mode: &entry[..blank], name: &entry[blank + 1..end], id }, rest))
     }
 
     fn is_folder(&self) -> bool {
@@ -43,6 +44,18 @@ impl<'a> RawEntry<'a> {
         };
         fits.then_some((name, entry))
     }
+}
+
+/// Where the mode and the name of the first entry of a tree end.
+fn parts(tree: &[u8]) -> Option<(usize, usize)> {
+    // Git writes modes of five and of six digits.
+    let blank = match (tree.get(5)?, tree.get(6)?) {
+        (b' ', _) => 5,
+        (_, b' ') => 6,
+        _ => tree.iter().position(|byte| *byte == b' ')?,
+    };
+    let name = CStr::from_bytes_until_nul(&tree[blank + 1..]).ok()?;
+    Some((blank, blank + 1 + name.count_bytes()))
 }
 
 fn entries(tree: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
@@ -127,19 +140,25 @@ fn is_first(one: &RawEntry<'_>, two: &RawEntry<'_>) -> bool {
 
 /// How many bytes of equal entries two trees begin with.
 fn common_entries_bytes(one: &[u8], two: &[u8]) -> usize {
-    const BLOCK: usize = 64;
-    let blocks = one.chunks_exact(BLOCK).zip(two.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
-    let equal = blocks * BLOCK;
-    let mut rest = one;
+    let equal = common_blocks_bytes(one, two);
     let mut start = 0;
-    while let Some((_, next)) = RawEntry::first(rest) {
-        let end = one.len() - next.len();
-        if end > equal {
+    while let Some((_, end)) = parts(&one[start..]) {
+        let next = start + end + 1 + ID_BYTES;
+        if next > equal {
             break;
         }
-        (start, rest) = (end, next);
+        start = next;
     }
     start
+}
+
+/// How many bytes two trees begin with in common, in whole blocks: large ones, then smaller ones.
+fn common_blocks_bytes(one: &[u8], two: &[u8]) -> usize {
+    const BLOCKS: [usize; 2] = [4096, 64];
+    BLOCKS.into_iter().fold(0, |equal, block| {
+        let blocks = one[equal..].chunks_exact(block).zip(two[equal..].chunks_exact(block));
+        equal + blocks.take_while(|(a, b)| a == b).count() * block
+    })
 }
 
 #[cfg(test)]
