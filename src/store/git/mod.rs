@@ -36,6 +36,7 @@ mod init;
 mod listing;
 mod lock;
 mod look;
+mod marks;
 mod names;
 mod note;
 mod object;

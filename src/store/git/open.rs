@@ -183,7 +183,7 @@ impl GitJournal {
         for desk in [self.place.desk(), self.place.work_tree_desk()] {
             lock::remove_left(&desk, &roots)?;
         }
-        self.packs.remove_drafts()?;
+        self.packs.clean_up(&self.barrier)?;
         swap::remove_drafts(&self.place, &mut self.objects)
     }
 }

@@ -3,6 +3,7 @@
 mod commits;
 mod hands;
 mod line_ends;
+mod merging;
 mod places;
 mod signing;
 mod support;
