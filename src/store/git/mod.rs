@@ -285,6 +285,15 @@ impl Journal for GitJournal {
         }
     }
 
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        let head = head.map(|head| *head.as_bytes());
+        if self.durable != Some(head) {
+            self.barrier.file_system(&self.place.common_dir)?;
+            self.durable = Some(head);
+        }
+        Ok(())
+    }
+
     fn walk(
         &mut self,
         from: Revision,
@@ -330,9 +339,9 @@ impl GitJournal {
         group: &append::Group,
         drafts: &[Draft],
     ) -> Result<(), StoreError> {
-        if self.durable != Some(before) {
-            self.barrier.file_system(&self.place.common_dir)?;
-        }
+        self.make_durable(before.map(Revision::new))?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
         let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
         let step = refs::Move {

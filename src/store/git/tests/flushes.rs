@@ -1,11 +1,13 @@
 //! What is flushed, in which order, and what becomes of a write whose flush fails.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::super::GitJournal;
 use super::support::*;
+use crate::store::Journal as _;
 
 /// The reflog of the branch.
 fn reflog(repo: &Repo) -> PathBuf {
@@ -44,4 +46,33 @@ fn nothing_names_a_commit_before_its_pack_would_survive_a_power_cut() {
     let packs = at(&repo.pack_folder());
     assert!(seen[..=packs].iter().all(|(_, is_named)| !is_named), "{seen:#?}");
     assert!(at(&names[0]) > packs && at(&git_dir.join("refs/heads")) > packs, "{seen:#?}");
+}
+
+/// Makes the last flush of every write fail.
+fn fail_at_the_end(journal: &GitJournal) {
+    journal.barrier.hook().set(|path| match path.ends_with("refs/heads") {
+        true => Err(io::ErrorKind::Other.into()),
+        false => Ok(()),
+    });
+}
+
+#[test]
+fn a_head_that_is_not_known_to_be_on_disk_is_flushed_once() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let mut journal = repo.open();
+    let cost = |journal: &mut GitJournal| {
+        let before = journal.flushes();
+        let head = journal.head().unwrap();
+        journal.make_durable(head).unwrap();
+        journal.flushes() - before
+    };
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "found at the start");
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(cost(&mut journal), 0, "our own");
+    repo.commit(&[("a.yaml", "a3\n")]);
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "a person's");
+    fail_at_the_end(&journal);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a4\n")]).is_err());
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "one whose last flush failed");
 }
