@@ -232,7 +232,12 @@ impl Journal for GitJournal {
         self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
-        self.publish(before, &group, drafts)?;
+        let published = self.publish(before, &group, drafts);
+        if published.is_err() && !self.has_come_to(&group) {
+            return published.map(|()| Vec::new());
+        }
+        #[cfg(test)]
+        self.stop_at(tests::Fault::AfterTheBranch)?;
         match (index, ahead) {
             (Some(index), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
@@ -248,6 +253,7 @@ impl Journal for GitJournal {
                 drop(index);
             }
         }
+        published?;
         self.trees = Some(group.trees);
         Ok(group.committed)
     }
@@ -358,9 +364,13 @@ impl GitJournal {
         self.packs.release(&group.pack.name);
         moved?;
         self.durable = Some(group.trees.revision);
-        #[cfg(test)]
-        self.stop_at(tests::Fault::AfterTheBranch)?;
         Ok(())
+    }
+
+    /// Whether the branch has moved to a group though its publication failed, since the last flush
+    /// comes after the move. Then files and index must not be left behind.
+    fn has_come_to(&self, group: &append::Group) -> bool {
+        branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
     }
 
     /// Flushes the contents of everything new, and gives the pack its name.

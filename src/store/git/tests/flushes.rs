@@ -57,6 +57,23 @@ fn fail_at_the_end(journal: &GitJournal) {
 }
 
 #[test]
+fn a_write_whose_last_flush_fails_leaves_no_file_and_no_index_behind() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    let before = repo.head();
+    fail_at_the_end(&journal);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]).is_err());
+    assert_ne!(repo.head(), before);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+    journal.barrier.hook().clear();
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    assert_eq!(repo.status(), "");
+    repo.check();
+}
+
+#[test]
 fn a_head_that_is_not_known_to_be_on_disk_is_flushed_once() {
     let repo = Repo::new();
     append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
