@@ -231,8 +231,11 @@ impl Journal for GitJournal {
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
-        let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
-        let published = self.publish(before, &group, drafts);
+        let mut ahead = None;
+        let published = self.publish(before, &group, drafts, |journal| {
+            ahead = index.as_ref().map(|_| journal.put_index_ahead(&group)).transpose()?;
+            Ok(())
+        });
         if published.is_err() && !self.has_come_to(&group) {
             return published.map(|()| Vec::new());
         }
@@ -338,12 +341,14 @@ impl Journal for GitJournal {
 }
 
 impl GitJournal {
-    /// Puts a group on disk and moves the branch to it.
+    /// Puts a group on disk and moves the branch to it; `prepare` is called right before that, when
+    /// git can read the new objects.
     fn publish(
         &mut self,
         before: Option<object::Oid>,
         group: &append::Group,
         drafts: &[Draft],
+        prepare: impl FnOnce(&Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.make_durable(before.map(Revision::new))?;
         // After trouble nothing is known of the disk.
@@ -360,7 +365,7 @@ impl GitJournal {
         };
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
         let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
-        let moved = self.move_branch(&step, draft);
+        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
         self.packs.release(&group.pack.name);
         moved?;
         self.durable = Some(group.trees.revision);

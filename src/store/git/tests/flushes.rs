@@ -48,6 +48,20 @@ fn nothing_names_a_commit_before_its_pack_would_survive_a_power_cut() {
     assert!(at(&names[0]) > packs && at(&git_dir.join("refs/heads")) > packs, "{seen:#?}");
 }
 
+#[test]
+fn whenever_somebody_looks_git_can_read_what_the_index_names() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let mut journal = repo.open();
+    let path = repo.path().to_owned();
+    journal.barrier.hook().set(move |_| {
+        git_in(&path, &["diff", "--cached"]);
+        Ok(())
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]);
+    assert_eq!(repo.status(), "");
+}
+
 /// Makes the last flush of every write fail.
 fn fail_at_the_end(journal: &GitJournal) {
     journal.barrier.hook().set(|path| match path.ends_with("refs/heads") {
