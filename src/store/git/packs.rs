@@ -52,11 +52,12 @@ const CROWD_LEN: usize = 100;
 /// than having it.
 pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
 
-/// What the names of files in the making begin with; git takes no notice of such.
+/// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
+/// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
 
 /// A pack that is being removed.
-const REMOVED: &str = "collectory-removed.pack";
+const REMOVED: &str = "collectory-removed";
 
 /// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
 const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
@@ -185,7 +186,7 @@ impl Packs {
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(&self.folder)?;
         let write = |ending: &str, bytes: &[u8]| {
-            Unflushed::write(self.folder.join(format!("{}.{ending}", purpose.draft())), bytes)
+            Unflushed::write(self.draft_path(purpose, ending), bytes)
         };
         let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
         if files.is_err() {
@@ -220,8 +221,12 @@ impl Packs {
     /// Removes files in the making after trouble; what can't be removed now is at the next start.
     fn drop_drafts(&self, purpose: Purpose) {
         for ending in ["pack", "idx"] {
-            drop(remove_if_there(&self.folder.join(format!("{}.{ending}", purpose.draft()))));
+            drop(remove_if_there(&self.draft_path(purpose, ending)));
         }
+    }
+
+    fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
+        self.folder.join(format!("{}-{ending}", purpose.draft()))
     }
 
     /// Merges small packs of ours once, if there are too many; answers whether any was removed.

@@ -67,7 +67,7 @@ fn a_kill_between_the_two_names_of_a_new_pack_ends_no_merging() {
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
     drop(journal);
     let pack = repo.packs().into_iter().find(|pack| !before.contains(pack)).unwrap();
-    fs::rename(pack.with_extension("idx"), draft_of(&repo, "collectory-new.idx")).unwrap();
+    fs::rename(pack.with_extension("idx"), draft_of(&repo, "collectory-new-idx")).unwrap();
     fs::write(pack.with_extension("keep"), "collectory\n").unwrap();
     drop(repo.open());
     assert_eq!(repo.packs(), before);
@@ -82,7 +82,7 @@ fn a_kill_between_the_two_names_of_a_merged_pack_ends_no_merging() {
     tend(&mut journal);
     let merged = repo.packs().pop().unwrap();
     drop(journal);
-    fs::rename(merged.with_extension("idx"), draft_of(&repo, "collectory-merged.idx")).unwrap();
+    fs::rename(merged.with_extension("idx"), draft_of(&repo, "collectory-merged-idx")).unwrap();
     fs::write(merged.with_extension("keep"), "collectory\n").unwrap();
     copies.put_back(&repo, |_| true);
     drop(repo.open());
@@ -100,7 +100,7 @@ fn a_kill_while_a_merged_part_is_removed_ends_no_merging() {
         let copies = Copies::of(&repo);
         tend(&mut journal);
         drop(journal);
-        fs::write(draft_of(&repo, "collectory-removed.pack"), "what was renamed to it").unwrap();
+        fs::write(draft_of(&repo, "collectory-removed"), "what was renamed to it").unwrap();
         copies.put_back(&repo, |path| has_index && path == part.with_extension("idx"));
         note_as_ours(&repo, &part);
         drop(repo.open());
@@ -151,6 +151,30 @@ fn after_a_power_cut_our_marks_are_found_without_the_list_and_a_person_s_stay() 
     fs::remove_file(repo.path().join("collectory/packs")).unwrap();
     drop(repo.open());
     assert!(!ours.exists() && theirs.exists());
+}
+
+/// Does something when a file in the folder of the packs is about to be flushed.
+fn at_the_flush_of(journal: &GitJournal, name: &'static str, mut act: impl FnMut() + Send + 'static) {
+    journal.barrier.hook().set(move |path| {
+        if path.ends_with(name) {
+            act();
+        }
+        Ok(())
+    });
+}
+
+#[test]
+fn git_takes_no_pack_in_the_making_for_one() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    at_the_flush_of(&journal, "collectory-new-pack", {
+        let path = repo.path().to_owned();
+        move || drop(git_in(&path, &["multi-pack-index", "write"]))
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.git(&["multi-pack-index", "verify"]);
+    repo.check();
 }
 
 /// Notes a pack in the list of ours, as it is before it is there.
