@@ -25,6 +25,7 @@
 //! `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part
 //! that vanishes while it is read ends the attempt; and a pack that has anything to it but its index
 //! (`.keep`, `.bitmap`, `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
+//! All that is asked for once more right before the parts are removed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -185,9 +186,7 @@ impl Packs {
 
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(&self.folder)?;
-        let write = |ending: &str, bytes: &[u8]| {
-            Unflushed::write(self.draft_path(purpose, ending), bytes)
-        };
+        let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
         let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
         if files.is_err() {
             // A full disk must not stay full because of us.
@@ -231,7 +230,7 @@ impl Packs {
 
     /// Merges small packs of ours once, if there are too many; answers whether any was removed.
     pub(super) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
-        if self.ours().len() <= PACKS_MAX || self.is_git_collecting() {
+        if self.ours().len() <= PACKS_MAX {
             return Ok(false);
         }
         let mut sized = self.mergeable()?;
@@ -243,12 +242,12 @@ impl Packs {
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         self.write_merged(&merged, barrier)?;
-        let removed = names.iter().filter(|name| **name != merged.name);
-        for name in removed.clone() {
-            self.remove(name)?;
-        }
-        self.forget(removed);
-        Ok(true)
+        // Somebody may have come meanwhile to count on a part, which is as good in two packs.
+        let mut removed = self.free(&names)?;
+        removed.retain(|name| *name != merged.name);
+        removed.iter().try_for_each(|name| self.remove(name))?;
+        self.forget(removed.iter());
+        Ok(!removed.is_empty())
     }
 
     /// Puts a merged pack on disk. What is in it is in its parts as well, so the mark is only for a
@@ -273,7 +272,9 @@ impl Packs {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(StoreError::at("remove", &pack, error));
             }
-            _ => remove_if_there(&self.file(name, "idx"))?,
+            Ok(()) | Err(_) => {
+                ["idx", "rev"].iter().try_for_each(|it| remove_if_there(&self.file(name, it)))?
+            }
         }
         remove_if_there(&removed)
     }
@@ -285,24 +286,30 @@ impl Packs {
 
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<(u64, String)>, StoreError> {
-        let counted_on = read_if_there(&self.folder.join("multi-pack-index"))?.unwrap_or_default();
-        let chained = self.folder.join("multi-pack-index.d").is_dir();
-        let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
         let ours = self.ours().clone();
         // Asked for in this order, since the mark of one in the making goes when it is whole.
         let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
         self.forget(gone.iter());
-        let free = |name: &String| {
+        let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
+        let free = self.free(&present)?.into_iter();
+        let sized = free.filter_map(|name| Some((size(&name)?, name)));
+        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
+    }
+
+    /// Those of some packs that nobody counts on at this instant; none while git collects.
+    fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+        if self.is_git_collecting() || self.folder.join("multi-pack-index.d").is_dir() {
+            return Ok(Vec::new());
+        }
+        let counted_on = read_if_there(&self.folder.join("multi-pack-index"))?.unwrap_or_default();
+        let is_free = |name: &&String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
             let needle = format!("{name}.");
-            !chained
-                && !attached.iter().any(|ending| self.file(name, ending).exists())
+            !attached.iter().any(|ending| self.file(name, ending).exists())
                 && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
         };
-        let sized =
-            present.iter().filter(|name| free(name)).filter_map(|name| Some((size(name)?, name.clone())));
-        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
+        Ok(names.iter().filter(is_free).cloned().collect())
     }
 
     fn file(&self, name: &str, ending: &str) -> PathBuf {

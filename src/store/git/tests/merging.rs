@@ -163,6 +163,11 @@ fn at_the_flush_of(journal: &GitJournal, name: &'static str, mut act: impl FnMut
     });
 }
 
+/// Does something when the merged pack is about to be flushed.
+fn while_merging(journal: &GitJournal, act: impl FnMut() + Send + 'static) {
+    at_the_flush_of(journal, "collectory-merged-pack", act);
+}
+
 #[test]
 fn git_takes_no_pack_in_the_making_for_one() {
     let repo = Repo::new();
@@ -173,6 +178,53 @@ fn git_takes_no_pack_in_the_making_for_one() {
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
     append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.git(&["multi-pack-index", "verify"]);
+    repo.check();
+}
+
+#[test]
+fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
+    let (repo, mut journal) = crowded();
+    let kept = repo.packs().pop().unwrap();
+    while_merging(&journal, {
+        let mark = kept.with_extension("keep");
+        move || fs::write(&mark, "mine").unwrap()
+    });
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 2, "the merged one and the one that is kept");
+    assert!(kept.exists() && kept.with_extension("idx").exists());
+    repo.check();
+}
+
+#[test]
+fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
+    let (repo, mut journal) = crowded();
+    let collecting = repo.path().join("gc.pid");
+    while_merging(&journal, {
+        let collecting = collecting.clone();
+        move || fs::write(&collecting, "1 elsewhere").unwrap()
+    });
+    let parts = repo.packs();
+    tend(&mut journal);
+    assert!(parts.iter().all(|part| part.exists()));
+    repo.check();
+    fs::remove_file(&collecting).unwrap();
+    journal.barrier.hook().clear();
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 1);
+    repo.check();
+}
+
+#[test]
+fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
+    let (repo, mut journal) = crowded();
+    while_merging(&journal, {
+        let path = repo.path().to_owned();
+        move || drop(git_in(&path, &["multi-pack-index", "write"]))
+    });
+    let parts = repo.packs();
+    tend(&mut journal);
+    assert!(parts.iter().all(|part| part.exists()));
     repo.git(&["multi-pack-index", "verify"]);
     repo.check();
 }
