@@ -229,6 +229,26 @@ fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
     repo.check();
 }
 
+#[test]
+fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    while_merging(&journal, || panic!("as a test asked for"));
+    tend(&mut journal);
+    journal.barrier.hook().clear();
+    add_packs(&mut journal);
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 2 * (PACKS_MAX + 1), "merging has been given up");
+    let before = journal.flushes();
+    append(&mut journal, &[set("a.yaml", "after\n")]);
+    let written = journal.flushes();
+    tend(&mut journal);
+    assert!(journal.flushes() > written && written > before, "files are flushed all the same");
+    drop(journal);
+    merges_after_a_start(&repo);
+}
+
 /// Notes a pack in the list of ours, as it is before it is there.
 fn note_as_ours(repo: &Repo, pack: &Path) {
     let list = repo.path().join("collectory/packs");
