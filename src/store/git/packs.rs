@@ -268,13 +268,13 @@ impl Packs {
     /// so that a kill never leaves the one without the other that might be needed.
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         let (pack, removed) = (self.file(name, "pack"), self.folder.join(REMOVED));
-        match fs::rename(&pack, &removed) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                return Err(StoreError::at("remove", &pack, error));
-            }
-            Ok(()) | Err(_) => {
-                ["idx", "rev"].iter().try_for_each(|it| remove_if_there(&self.file(name, it)))?
-            }
+        if let Err(error) = fs::rename(&pack, &removed)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(StoreError::at("remove", &pack, error));
+        }
+        for ending in ["idx", "rev"] {
+            remove_if_there(&self.file(name, ending))?;
         }
         remove_if_there(&removed)
     }
