@@ -249,6 +249,17 @@ fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
     merges_after_a_start(&repo);
 }
 
+#[test]
+fn packs_of_a_repository_whose_objects_are_precious_are_never_merged() {
+    let repo = Repo::bare();
+    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(&["config", "extensions.preciousObjects", "true"]);
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), PACKS_MAX + 1);
+}
+
 /// Notes a pack in the list of ours, as it is before it is there.
 fn note_as_ours(repo: &Repo, pack: &Path) {
     let list = repo.path().join("collectory/packs");
