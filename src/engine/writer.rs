@@ -34,7 +34,8 @@ pub(super) struct Writer<J> {
     trouble: Option<String>,
     /// When to try again what could not be read.
     retry_at: Option<Instant>,
-    /// How many groups have been appended since the journal was tended.
+    /// How often the branch has moved since the journal was tended, the groups that were appended
+    /// included; the start counts as one.
     untended: usize,
 }
 
@@ -45,8 +46,8 @@ const IDLE_WAIT: Duration = Duration::from_millis(500);
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How many groups may be appended before the journal is tended all the same.
-const UNTENDED_GROUPS_MAX: usize = 32;
+/// How often the branch may move before the journal is tended all the same.
+const UNTENDED_MOVES_MAX: usize = 32;
 
 /// Whether the repository has been read yet.
 enum State<J> {
@@ -112,7 +113,7 @@ impl<J: Journal> Writer<J> {
             deferred: VecDeque::new(),
             trouble: None,
             retry_at: None,
-            untended: 0,
+            untended: 1,
         }
     }
 
@@ -138,7 +139,7 @@ impl<J: Journal> Writer<J> {
             if turn.stop {
                 break;
             }
-            if turn.idle || self.untended >= UNTENDED_GROUPS_MAX {
+            if turn.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
         }
@@ -259,7 +260,9 @@ impl<J: Journal> Writer<J> {
     fn act(&mut self, hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         for hint in hints {
+            let before = mirror.snapshot().revision;
             let outcome = mirror.refresh(&hint);
+            self.untended += usize::from(mirror.snapshot().revision != before);
             Self::publish(&self.projection, mirror);
             let error = outcome.err();
             self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);

@@ -267,8 +267,8 @@ pub trait Journal: Send + 'static {
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
 
-    /// Begins housekeeping that no answer and no write waits for: the engine calls it when it is idle,
-    /// and every few groups when it is not. Trouble with it harms nothing but speed.
+    /// Begins housekeeping that no answer and no write waits for: the engine calls it when it is idle
+    /// after a start, a write or another's commit, and every few of them when it is not. Trouble with it harms nothing but speed.
     fn tend(&mut self) -> Result<(), StoreError> {
         Ok(())
     }

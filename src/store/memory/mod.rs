@@ -265,6 +265,12 @@ impl MemoryJournal {
         self.lock().flushes
     }
 
+    /// How often it was asked to do its housekeeping.
+    #[must_use]
+    pub fn tends(&self) -> usize {
+        self.lock().tends
+    }
+
     /// Makes everything unreadable, or readable again.
     pub fn set_unreadable(&self, is_unreadable: bool) {
         self.lock().is_unreadable = is_unreadable;
@@ -411,6 +417,11 @@ impl Journal for MemoryJournal {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         Ok(self.readable()?.descends(descendant, ancestor))
+    }
+
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.lock().tends += 1;
+        Ok(())
     }
 
     fn person(&mut self) -> Actor {

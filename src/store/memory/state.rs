@@ -32,6 +32,7 @@ pub(super) struct State {
     pub(super) flushes: usize,
     pub(super) person: Option<Actor>,
     pub(super) appends: usize,
+    pub(super) tends: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
