@@ -269,7 +269,7 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
         committer: Actor::new(&config.committer_name, &config.committer_email),
         signing_key: signing_key.clone(),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
-        merge_packs: config.maintenance == Maintenance::On,
+        maintain: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
     };
     // First, so that a slip of the pen makes no repository.

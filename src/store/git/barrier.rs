@@ -50,6 +50,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::SystemTime;
 
 use crate::store::StoreError;
 
@@ -183,6 +184,11 @@ impl Unflushed {
     /// A file that was appended to.
     pub(super) const fn appended(file: File, path: PathBuf) -> Self {
         Self { file, path }
+    }
+
+    /// Says when it was changed.
+    pub(super) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
+        self.file.set_modified(modified).map_err(|source| StoreError::at("date", &self.path, source))
     }
 
     /// Where it is.

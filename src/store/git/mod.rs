@@ -36,6 +36,7 @@ mod init;
 mod listing;
 mod lock;
 mod look;
+mod loose;
 mod marks;
 mod names;
 mod note;
@@ -102,7 +103,7 @@ pub struct GitJournal {
     objects: Objects,
     packs: Arc<Packs>,
     upkeep: Upkeep,
-    merge_packs: bool,
+    maintain: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     stats: StatCache,
@@ -332,8 +333,8 @@ impl Journal for GitJournal {
             self.upkeep.flush(root, noted.revision);
             self.is_work_tree_dirty = false;
         }
-        if self.merge_packs {
-            self.upkeep.merge();
+        if self.maintain {
+            self.upkeep.tidy();
         }
         self.forget_removed_packs();
         Ok(())

@@ -39,9 +39,9 @@ pub struct Options {
     pub lock_wait_ms_max: u64,
     /// What to open it for.
     pub access: Access,
-    /// Whether to merge small packs in the background; never where `extensions.preciousObjects`
-    /// forbids to remove any.
-    pub merge_packs: bool,
+    /// Whether to merge small packs and to pack loose objects in the background; never where
+    /// `extensions.preciousObjects` forbids to remove any.
+    pub maintain: bool,
 }
 
 impl Options {
@@ -56,7 +56,7 @@ impl Options {
             signing_key: None,
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
-            merge_packs: true,
+            maintain: true,
         }
     }
 
@@ -125,7 +125,7 @@ impl GitJournal {
             objects: Objects::new(&place.common_dir),
             packs,
             upkeep,
-            merge_packs: options.merge_packs && !place.keeps_objects,
+            maintain: options.maintain && !place.keeps_objects,
             trees: None,
             stats: StatCache::default(),
             note,

@@ -34,7 +34,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use super::marks::Marks;
@@ -93,9 +93,13 @@ impl PackDraft {
 
 /// For what a pack is written; each has its own names for files in the making.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
+    /// What a write has made.
     Group,
+    /// What was in several packs of ours.
     Merge,
+    /// What was loose.
+    Loose,
 }
 
 impl Purpose {
@@ -103,6 +107,7 @@ impl Purpose {
         match self {
             Self::Group => "collectory-new",
             Self::Merge => "collectory-merged",
+            Self::Loose => "collectory-loose",
         }
     }
 }
@@ -117,6 +122,11 @@ impl Packs {
         let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
         Self { folder, marks, list, collecting, parts, ours }
+    }
+
+    /// The folder of all objects.
+    pub(super) fn objects(&self) -> &Path {
+        self.folder.parent().expect("packs are below the objects")
     }
 
     /// The folder of the packs.
@@ -241,7 +251,7 @@ impl Packs {
         let names: Vec<String> = chosen(&sized).iter().map(|(_, name)| name.clone()).collect();
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
-        self.write_merged(&merged, barrier)?;
+        self.write_whole(Purpose::Merge, &merged, None, barrier)?;
         // Somebody may have come meanwhile to count on a part, which is as good in two packs.
         let mut removed = self.free(&names)?;
         removed.retain(|name| *name != merged.name);
@@ -250,16 +260,23 @@ impl Packs {
         Ok(!removed.is_empty())
     }
 
-    /// Puts a merged pack on disk. What is in it is in its parts as well, so the mark is only for a
-    /// kill to leave.
-    fn write_merged(&self, merged: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
-        let draft = self.draft_for(Purpose::Merge, merged, barrier)?;
-        let [pack, index] = draft.files();
-        let written = barrier.files(&[pack, index]).and_then(|()| self.finish(draft));
-        let written = written.and_then(|()| barrier.folder(&self.folder));
+    /// Puts a pack on disk that nobody waits for, dated back if need be. What is in it is elsewhere as
+    /// well, so the mark is only for a kill to leave.
+    pub(super) fn write_whole(
+        &self,
+        purpose: Purpose,
+        pack: &Pack,
+        modified: Option<SystemTime>,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let draft = self.draft_for(purpose, pack, barrier)?;
+        let [content, index] = draft.files();
+        let written = modified.map_or(Ok(()), |time| content.date(time));
+        let written = written.and_then(|()| barrier.files(&[content, index]));
+        let written = written.and_then(|()| self.finish(draft)).and_then(|()| barrier.folder(&self.folder));
         match &written {
-            Ok(()) => self.release(&merged.name),
-            Err(_) => self.drop_drafts(Purpose::Merge),
+            Ok(()) => self.release(&pack.name),
+            Err(_) => self.drop_drafts(purpose),
         }
         written
     }
@@ -279,7 +296,8 @@ impl Packs {
         remove_if_there(&removed)
     }
 
-    fn is_git_collecting(&self) -> bool {
+    /// Whether git says that somebody collects garbage.
+    pub(super) fn is_git_collecting(&self) -> bool {
         let since = fs::metadata(&self.collecting).and_then(|metadata| metadata.modified());
         since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
     }

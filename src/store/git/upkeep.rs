@@ -1,14 +1,15 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! There are two chores: files of the work tree are flushed (see `note` for what that is good for),
-//! and small packs are merged (see `packs`). A flush of a whole file system takes as long as
-//! whatever else is written there, and a merge reads and writes up to 64 MB; the writer only says
-//! that there is something to do, and goes on.
+//! There are three chores: files of the work tree are flushed (see `note` for what that is good for),
+//! small packs are merged (see `packs`), and loose objects are packed (see `loose`). A flush of a
+//! whole file system takes as long as whatever else is written there, and a merge reads and writes up
+//! to 64 MB; the writer only says that there is something to do, and goes on. When to look for loose
+//! objects again the thread knows by itself, since those that people commit have to grow old first.
 //!
-//! Merging takes at most a [share](REST_FACTOR) of one core: after each merge, of whatever outcome, no
-//! other begins for a multiple of what it took. A flush waits for the merge that is under way and not
-//! for that rest, and does not shorten it. Only when packs have come to be very many is there no rest,
-//! since then every reader pays for them.
+//! Tidying takes at most a [share](REST_FACTOR) of one core: after each merge, of whatever outcome, none
+//! begins for a multiple of what it took, and so with loose objects. A flush waits for what is under
+//! way and not for that rest, and does not shorten it. Only when packs have come to be very many is
+//! there no rest, since then every reader pays for them.
 //!
 //! A chore that panics is a bug and harms nothing but speed: it is told to the operator, and what
 //! panicked is not tried again before the next start.
@@ -21,6 +22,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::barrier::Barrier;
+use super::loose::Looked;
 use super::note::Note;
 use super::object::Oid;
 use super::packs::Packs;
@@ -28,6 +30,10 @@ use crate::store::StoreError;
 
 /// How many times as long as it worked the thread rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
+
+/// How long no one looks for loose objects after nothing was found to do: looking takes a while where
+/// they are many.
+const LOOSE_LOOK_WAIT: Duration = Duration::from_secs(60);
 
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
@@ -56,9 +62,12 @@ struct Wishes {
     busy: bool,
     // Someone waits for the end, so there is no rest.
     hurry: bool,
-    // No other merge begins before.
+    // No other tidying begins before.
     rested_at: Option<Instant>,
-    // A merge has panicked.
+    // When to look for loose objects, and not before when.
+    look_at: Option<Instant>,
+    no_look_before: Option<Instant>,
+    // A chore has panicked.
     given_up: bool,
 }
 
@@ -69,6 +78,19 @@ enum Chore {
     Flush(PathBuf, Oid),
     /// One merge.
     Merge,
+    /// One pack of loose objects.
+    PackLoose,
+}
+
+/// What came of a chore.
+#[derive(Debug)]
+enum Outcome {
+    /// There is no more of it to do.
+    Done,
+    /// Packs were merged, and there may be more.
+    Merged,
+    /// Loose objects were looked for.
+    Looked(Looked),
 }
 
 /// What there is to do now.
@@ -81,8 +103,35 @@ enum Due {
 }
 
 impl Wishes {
-    fn is_done(&self) -> bool {
-        !self.busy && !self.merge && self.flush.is_none()
+    /// Wishes for all that makes reading faster.
+    fn tidy(&mut self, now: Instant) {
+        if !self.given_up {
+            self.merge = true;
+            self.look_again(now);
+        }
+    }
+
+    /// Has loose objects looked for at a time, if not earlier.
+    fn look_again(&mut self, at: Instant) {
+        let at = self.no_look_before.map_or(at, |earliest| at.max(earliest));
+        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
+    }
+
+    /// Plans on what came of a chore that ended now.
+    fn go_on(&mut self, now: Instant, outcome: Outcome) {
+        match outcome {
+            Outcome::Done => (),
+            Outcome::Merged => self.merge = true,
+            Outcome::Looked(Looked::Packed) => self.look_again(now),
+            Outcome::Looked(Looked::Nothing { again_in }) => {
+                self.no_look_before = Some(now + LOOSE_LOOK_WAIT);
+                again_in.into_iter().for_each(|wait| self.look_again(now + wait));
+            }
+        }
+    }
+
+    fn is_done(&self, now: Instant) -> bool {
+        !self.busy && !self.merge && self.flush.is_none() && self.look_at.is_none_or(|at| at > now)
     }
 
     /// Takes what is due.
@@ -90,15 +139,21 @@ impl Wishes {
         if let Some((root, revision)) = self.flush.take() {
             return Due::Now(Chore::Flush(root, revision));
         }
-        if !self.merge {
-            return Due::Later(None);
+        let until = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
+        let rest = if self.hurry || is_crowd { Duration::ZERO } else { until(self.rested_at) };
+        let look = self.look_at.map(|at| until(Some(at)));
+        let wait = if self.merge { Some(rest) } else { look.map(|look| look.max(rest)) };
+        match wait {
+            Some(Duration::ZERO) if self.merge => {
+                self.merge = false;
+                Due::Now(Chore::Merge)
+            }
+            Some(Duration::ZERO) => {
+                self.look_at = None;
+                Due::Now(Chore::PackLoose)
+            }
+            Some(_) | None => Due::Later(wait),
         }
-        let rest = self.rested_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        if !rest.is_zero() && !self.hurry && !is_crowd {
-            return Due::Later(Some(rest));
-        }
-        self.merge = false;
-        Due::Now(Chore::Merge)
     }
 }
 
@@ -123,11 +178,9 @@ impl Upkeep {
         self.wake();
     }
 
-    /// Has small packs merged.
-    pub(super) fn merge(&mut self) {
-        let mut wishes = self.shared.wishes();
-        wishes.merge = !wishes.given_up;
-        drop(wishes);
+    /// Has small packs merged and loose objects packed.
+    pub(super) fn tidy(&mut self) {
+        self.shared.wishes().tidy(Instant::now());
         self.wake();
     }
 
@@ -141,7 +194,7 @@ impl Upkeep {
         let mut wishes = self.shared.wishes();
         wishes.hurry = true;
         self.shared.changed.notify_all();
-        while self.thread.is_some() && !wishes.is_done() {
+        while self.thread.is_some() && !wishes.is_done(Instant::now()) {
             wishes = self.shared.wait(wishes, None);
         }
         wishes.hurry = false;
@@ -187,22 +240,22 @@ impl Shared {
     fn run(&self) {
         while let Some(chore) = self.next() {
             let started = Instant::now();
-            let is_merge = chore == Chore::Merge;
+            let is_flush = matches!(chore, Chore::Flush(..));
             // Whatever a chore leaves half-done, a kill would have left, too.
             let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(chore)));
             let mut wishes = self.wishes();
-            if is_merge {
-                wishes.rested_at = Some(Instant::now() + started.elapsed() * REST_FACTOR);
+            let now = Instant::now();
+            if !is_flush {
+                wishes.rested_at = Some(now + started.elapsed() * REST_FACTOR);
             }
             match outcome {
-                // There may be more to merge.
-                Ok(is_changed) => wishes.merge |= is_merge && is_changed,
+                Ok(outcome) => wishes.go_on(now, outcome),
                 Err(_) => {
                     tracing::error!(
                         "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
                          start the service again, or run `git gc` now and then"
                     );
-                    (wishes.given_up, wishes.merge) = (true, false);
+                    (wishes.given_up, wishes.merge, wishes.look_at) = (true, false, None);
                 }
             }
             wishes.busy = false;
@@ -229,18 +282,25 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Answers whether packs were merged.
-    fn carry_out(&self, chore: Chore) -> bool {
+    fn carry_out(&self, chore: Chore) -> Outcome {
         let outcome = match chore {
-            Chore::Flush(root, revision) => self.flush(&root, &revision).map(|()| false),
-            Chore::Merge => self.packs.merge_small(&self.barrier, &self.stop),
+            Chore::Flush(root, revision) => {
+                tell(self.flush(&root, &revision));
+                Outcome::Done
+            }
+            Chore::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
+                Some(true) => Outcome::Merged,
+                Some(false) | None => Outcome::Done,
+            },
+            Chore::PackLoose => {
+                let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
+                Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
+            }
         };
-        let is_merged = outcome.as_ref().is_ok_and(|is_merged| *is_merged);
-        if is_merged {
+        if matches!(outcome, Outcome::Merged | Outcome::Looked(Looked::Packed)) {
             self.removed.store(true, Ordering::Release);
         }
-        tell(outcome.map(drop));
-        is_merged
+        outcome
     }
 
     fn flush(&self, root: &Path, revision: &Oid) -> Result<(), StoreError> {
@@ -250,11 +310,13 @@ impl Shared {
 }
 
 /// Trouble with the housekeeping harms nothing but speed.
-fn tell(result: Result<(), StoreError>) {
-    if let Err(error) = result {
-        let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-        tracing::warn!(%error, cause, "the housekeeping of the repository failed");
-    }
+fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
+    result
+        .inspect_err(|error| {
+            let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(%error, cause, "the housekeeping of the repository failed");
+        })
+        .ok()
 }
 
 #[cfg(test)]
@@ -277,6 +339,25 @@ mod tests {
         assert_eq!(wishes.take(now, false), Due::Later(Some(MINUTE)));
         assert_eq!(wishes.take(now + MINUTE, false), Due::Now(Chore::Merge));
         assert_eq!(wishes.take(now + MINUTE, false), Due::Later(None));
+    }
+
+    #[test]
+    fn loose_objects_are_looked_for_again_when_they_are_old_enough_and_not_too_often() {
+        let now = Instant::now();
+        let mut wishes = Wishes::default();
+        wishes.tidy(now);
+        assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
+        assert_eq!(wishes.take(now, false), Due::Now(Chore::PackLoose));
+        let again_in = Some(2 * LOOSE_LOOK_WAIT);
+        wishes.go_on(now, Outcome::Looked(Looked::Nothing { again_in }));
+        assert_eq!(wishes.take(now, false), Due::Later(again_in));
+        wishes.tidy(now);
+        assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
+        assert_eq!(wishes.take(now, false), Due::Later(Some(LOOSE_LOOK_WAIT)));
+        assert!(wishes.is_done(now), "nobody waits for what is planned");
+        assert_eq!(wishes.take(now + LOOSE_LOOK_WAIT, false), Due::Now(Chore::PackLoose));
+        wishes.go_on(now + LOOSE_LOOK_WAIT, Outcome::Looked(Looked::Packed));
+        assert!(!wishes.is_done(now + LOOSE_LOOK_WAIT), "there may be more");
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod commits;
 mod flushes;
 mod hands;
 mod line_ends;
+mod loose;
 mod merging;
 mod places;
 mod signing;
