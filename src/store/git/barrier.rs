@@ -18,6 +18,9 @@
 //! before everything that they need is there for good. `git fsck` refuses a reflog with an entry
 //! for a commit that is missing.
 //!
+//! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
+//! the order is another one.
+//!
 //! Within a step no order is needed, and so its flushes are made at once: a file system with a
 //! journal then often writes for all of them what it would write for each. A file that is new or
 //! replaced is flushed before the rename that gives it its name, and a rename is durable once its

@@ -7,6 +7,7 @@ mod line_ends;
 mod loose;
 mod merging;
 mod places;
+mod power;
 mod signing;
 mod support;
 mod upkeep;
@@ -31,12 +32,22 @@ impl std::fmt::Debug for FlushHook {
 impl FlushHook {
     /// Calls `hook` from now on.
     pub(super) fn set(&self, hook: impl FnMut(&Path) -> io::Result<()> + Send + 'static) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+        self.put(Some(Box::new(hook)));
+    }
+
+    /// Calls nobody any more; what is returned can be [`put`](Self::put) back.
+    pub(super) fn take(&self) -> Option<Hook> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Calls this from now on.
+    pub(super) fn put(&self, hook: Option<Hook>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
     /// Calls nobody any more.
     pub(super) fn clear(&self) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        drop(self.take());
     }
 
     /// Calls the hook; its error is the flush's.
