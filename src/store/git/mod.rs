@@ -30,6 +30,7 @@ mod converted;
 mod damage;
 mod delta;
 mod folder;
+mod fresh;
 mod history;
 mod index;
 mod init;
@@ -72,6 +73,7 @@ pub use archive::GitArchive;
 pub(crate) use archive::testing;
 use barrier::Barrier;
 use folder::{Folder, Found};
+use fresh::Fresh;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
@@ -104,6 +106,7 @@ pub struct GitJournal {
     merge_packs: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
+    fresh: Arc<Fresh>,
     stats: StatCache,
     note: Arc<Note>,
     recent: Recent,
@@ -155,6 +158,12 @@ impl GitJournal {
     #[must_use]
     pub fn common_dir(&self) -> &Path {
         &self.place.common_dir
+    }
+
+    /// The read side of the same branch, which need not read what this commits.
+    #[must_use]
+    pub fn archive(&self) -> GitArchive {
+        GitArchive::at(self.place.clone(), self.branch.clone(), Arc::clone(&self.fresh))
     }
 
     /// How many flushes to disk there have been.
@@ -232,6 +241,7 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
         self.publish(before, &group, drafts)?;
+        self.fresh.remember(std::mem::take(&mut group.steps));
         match (index, ahead) {
             (Some(index), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();

@@ -126,6 +126,7 @@ impl GitJournal {
             upkeep,
             merge_packs: options.merge_packs,
             trees: None,
+            fresh: Arc::default(),
             stats: StatCache::default(),
             note,
             durable: None,
