@@ -15,7 +15,7 @@ use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
-use super::refuse::{reason, refuse, unavailable};
+use super::refuse::{reason, refusal, refuse, unavailable};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
 use crate::domain::{Key, Revision};
@@ -306,7 +306,9 @@ impl<J: Journal> Writer<J> {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
         };
-        if let Err(error) = recall::answer_known(mirror, &self.ledger, &mut jobs) {
+        let is_named = |job: &&Job| job.submission.once.is_some();
+        let ready = if needs_disk(jobs.iter().filter(is_named)) { make_durable(mirror) } else { Ok(()) };
+        if let Err(error) = ready.and_then(|()| recall::answer_known(mirror, &self.ledger, &mut jobs)) {
             return refuse(jobs, &error);
         }
         for race in 0..=self.options.races_max {
@@ -356,7 +358,10 @@ impl<J: Journal> Writer<J> {
         for question in questions {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
-                State::Mirrored(mirror) => recall::answer(mirror, &self.ledger, &question),
+                State::Mirrored(mirror) => match make_durable(mirror) {
+                    Ok(()) => recall::answer(mirror, &self.ledger, &question),
+                    Err(error) => Err(refusal(&error)),
+                },
             };
             question.answer(answer);
         }
@@ -412,6 +417,8 @@ impl<J: Journal> Writer<J> {
                 tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
             }
             mirror.adopt(head, files.into_iter().collect(), &catalog)?;
+        } else if needs_disk(jobs.iter()) {
+            make_durable(mirror)?;
         }
         // Recorded before anybody can see the change, so that whoever sees it finds the record.
         for (job, answer) in jobs.iter().zip(&answers) {
@@ -438,6 +445,19 @@ impl Drop for End {
     fn drop(&mut self) {
         self.0.end();
     }
+}
+
+/// Whether the answer to one of these is to be relied on.
+fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
+    jobs.any(|job| !job.submission.dry_run)
+}
+
+/// Makes sure that what is served is on disk, for an answer that rests on it with nothing appended:
+/// an earlier try of the same request may have moved the branch and failed at the last flush, or been
+/// killed there, and a power cut would take back then what was acknowledged.
+fn make_durable<J: Journal>(mirror: &mut Mirror<J>) -> Result<(), StoreError> {
+    let head = mirror.snapshot().revision;
+    mirror.journal.make_durable(head)
 }
 
 /// Notes what was granted under a name.

@@ -39,7 +39,8 @@ pub struct Options {
     pub lock_wait_ms_max: u64,
     /// What to open it for.
     pub access: Access,
-    /// Whether to merge small packs in the background.
+    /// Whether to merge small packs in the background; never where `extensions.preciousObjects`
+    /// forbids to remove any.
     pub merge_packs: bool,
 }
 
@@ -124,7 +125,7 @@ impl GitJournal {
             objects: Objects::new(&place.common_dir),
             packs,
             upkeep,
-            merge_packs: options.merge_packs,
+            merge_packs: options.merge_packs && !place.keeps_objects,
             trees: None,
             fresh: Arc::default(),
             stats: StatCache::default(),
@@ -184,7 +185,7 @@ impl GitJournal {
         for desk in [self.place.desk(), self.place.work_tree_desk()] {
             lock::remove_left(&desk, &roots)?;
         }
-        self.packs.remove_drafts()?;
+        self.packs.clean_up(&self.barrier)?;
         swap::remove_drafts(&self.place, &mut self.objects)
     }
 }

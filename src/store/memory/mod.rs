@@ -254,6 +254,17 @@ impl MemoryJournal {
         std::mem::take(&mut self.lock().faults).len()
     }
 
+    /// Makes the next flush that an answer waits for fail; several wait in line.
+    pub fn fail_next_flush(&self) {
+        self.lock().flush_faults += 1;
+    }
+
+    /// How often a flush was needed though nothing was appended, failures included.
+    #[must_use]
+    pub fn flushes(&self) -> usize {
+        self.lock().flushes
+    }
+
     /// Makes everything unreadable, or readable again.
     pub fn set_unreadable(&self, is_unreadable: bool) {
         self.lock().is_unreadable = is_unreadable;
@@ -345,8 +356,13 @@ impl Journal for MemoryJournal {
             return Err(failed("flush", io::ErrorKind::Other));
         }
         let new = state.head;
+        state.durable = Some(new);
         state.bring(expected, new);
         Ok(made)
+    }
+
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.lock().make_durable(head)
     }
 
     fn work_tree(

@@ -2,12 +2,49 @@
 
 mod archive;
 mod commits;
+mod flushes;
 mod hands;
 mod line_ends;
+mod merging;
 mod places;
 mod signing;
 mod support;
 mod upkeep;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is called with the path of whatever is about to be flushed.
+type Hook = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
+
+/// Calls a test before every flush, from whichever thread makes it.
+#[derive(Clone, Default)]
+pub(super) struct FlushHook(Arc<Mutex<Option<Hook>>>);
+
+impl std::fmt::Debug for FlushHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FlushHook")
+    }
+}
+
+impl FlushHook {
+    /// Calls `hook` from now on.
+    pub(super) fn set(&self, hook: impl FnMut(&Path) -> io::Result<()> + Send + 'static) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(hook));
+    }
+
+    /// Calls nobody any more.
+    pub(super) fn clear(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Calls the hook; its error is the flush's.
+    pub(super) fn call(&self, path: &Path) -> io::Result<()> {
+        let mut hook = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        hook.as_mut().map_or(Ok(()), |hook| hook(path))
+    }
+}
 
 /// Where to stop a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

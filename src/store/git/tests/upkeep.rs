@@ -156,7 +156,7 @@ fn what_a_kill_left_is_removed_at_the_next_start() {
     let index = journal.lock_index(Duration::ZERO).unwrap().unwrap();
     std::mem::forget(index);
     drop(journal);
-    let draft = repo.path().join(".git/objects/pack/collectory-new.pack");
+    let draft = repo.path().join(".git/objects/pack/collectory-new-pack");
     fs::write(&draft, "half a pack").unwrap();
     let mark = repo.packs().pop().unwrap().with_extension("keep");
     assert!(!mark.exists());
