@@ -395,11 +395,15 @@ impl Archive for GitArchive {
         })
     }
 
-    fn files(&self, revision: Revision) -> Result<Vec<(String, TreeEntry)>, StoreError> {
+    fn files(
+        &self,
+        revision: Revision,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
         let odb = self.borrow()?;
         let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
         let id = folder.at(revision)?;
-        Ok(tree::list(&folder.bytes(id)?))
+        Ok(tree::list(&folder.bytes(id)?, is_wanted))
     }
 
     fn differences(
