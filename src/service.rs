@@ -17,7 +17,7 @@ use crate::engine::{self, Signal};
 use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::Shutdown;
-use crate::store::git::{GitArchive, GitJournal, Options, SigningKey, SigningKeyError};
+use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
 use crate::watch::{self, Places};
 use running::Running;
@@ -231,7 +231,7 @@ impl ServiceBuilder<Guarded> {
         let server = Server::bind(config.listen).await?;
         let address = server.address();
         let places = places(&journal);
-        let archive = GitArchive::open(&config.repository, journal.branch(), &config.folder)?;
+        let archive = journal.archive();
         let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options(&config))

@@ -44,6 +44,17 @@ impl Ending {
     }
 }
 
+/// The stem and the ending of a name that is a collection file's if its stem is a key; `None` of
+/// every other name.
+#[must_use]
+pub fn split(name: &str) -> Option<(&str, Ending)> {
+    if name.starts_with('.') {
+        return None;
+    }
+    let yaml = name.strip_suffix(Ending::Yaml.as_str()).map(|stem| (stem, Ending::Yaml));
+    yaml.or_else(|| Some((name.strip_suffix(Ending::Yml.as_str())?, Ending::Yml)))
+}
+
 /// Reads a file name.
 ///
 /// Endings are compared as they stand: `posts.YAML` is not a collection file.
@@ -59,18 +70,29 @@ impl Ending {
 /// ```
 #[must_use]
 pub fn file_name(name: &str) -> FileName {
-    if name.starts_with('.') {
-        return FileName::Other;
-    }
-    let (stem, preferred) = match (name.strip_suffix(".yaml"), name.strip_suffix(".yml")) {
-        (Some(stem), _) => (stem, true),
-        (None, Some(stem)) => (stem, false),
-        (None, None) => return FileName::Other,
-    };
+    let Some((stem, ending)) = split(name) else { return FileName::Other };
     match Key::parse(stem) {
-        Ok(key) => FileName::Collection { key, preferred },
+        Ok(key) => FileName::Collection { key, preferred: ending == Ending::Yaml },
         Err(reason) => FileName::BadKey(format!("the file's name gives no key: {reason}")),
     }
+}
+
+/// Whether a file's name means this key, or one that differs from it in letter case only.
+///
+/// ```
+/// use collectory::domain::Key;
+/// use collectory::format::layout::is_of;
+///
+/// let key = Key::parse("posts").unwrap();
+/// assert!(is_of("posts.yaml", &key) && is_of("Posts.yml", &key));
+/// assert!(!is_of("posts.YAML", &key) && !is_of("posts-old.yaml", &key));
+/// ```
+#[must_use]
+pub fn is_of(name: &str, key: &Key) -> bool {
+    let key = key.as_str().as_bytes();
+    name.as_bytes()
+        .split_at_checked(key.len())
+        .is_some_and(|(stem, ending)| matches!(ending, b".yaml" | b".yml") && stem.eq_ignore_ascii_case(key))
 }
 
 /// The name of a new collection's file.

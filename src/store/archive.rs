@@ -87,8 +87,13 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// with its index to `each`, in no order. Neighbours along first parents are cheapest.
     fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError>;
 
-    /// The files of the folder at a revision by name, restricted as [`Step::changes`] is.
-    fn files(&self, revision: Revision) -> Result<Vec<(String, TreeEntry)>, StoreError>;
+    /// The files of the folder at a revision whose names are wanted, by name, restricted as
+    /// [`Step::changes`] is. The folder's tree is read once and no content is.
+    fn files(
+        &self,
+        revision: Revision,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<(String, TreeEntry)>, StoreError>;
 
     /// What differs in the folder between two revisions, by name; `None` is the empty folder.
     fn differences(

@@ -159,7 +159,7 @@ pub(super) fn by_key(
 }
 
 fn twins_at(head: Option<Revision>, archive: &dyn Archive) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
-    let files = head.map_or_else(|| Ok(Vec::new()), |head| archive.files(head))?;
+    let files = head.map_or_else(|| Ok(Vec::new()), |head| archive.files(head, &|_| true))?;
     let both = by_key(files).into_iter().filter(|(_, [yaml, _])| yaml.is_some());
     Ok(both.filter_map(|(key, [_, yml])| Some((key, yml?))).collect())
 }

@@ -11,6 +11,7 @@ use super::row::Version;
 use super::{HistoryError, Reading, Shared, Standing, View};
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
+use crate::format::layout;
 use crate::store::{BlobId, StoreError, TreeEntry};
 
 /// How many commits off the first parents are read at a time in search of a good version.
@@ -54,7 +55,7 @@ impl View {
         if let Some(known) = self.shared.catalogs.get(&revision) {
             return Ok(known);
         }
-        let files = by_key(self.shared.archive.files(revision)?);
+        let files = by_key(self.shared.archive.files(revision, &|_| true)?);
         let counted: Vec<(Key, Version)> = files
             .iter()
             .filter_map(|(key, [yaml, yml])| Some((key.clone(), counting(*yaml, *yml)?)))
@@ -64,7 +65,9 @@ impl View {
             AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
         for ((key, version), reading) in counted.into_iter().zip(readings) {
             let twin = matches!(files.get(&key), Some([Some(_), Some(_)]));
-            self.add(&mut past, &key, version, reading, twin)?;
+            let (entry, faults) = self.entry(revision, &key, version, reading, twin)?;
+            past.problems.extend(faults.into_iter().map(|fault| (fault.path.clone(), fault)));
+            past.entries.extend(entry.map(|entry| (key, entry)));
         }
         self.leave_out_other_cases(&mut past);
         let past = Arc::new(past);
@@ -72,14 +75,49 @@ impl View {
         Ok(past)
     }
 
-    /// One collection as it was.
+    /// One collection as it was. Of the folder only the files are read whose names can mean this
+    /// key, or one that hides it since it differs in letter case only.
     ///
     /// # Errors
     ///
     /// [`HistoryError::UnknownKey`] when there was none.
     pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
-        let past = self.as_of(revision)?;
-        past.entries.get(key).cloned().ok_or_else(|| HistoryError::UnknownKey(key.clone()))
+        let unknown = || HistoryError::UnknownKey(key.clone());
+        if let Some(past) = self.shared.catalogs.get(&revision) {
+            return past.entries.get(key).cloned().ok_or_else(unknown);
+        }
+        let is_wanted = |name: &str| layout::is_of(name, key);
+        for (each, [yaml, yml]) in by_key(self.shared.archive.files(revision, &is_wanted)?) {
+            let Some(version) = counting(yaml, yml) else { continue };
+            let (reading, twin) = (self.shared.read(&each, version)?, yaml.is_some() && yml.is_some());
+            let (entry, _) = self.entry(revision, &each, version, reading, twin)?;
+            // The first in byte order that has something to show is served.
+            if let Some(entry) = entry {
+                return if each == *key { Ok(entry) } else { Err(unknown()) };
+            }
+        }
+        Err(unknown())
+    }
+
+    /// The same in the form of what is served now.
+    ///
+    /// # Errors
+    ///
+    /// As [`collection_as_of`](Self::collection_as_of).
+    pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
+        let known = self.shared.catalogs.get(&revision);
+        let known = known.as_ref().and_then(|past| past.snapshot.get()?.get(key.as_str()).cloned());
+        if let Some(entry) = known {
+            return Ok(entry);
+        }
+        let entry = self.collection_as_of(revision, key)?;
+        Ok(Arc::new(entry.served(key, self.time_of(revision)?)))
+    }
+
+    /// When a commit was made.
+    fn time_of(&self, revision: Revision) -> Result<DateTime<Utc>, HistoryError> {
+        let commit = self.shared.archive.commit(revision)?;
+        Ok(commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?.at)
     }
 
     /// What was served at a revision, in the form of what is served now. What is wrong is known
@@ -93,36 +131,36 @@ impl View {
         if let Some(snapshot) = past.snapshot.get() {
             return Ok(Arc::clone(snapshot));
         }
-        let commit = self.shared.archive.commit(revision)?;
-        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
-        let snapshot = Snapshot::of_the_past(revision, past.entries(commit.at));
+        let at = self.time_of(revision)?;
+        let entries = past.entries.iter().map(|(key, entry)| entry.served(key, at));
+        let snapshot = Snapshot::of_the_past(revision, entries);
         Ok(Arc::clone(past.snapshot.get_or_init(|| Arc::new(snapshot))))
     }
 
-    fn add(
+    /// What was served for a key whose counting file was read, and what was wrong with its files.
+    fn entry(
         &self,
-        past: &mut AsOf,
+        revision: Revision,
         key: &Key,
         version: Version,
         reading: Reading,
         twin: bool,
-    ) -> Result<(), HistoryError> {
-        let beside = twin.then(|| self.shared.beside(key));
+    ) -> Result<(Option<PastEntry>, Vec<Fault>), HistoryError> {
         let (standing, broken) = match reading {
             Reading::Good(good) => (Some(Standing { version, good }), None),
-            Reading::Broken(fault) => (self.last_good(past.revision, key)?, Some(fault)),
+            Reading::Broken(fault) => (self.last_good(revision, key)?, Some(fault)),
         };
-        let problem = broken.iter().chain(&beside).next().cloned();
-        for fault in broken.iter().chain(&beside) {
-            past.problems.insert(fault.path.clone(), fault.clone());
-        }
-        if let Some(Standing { version, good }) = standing {
-            let stale = broken.is_some();
-            let file = version.name(key);
-            let entry = PastEntry { collection: good.collection, file, blob: good.blob, problem, stale };
-            past.entries.insert(key.clone(), entry);
-        }
-        Ok(())
+        let stale = broken.is_some();
+        let beside = twin.then(|| self.shared.beside(key));
+        let faults: Vec<Fault> = broken.into_iter().chain(beside).collect();
+        let entry = standing.map(|Standing { version, good }| PastEntry {
+            collection: good.collection,
+            file: version.name(key),
+            blob: good.blob,
+            problem: faults.first().cloned(),
+            stale,
+        });
+        Ok((entry, faults))
     }
 
     /// Of keys that differ in letter case only, the first in byte order is served.
@@ -163,7 +201,8 @@ impl View {
             })?;
             for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
                 let Some(parent) = parent.filter(|_| touched) else { continue };
-                let [yaml, yml] = by_key(archive.files(parent)?).remove(key).unwrap_or_default();
+                let files = archive.files(parent, &|name| layout::is_of(name, key))?;
+                let [yaml, yml] = by_key(files).remove(key).unwrap_or_default();
                 let Some(version) = counting(yaml, yml) else { return Ok(None) };
                 if let Reading::Good(good) = self.shared.read(key, version)? {
                     return Ok(Some(Standing { version, good }));
@@ -178,27 +217,23 @@ impl View {
     }
 }
 
-impl AsOf {
-    fn entries(&self, at: DateTime<Utc>) -> impl Iterator<Item = Entry> + '_ {
-        self.entries.iter().map(move |(key, entry)| {
-            let problem = entry.problem.as_ref().map(|fault| {
-                Arc::new(Problem {
-                    path: fault.path.clone(),
-                    line: fault.line,
-                    column: fault.column,
-                    message: fault.message.clone(),
-                    collection: Some(key.clone()),
-                    serving: Serving::LastGood,
-                    since: at,
-                    committed: None,
-                })
-            });
-            Entry {
-                problem,
-                stale: entry.stale,
-                ..Entry::of_file(Arc::clone(&entry.collection), &entry.file, entry.blob)
-            }
-        })
+impl PastEntry {
+    /// The same in the form of what is served now; `at` is when what is wrong is known since.
+    fn served(&self, key: &Key, at: DateTime<Utc>) -> Entry {
+        let problem = self.problem.as_ref().map(|fault| {
+            Arc::new(Problem {
+                path: fault.path.clone(),
+                line: fault.line,
+                column: fault.column,
+                message: fault.message.clone(),
+                collection: Some(key.clone()),
+                serving: Serving::LastGood,
+                since: at,
+                committed: None,
+            })
+        });
+        let collection = Arc::clone(&self.collection);
+        Entry { problem, stale: self.stale, ..Entry::of_file(collection, &self.file, self.blob) }
     }
 }
 

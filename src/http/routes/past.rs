@@ -1,5 +1,7 @@
 //! What was and what became of it: differences, blame, changes, and what can be asked at all.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use warp::http::StatusCode;
 use warp::reply::Response;
@@ -15,7 +17,8 @@ use super::super::jsonapi::query::{self, Query};
 use super::super::reply;
 use super::events::revision_text;
 use crate::domain::{Key, Revision};
-use crate::engine::history::{SyncToken, View};
+use crate::engine::history::{HistoryError, SyncToken, View};
+use crate::engine::{Entry, Snapshot};
 
 /// The media type of unified text.
 const TEXT_DIFF: &str = "text/x-diff";
@@ -70,15 +73,31 @@ fn missing(name: &str, what: &str) -> ApiError {
 }
 
 /// What was served at the revision that `asOf` names.
-pub(super) async fn as_of(
+pub(super) async fn as_of(call: &Call<'_>, text: &str) -> Result<Arc<Snapshot>, ApiError> {
+    at_revision(call, text, |view, revision| view.snapshot_as_of(revision)).await
+}
+
+/// One collection as it was served at the revision that `asOf` names, and which that is.
+pub(super) async fn one_as_of(
+    call: &Call<'_>,
+    key: &Key,
+    text: &str,
+) -> Result<(Arc<Entry>, Revision), ApiError> {
+    let key = key.clone();
+    at_revision(call, text, move |view, revision| Ok((view.entry_as_of(revision, &key)?, revision))).await
+}
+
+/// Asks something about the revision that `asOf` names.
+async fn at_revision<T: Send + 'static>(
     call: &Call<'_>,
     text: &str,
-) -> Result<std::sync::Arc<crate::engine::Snapshot>, ApiError> {
+    ask: impl FnOnce(&View, Revision) -> Result<T, HistoryError> + Send + 'static,
+) -> Result<T, ApiError> {
     let view = call.past().await?;
     let text = revision_text(text);
     looking(move || {
         let revision = view.resolve(&text).map_err(|error| ApiError::from(error).parameter(query::AS_OF))?;
-        Ok(view.snapshot_as_of(revision)?)
+        Ok(ask(&view, revision)?)
     })
     .await
 }

@@ -30,6 +30,7 @@ mod converted;
 mod damage;
 mod delta;
 mod folder;
+mod fresh;
 mod history;
 mod index;
 mod init;
@@ -74,6 +75,7 @@ pub use archive::GitArchive;
 pub(crate) use archive::testing;
 use barrier::Barrier;
 use folder::{Folder, Found};
+use fresh::Fresh;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
@@ -106,6 +108,7 @@ pub struct GitJournal {
     maintain: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
+    fresh: Arc<Fresh>,
     stats: StatCache,
     note: Arc<Note>,
     recent: Recent,
@@ -157,6 +160,12 @@ impl GitJournal {
     #[must_use]
     pub fn common_dir(&self) -> &Path {
         &self.place.common_dir
+    }
+
+    /// The read side of the same branch, which need not read what this commits.
+    #[must_use]
+    pub fn archive(&self) -> GitArchive {
+        GitArchive::at(self.place.clone(), self.branch.clone(), Arc::clone(&self.fresh))
     }
 
     /// How many flushes to disk there have been.
@@ -240,6 +249,7 @@ impl Journal for GitJournal {
         if published.is_err() && !self.has_come_to(&group) {
             return published.map(|()| Vec::new());
         }
+        self.fresh.remember(std::mem::take(&mut group.steps));
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
         match (index, ahead) {

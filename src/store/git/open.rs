@@ -127,6 +127,7 @@ impl GitJournal {
             upkeep,
             maintain: options.maintain && !place.keeps_objects,
             trees: None,
+            fresh: Arc::default(),
             stats: StatCache::default(),
             note,
             durable: None,

@@ -1,6 +1,8 @@
 //! The history against repositories made for it.
 
+mod counting;
 mod events;
+mod past;
 mod questions;
 mod random;
 mod service;

@@ -111,8 +111,10 @@ fn check_past(repo: &Repo, view: &View) {
         for event in view.events_of(*revision).unwrap() {
             fold(&mut folded, &event);
         }
+        let alone = keys().map(|key| view.collection_as_of(*revision, &key).ok());
         let past = view.as_of(*revision).unwrap();
-        for key in keys() {
+        for (key, alone) in keys().into_iter().zip(alone) {
+            assert_eq!(alone.as_ref(), past.entries.get(&key), "{key} alone as of {revision}");
             let wanted = served(repo, &line[..=at], &key);
             assert_eq!(folded.get(&key), wanted.as_ref(), "folded {key} at {revision}");
             let hidden = key.as_str() == "b" && folded.contains_key("B");

@@ -20,7 +20,7 @@ use super::super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::super::reply;
 use super::super::past;
 use super::one;
-use crate::domain::Key;
+use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
 
 /// What a page of the cursor profile is written in.
@@ -48,14 +48,14 @@ pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError
             return compressed(&snapshot, &ready, &condition).await;
         }
         let response = reply::document(StatusCode::OK, ready.body());
-        return conditional(response, &snapshot, ready.etag(), &condition, None);
+        return conditional(response, snapshot.revision, ready.etag(), &condition, None);
     }
     let asked = query::list(&query, accepted.cursor_profile)?;
     let body = listed(call, &snapshot, &allowed, &query, &asked);
     let tag = format!("\"{}\"", digest(&body));
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
     let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
-    conditional(response, &snapshot, etag, &condition, None)
+    conditional(response, snapshot.revision, etag, &condition, None)
 }
 
 /// The whole list; one that takes long to make is made off the threads that answer.
@@ -87,7 +87,7 @@ async fn compressed(
     let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
     let mut response = reply::document(StatusCode::OK, body);
     response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    conditional(response, snapshot, etag, condition, None)
+    conditional(response, snapshot.revision, etag, condition, None)
 }
 
 /// The revision that is asked for, if not what is served now.
@@ -151,27 +151,34 @@ fn digest(body: &[u8]) -> String {
 /// `GET /collections/:key`
 pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
     call.negotiate()?;
-    let as_of = as_of(call);
-    call.authorize(if as_of.is_some() { Action::ReadPast { key } } else { Action::Read { key } }).await?;
-    let is_past = as_of.is_some();
-    let snapshot = shown(call, as_of).await?;
+    if let Some(text) = as_of(call) {
+        return Box::pin(read_past(call, key, &text)).await;
+    }
+    call.authorize(Action::Read { key }).await?;
+    let snapshot = call.snapshot()?;
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
     let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
-    let body = if is_past {
-        document::one(entry, &call.context.base_path, &fields, call.raw_query())
-    } else {
-        one(call, entry, &ready, &fields)
-    };
-    let response = reply::document(StatusCode::OK, body);
-    conditional(response, &snapshot, ready.etag(), &condition, Some(entry))
+    let response = reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
+    conditional(response, snapshot.revision, ready.etag(), &condition, Some(entry))
+}
+
+/// The same as it was at the revision that `text` names.
+async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Response, ApiError> {
+    call.authorize(Action::ReadPast { key }).await?;
+    let (entry, revision) = past::one_as_of(call, key, text).await?;
+    let condition = etag::condition(call.headers())?;
+    let fields = read_fields(call)?;
+    let body = document::one(&entry, &call.context.base_path, &fields, call.raw_query());
+    let etag = Ready::one(&entry, &call.context.base_path).etag();
+    conditional(reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }
 
 /// The answer to a read: the document, nothing new, or a precondition that does not hold.
 fn conditional(
     response: Response,
-    snapshot: &Snapshot,
+    revision: Option<Revision>,
     etag: HeaderValue,
     condition: &Condition,
     entry: Option<&Arc<Entry>>,
@@ -185,7 +192,7 @@ fn conditional(
     }
     let known = condition.if_none_match.as_ref().is_some_and(names);
     let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
-    Ok(reply::of_snapshot(response, snapshot, Some(etag)))
+    Ok(reply::of_revision(response, revision, Some(etag)))
 }
 
 /// The fields of a read, which may be of the past.

@@ -32,7 +32,9 @@ fn each_commit_tells_what_it_changed_in_the_folder() {
         let line = archive.first_parents(three, &|it| *it == one).unwrap();
         assert_eq!(line, Line { revisions: vec![three, two], onto: Some(one) });
         assert_eq!(names(&archive.differences(Some(three), Some(one)).unwrap()), ["a.yaml", "b.yml"]);
-        assert_eq!(archive.files(two).unwrap().len(), 2);
+        assert_eq!(archive.files(two, &|_| true).unwrap().len(), 2);
+        let only: Vec<_> = archive.files(two, &|name| name == "b.yml").unwrap();
+        assert_eq!(only.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>(), ["b.yml"]);
     }
 }
 

@@ -61,9 +61,9 @@ pub(super) fn folder(tree: &[u8], name: &str) -> Option<[u8; ID_BYTES]> {
     entries(tree).find(|entry| entry.name == name.as_bytes() && entry.is_folder()).map(|entry| entry.id)
 }
 
-/// The files of a tree, by name.
-pub(super) fn list(tree: &[u8]) -> Vec<(String, TreeEntry)> {
-    let told = entries(tree).filter_map(|entry| entry.told());
+/// The files of a tree whose names are wanted, by name.
+pub(super) fn list(tree: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String, TreeEntry)> {
+    let told = entries(tree).filter_map(|entry| entry.told()).filter(|(name, _)| is_wanted(name));
     let mut files: Vec<_> = told.map(|(name, entry)| (name.to_owned(), entry)).collect();
     files.sort_by(|(one, _), (two, _)| one.cmp(two));
     files
@@ -202,7 +202,7 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_tree_end_the_list() {
-        assert_eq!(list(b"100644 a.yaml\0short"), []);
+        assert_eq!(list(b"100644 a.yaml\0short", &|_| true), []);
         assert_eq!(differences(b"nonsense", b""), []);
     }
 }

@@ -1,5 +1,6 @@
 //! The journal against the real `git`.
 
+mod archive;
 mod commits;
 mod flushes;
 mod hands;

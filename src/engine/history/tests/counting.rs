@@ -1,0 +1,86 @@
+//! An archive that counts what it is asked for.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+use crate::store::git::GitArchive;
+use crate::store::{BlobId, EachContent, FileChange, Line, RawSignature, Step};
+
+/// Counts the readings of folders and of contents.
+#[derive(Debug)]
+pub(super) struct Counting {
+    archive: Arc<GitArchive>,
+    folders: AtomicUsize,
+    contents: AtomicUsize,
+}
+
+impl Counting {
+    pub(super) fn new(archive: Arc<GitArchive>) -> Arc<Self> {
+        Arc::new(Self { archive, folders: AtomicUsize::new(0), contents: AtomicUsize::new(0) })
+    }
+
+    /// How many folders and contents were read since this was asked last.
+    pub(super) fn take(&self) -> (usize, usize) {
+        (self.folders.swap(0, Ordering::Relaxed), self.contents.swap(0, Ordering::Relaxed))
+    }
+}
+
+impl Archive for Counting {
+    fn head(&self) -> Result<Option<Revision>, StoreError> {
+        self.archive.head()
+    }
+
+    fn resolve(&self, name: &str) -> Result<Revision, NameError> {
+        self.archive.resolve(name)
+    }
+
+    fn commit(&self, revision: Revision) -> Result<Option<crate::store::Commit>, StoreError> {
+        self.archive.commit(revision)
+    }
+
+    fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
+        self.archive.signature(revision)
+    }
+
+    fn first_parents(&self, from: Revision, known: &dyn Fn(&Revision) -> bool) -> Result<Line, StoreError> {
+        self.archive.first_parents(from, known)
+    }
+
+    fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
+        self.archive.steps(revisions, each)
+    }
+
+    fn files(
+        &self,
+        revision: Revision,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
+        self.folders.fetch_add(1, Ordering::Relaxed);
+        self.archive.files(revision, is_wanted)
+    }
+
+    fn differences(
+        &self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        self.archive.differences(from, to)
+    }
+
+    fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        self.contents.fetch_add(blobs.len(), Ordering::Relaxed);
+        self.archive.contents(blobs, each)
+    }
+
+    fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        self.archive.reaches(descendant, ancestor)
+    }
+
+    fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.archive.recall(name)
+    }
+
+    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.archive.keep(name, bytes)
+    }
+}
