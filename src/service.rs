@@ -17,7 +17,7 @@ use crate::engine::{self, Projection, Signal};
 use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::Shutdown;
-use crate::store::git::{GitArchive, GitJournal, Options, SigningKey, SigningKeyError};
+use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
 use crate::watch::{self, Places};
 use running::Running;
@@ -231,7 +231,7 @@ impl ServiceBuilder<Guarded> {
         let server = Server::bind(config.listen).await?;
         let address = server.address();
         let places = places(&journal);
-        let archive = GitArchive::open(&config.repository, journal.branch(), &config.folder)?;
+        let archive = journal.archive();
         let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
         let projection = &engine.projection;
         let history_options = history_options(&config, projection.clone());
@@ -270,7 +270,7 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
         committer: Actor::new(&config.committer_name, &config.committer_email),
         signing_key: signing_key.clone(),
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
-        merge_packs: config.maintenance == Maintenance::On,
+        maintain: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
     };
     // First, so that a slip of the pen makes no repository.

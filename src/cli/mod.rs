@@ -10,6 +10,7 @@
 
 mod check;
 mod init;
+mod open_files;
 mod past;
 mod serve;
 mod token;

@@ -68,6 +68,7 @@ impl Serve {
     pub(super) fn run(self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         telemetry::start(&self.log)?;
+        super::open_files::raise(self.config.limits.connections_max);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()

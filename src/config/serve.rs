@@ -62,8 +62,8 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
-    /// Whether the small packs that writes leave are merged in the background. Without it that is
-    /// left to `git gc`.
+    /// Whether the small packs that writes leave are merged in the background, and the loose objects
+    /// that `git commit` leaves are packed. Without it that is left to `git gc`.
     #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
     pub maintenance: Maintenance,
 
@@ -140,10 +140,10 @@ pub enum Watching {
 /// Whether the repository is looked after in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Maintenance {
-    /// Small packs are merged.
+    /// Small packs are merged, and loose objects packed.
     #[default]
     On,
-    /// Packs are left as they are.
+    /// Packs and loose objects are left as they are.
     Off,
 }
 

@@ -15,7 +15,7 @@ use super::mirror::{Mirror, MirrorOptions};
 use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
-use super::refuse::{reason, refuse, unavailable};
+use super::refuse::{reason, refusal, refuse, unavailable};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
 use crate::domain::{Key, Revision};
@@ -34,7 +34,8 @@ pub(super) struct Writer<J> {
     trouble: Option<String>,
     /// When to try again what could not be read.
     retry_at: Option<Instant>,
-    /// How many groups have been appended since the journal was tended.
+    /// How often the branch has moved since the journal was tended, the groups that were appended
+    /// included; the start counts as one.
     untended: usize,
 }
 
@@ -45,8 +46,8 @@ const IDLE_WAIT: Duration = Duration::from_millis(500);
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 
-/// How many groups may be appended before the journal is tended all the same.
-const UNTENDED_GROUPS_MAX: usize = 32;
+/// How often the branch may move before the journal is tended all the same.
+const UNTENDED_MOVES_MAX: usize = 32;
 
 /// Whether the repository has been read yet.
 enum State<J> {
@@ -112,7 +113,7 @@ impl<J: Journal> Writer<J> {
             deferred: VecDeque::new(),
             trouble: None,
             retry_at: None,
-            untended: 0,
+            untended: 1,
         }
     }
 
@@ -138,7 +139,7 @@ impl<J: Journal> Writer<J> {
             if turn.stop {
                 break;
             }
-            if turn.idle || self.untended >= UNTENDED_GROUPS_MAX {
+            if turn.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
         }
@@ -259,7 +260,9 @@ impl<J: Journal> Writer<J> {
     fn act(&mut self, hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
         for hint in hints {
+            let before = mirror.snapshot().revision;
             let outcome = mirror.refresh(&hint);
+            self.untended += usize::from(mirror.snapshot().revision != before);
             Self::publish(&self.projection, mirror);
             let error = outcome.err();
             self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
@@ -306,7 +309,9 @@ impl<J: Journal> Writer<J> {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
         };
-        if let Err(error) = recall::answer_known(mirror, &self.ledger, &mut jobs) {
+        let is_named = |job: &&Job| job.submission.once.is_some();
+        let ready = if needs_disk(jobs.iter().filter(is_named)) { make_durable(mirror) } else { Ok(()) };
+        if let Err(error) = ready.and_then(|()| recall::answer_known(mirror, &self.ledger, &mut jobs)) {
             return refuse(jobs, &error);
         }
         for race in 0..=self.options.races_max {
@@ -356,7 +361,10 @@ impl<J: Journal> Writer<J> {
         for question in questions {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
-                State::Mirrored(mirror) => recall::answer(mirror, &self.ledger, &question),
+                State::Mirrored(mirror) => match make_durable(mirror) {
+                    Ok(()) => recall::answer(mirror, &self.ledger, &question),
+                    Err(error) => Err(refusal(&error)),
+                },
             };
             question.answer(answer);
         }
@@ -412,6 +420,8 @@ impl<J: Journal> Writer<J> {
                 tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
             }
             mirror.adopt(head, files.into_iter().collect(), &catalog)?;
+        } else if needs_disk(jobs.iter()) {
+            make_durable(mirror)?;
         }
         // Recorded before anybody can see the change, so that whoever sees it finds the record.
         for (job, answer) in jobs.iter().zip(&answers) {
@@ -438,6 +448,19 @@ impl Drop for End {
     fn drop(&mut self) {
         self.0.end();
     }
+}
+
+/// Whether the answer to one of these is to be relied on.
+fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
+    jobs.any(|job| !job.submission.dry_run)
+}
+
+/// Makes sure that what is served is on disk, for an answer that rests on it with nothing appended:
+/// an earlier try of the same request may have moved the branch and failed at the last flush, or been
+/// killed there, and a power cut would take back then what was acknowledged.
+fn make_durable<J: Journal>(mirror: &mut Mirror<J>) -> Result<(), StoreError> {
+    let head = mirror.snapshot().revision;
+    mirror.journal.make_durable(head)
 }
 
 /// Notes what was granted under a name.

@@ -39,6 +39,10 @@ impl<F: FnMut() + Send + 'static> Journal for Hooked<F> {
         self.journal.append(expected, drafts)
     }
 
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.journal.make_durable(head)
+    }
+
     fn work_tree(
         &mut self,
         head: Option<Revision>,

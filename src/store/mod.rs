@@ -193,8 +193,7 @@ pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
 ///
 /// # Errors
 ///
-/// Every method returns a [`StoreError`] when the repository can't be read or written; a failed
-/// [`append`](Self::append) has left nothing but unreachable objects, unless it says otherwise.
+/// Every method returns a [`StoreError`] when the repository can't be read or written.
 #[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait Journal: Send + 'static {
     /// The head of the served branch now; `None` before its first commit.
@@ -224,7 +223,15 @@ pub trait Journal: Send + 'static {
     ///
     /// The work tree is brought up to the new head as far as it shows the served branch; trouble
     /// there is logged and made good later, since the commits stand.
+    ///
+    /// A failed append has left nothing but unreachable objects, or, when only the last flush has
+    /// failed, the whole chain on the branch; see [`make_durable`](Self::make_durable).
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError>;
+
+    /// Makes sure that the branch with `head`, and all that it needs, is on disk, for an answer that
+    /// rests on what is there already. Costs a flush when that is not known, of a head that is another's,
+    /// that was there at the start or whose [`append`](Self::append) failed; otherwise nothing.
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError>;
 
     /// Compares the work tree with `head`; with `despite_locks` also while git's locks exist, for
     /// a lock that somebody left behind.
@@ -260,8 +267,8 @@ pub trait Journal: Send + 'static {
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
 
-    /// Begins housekeeping that no answer and no write waits for: the engine calls it when it is idle,
-    /// and every few groups when it is not. Trouble with it harms nothing but speed.
+    /// Begins housekeeping that no answer and no write waits for: the engine calls it when it is idle
+    /// after a start, a write or another's commit, and every few of them when it is not. Trouble with it harms nothing but speed.
     fn tend(&mut self) -> Result<(), StoreError> {
         Ok(())
     }

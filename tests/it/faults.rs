@@ -326,6 +326,21 @@ async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
 }
 
 #[tokio::test]
+async fn as_many_connections_are_served_as_the_system_has_open_files_for() {
+    let server = TestServer::setup("small").open_files(48).start().await;
+    let mut connections: Vec<_> =
+        (0..100).map(|_| TcpStream::connect(server.address()).expect("it listens")).collect();
+    for connection in &mut connections {
+        connection.set_read_timeout(Some(DEADLINE)).expect("any time will do");
+        connection.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is taken");
+        let mut status = [0; 12];
+        connection.read_exact(&mut status).expect("it is answered");
+        assert_eq!(&status, b"HTTP/1.1 200");
+    }
+    server.patch("posts", json!({"name": "Written while they are open"})).await.is(200);
+}
+
+#[tokio::test]
 async fn too_many_connections_are_refused_and_the_others_served() {
     let server = TestServer::setup("small").flag(&["--connections-max", "8"]).start().await;
     let held: Vec<_> = (0..7).map(|_| TcpStream::connect(server.address()).unwrap()).collect();

@@ -26,7 +26,7 @@ use super::{Done, Failure};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Actor, Change, Key};
 use crate::engine::history::{Effect, EventRecord, History, Options, View};
-use crate::store::git::{Access, GitArchive, GitJournal, Options as JournalOptions};
+use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 
 /// How many new commits take so long to read that people want to know how far it is.
 const LONG_READING_LEN: usize = 10_000;
@@ -67,7 +67,7 @@ impl Source {
             access: Access::Read,
             ..JournalOptions::new(&self.repository)
         })?;
-        let archive = GitArchive::open(&self.repository, journal.branch(), &self.folder)?;
+        let archive = journal.archive();
         let usual = Actor::service().email().to_owned();
         let mut committers = vec![self.committer_email.clone()];
         committers.extend((self.committer_email != usual).then_some(usual));

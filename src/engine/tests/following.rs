@@ -32,6 +32,18 @@ fn a_commit_is_served_while_git_still_holds_the_work_tree() {
 }
 
 #[test]
+fn what_a_person_commits_is_tended_as_well_as_what_was_there() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    running.eventually("the start is tended", |_| (journal.tends() == 1).then_some(()));
+    commit(&journal, POSTS, &named("Second"));
+    running.notice(Hint::Branch);
+    running.eventually("the commit is tended", |_| (journal.tends() == 2).then_some(()));
+    running.stop();
+}
+
+#[test]
 fn a_file_saved_while_git_held_the_work_tree_is_served_when_it_is_done() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));

@@ -4,7 +4,8 @@
 //! git's `builtin/commit.c`). If the branch moved first, a commit that races with us could pair our
 //! new head with the old index and so revert what we wrote. The other way round it pairs the old
 //! head with the new index, and git's own compare-and-set of `HEAD` refuses that commit. So the new
-//! entries are in place before the branch moves, and `index.lock` is held until the files are too.
+//! entries are in place before the branch moves, and `index.lock` is held until the files are too. They
+//! come only when the pack with what they name is in its place, since `git diff --cached` reads that.
 //!
 //! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
 //! start, which finds it beside the revision that the branch was to have.

@@ -6,17 +6,19 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
+use super::archive::RawCommit;
 use super::delta;
 use super::names::Names;
 use super::object::{Kind, Oid, name};
 use super::objects::damaged;
 use super::pack::{Pack, PackBuilder};
 use super::place::Place;
+use super::read::is_told;
 use super::sign::Committer;
 use super::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use super::trees::Trees;
 use crate::domain::Revision;
-use crate::store::{BlobId, Committed, Draft, StoreError};
+use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
@@ -47,6 +49,8 @@ pub(super) type PathChanges = BTreeMap<String, PathChange>;
 pub(super) struct Group {
     /// What each draft became.
     pub(super) committed: Vec<Committed>,
+    /// The same as who reads the commits would tell it.
+    pub(super) steps: Vec<Step>,
     /// All new objects.
     pub(super) pack: Pack,
     /// The trees of the last commit.
@@ -69,10 +73,10 @@ pub(super) fn build(
         trees,
         changes: PathChanges::new(),
     };
-    let steps = group.take(drafts)?;
-    let committed = group.commit(drafts, committer, steps)?;
+    let turns = group.take(drafts)?;
+    let (committed, steps) = group.commit(drafts, committer, turns)?;
     let Builder { pack, trees, changes, .. } = group;
-    Ok(Group { committed, pack: pack.finish(), trees, changes })
+    Ok(Group { committed, steps, pack: pack.finish(), trees, changes })
 }
 
 struct Builder<'a> {
@@ -85,8 +89,8 @@ struct Builder<'a> {
 }
 
 /// What a draft does to the folder.
-struct Step {
-    blobs: Vec<Option<BlobId>>,
+struct Turn {
+    files: Vec<FileChange>,
     name: Oid,
     is_empty: bool,
     before: Before,
@@ -117,29 +121,29 @@ impl Before {
 
 impl Builder<'_> {
     /// Makes the blobs of the drafts and changes the folder accordingly.
-    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Step>, StoreError> {
+    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Turn>, StoreError> {
         let mut folder = self.trees.levels.pop().expect("there is a root");
         let checkpoints = self.trees.checkpoints.pop().expect("as many as trees");
         let mut names = Names::new(checkpoints, folder.bytes().len(), drafts.len());
-        let mut steps = Vec::with_capacity(drafts.len());
+        let mut turns = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
             names.begin(folder.bytes());
             let mut splices = Vec::new();
-            let mut blobs = Vec::with_capacity(draft.files.len());
+            let mut files = Vec::with_capacity(draft.files.len());
             for (name, content) in &draft.files {
-                blobs.push(self.set(&mut folder, &mut splices, name, content.as_deref())?);
+                files.push(self.set(&mut folder, &mut splices, name, content.as_deref())?);
             }
             let ends_chain = (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX);
             let before = Before::of(folder.bytes(), &splices, ends_chain);
             let before = before.map_err(|error| self.place.unsuitable(error.to_string()))?;
             names.step(folder.bytes(), splices);
-            steps.push(Step { blobs, name: Oid::default(), is_empty: folder.is_empty(), before });
+            turns.push(Turn { files, name: Oid::default(), is_empty: folder.is_empty(), before });
         }
         let (names, checkpoints) = names.finish();
-        steps.iter_mut().zip(names).for_each(|(step, name)| step.name = name);
+        turns.iter_mut().zip(names).for_each(|(turn, name)| turn.name = name);
         self.trees.levels.push(folder);
         self.trees.checkpoints.push(checkpoints);
-        Ok(steps)
+        Ok(turns)
     }
 
     fn set(
@@ -148,7 +152,7 @@ impl Builder<'_> {
         splices: &mut Vec<Splice>,
         file: &str,
         content: Option<&[u8]>,
-    ) -> Result<Option<BlobId>, StoreError> {
+    ) -> Result<FileChange, StoreError> {
         if file.is_empty() || file.contains(['/', '\0']) || matches!(file, "." | ".." | ".git") {
             return Err(self.place.unsuitable(format!("`{file}` is no name for a file")));
         }
@@ -176,7 +180,8 @@ impl Builder<'_> {
                 (known.after, known.content) = (after, content);
             }
         }
-        Ok(after.map(|pointer| BlobId::new(pointer.oid)))
+        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
+        Ok(FileChange { name: file.to_owned(), before, after })
     }
 
     /// Puts the folder's names into the trees above, and makes the commits.
@@ -184,14 +189,15 @@ impl Builder<'_> {
         &mut self,
         drafts: &[Draft],
         committer: &Committer,
-        steps: Vec<Step>,
-    ) -> Result<Vec<Committed>, StoreError> {
+        turns: Vec<Turn>,
+    ) -> Result<(Vec<Committed>, Vec<Step>), StoreError> {
         let mut committed = Vec::with_capacity(drafts.len());
+        let mut steps = Vec::with_capacity(drafts.len());
         let mut oids = vec![Oid::default(); self.trees.levels.len()];
         let count = drafts.len();
-        for (index, (draft, step)) in drafts.iter().zip(steps).enumerate() {
+        for (index, (draft, turn)) in drafts.iter().zip(turns).enumerate() {
             let ends_chain = (count - index).is_multiple_of(CHAIN_LEN_MAX);
-            let folder = (step.name, step.before, step.is_empty);
+            let folder = (turn.name, turn.before, turn.is_empty);
             let versions = self.raise(folder, &mut oids, ends_chain)?;
             if index > 0 {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
@@ -201,10 +207,13 @@ impl Builder<'_> {
             let oid = name(Kind::Commit, &commit)?;
             self.pack.add(Kind::Commit, oid, &commit);
             self.trees.revision = Some(oid);
-            committed.push(Committed { revision: Revision::new(oid), blobs: step.blobs });
+            let revision = Revision::new(oid);
+            committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
+            let raw = RawCommit::parse(&commit).expect("it was made with a tree");
+            steps.push(Step { commit: raw.told(revision), changes: changed(turn.files) });
         }
         self.pack_trees(&oids);
-        Ok(committed)
+        Ok((committed, steps))
     }
 
     /// Gives the folder its new name in the trees above, up to the root; answers what each tree was
@@ -252,4 +261,19 @@ impl Builder<'_> {
             }
         }
     }
+}
+
+/// The content that a file got.
+const fn blob_of(file: &FileChange) -> Option<BlobId> {
+    match file.after {
+        Some(TreeEntry::File(blob)) => Some(blob),
+        Some(TreeEntry::Special(_)) | None => None,
+    }
+}
+
+/// The files that a draft changed indeed, as a comparison of the trees tells them.
+fn changed(mut files: Vec<FileChange>) -> Vec<FileChange> {
+    files.retain(|file| is_told(&file.name) && file.before != file.after);
+    files.sort_unstable_by(|one, two| one.name.cmp(&two.name));
+    files
 }

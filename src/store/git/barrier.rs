@@ -2,38 +2,50 @@
 //!
 //! A group of commits is answered after these flushes, however many commits it has:
 //!
-//! | | flush | so that after a power cut |
+//! | step | flush | so that after a power cut |
 //! |---|---|---|
 //! | 1 | the pack's content | its objects are whole |
-//! | 2 | the index's content | they can be found |
-//! | 3 | the folder `objects/pack` | both files have their names |
-//! | 4 | the content of the branch's lock file | the branch never names half an id |
-//! | 5 | the branch's reflog, where one is kept | the branch's move has its entry |
-//! | 6 | the folder of the branch's file, after the rename | the branch has moved |
+//! | 1 | the content of its index | they can be found |
+//! | 1 | the content of the branch's lock file | the branch never names half an id |
+//! | 2 | the folder `objects/pack` | pack and index have their names |
+//! | 3 | the folder of the branch's file, after the rename | the branch has moved |
+//! | 3 | the branch's reflog, where one is kept | its entry for the move is whole |
 //!
-//! They are made in three steps, each of which waits for the one before: contents (1, 2 and 4), the
-//! folder of the packs and the reflog (3 and 5), the folder of the branch (6). The rename of the
-//! lock file comes between the second and the third, so a branch that moved has everything it
-//! needs. Within a step no order is needed, since nothing names the new objects before the rename,
-//! and so the flushes of a step are made at once: a file system with a journal then often writes
-//! for all of them what it would write for each. A file that is new or replaced is flushed before the rename that
-//! gives it its name, and a rename is durable once its folder has been flushed (fsync(2): "Calling
-//! `fsync()` does not necessarily ensure that the entry in the directory containing the file has also
-//! reached disk. For that an explicit `fsync()` on a file descriptor for the directory is also
-//! needed"). `fdatasync` is enough for contents: it includes what is needed to read them back, the
-//! length among it (fdatasync(2)).
+//! Each step waits for the one before, and what a step needs is written before it: the files of step
+//! 1 are renamed between it and step 2 (but the lock file), and the reflog is written and the lock
+//! file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, in
+//! any order; so nothing that names the new commits, the reflog no more than the branch, is written
+//! before everything that they need is there for good. `git fsck` refuses a reflog with an entry
+//! for a commit that is missing.
+//!
+//! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
+//! the order is another one.
+//!
+//! Within a step no order is needed, and so its flushes are made at once: a file system with a
+//! journal then often writes for all of them what it would write for each. A file that is new or
+//! replaced is flushed before the rename that gives it its name, and a rename is durable once its
+//! folder has been flushed (fsync(2): "Calling `fsync()` does not necessarily ensure that the entry in
+//! the directory containing the file has also reached disk. For that an explicit `fsync()` on a file
+//! descriptor for the directory is also needed"). `fdatasync` is enough for contents: it includes
+//! what is needed to read them back, the length among it (fdatasync(2)).
 //!
 //! What others wrote is not flushed by them: git's own commits, clones and `git init` leave it to
 //! the system (`core.fsync` in git-config(1); folders never are). So before our first commit on top
-//! of a revision that is not our own, the whole file system is flushed once
-//! ([`Barrier::file_system`], syncfs(2)); a chain of our own commits never pays for that.
+//! of a revision that is not our own, or that we did not make since we were started, the whole file
+//! system is flushed once ([`Barrier::file_system`], syncfs(2)); a chain of our own commits never
+//! pays for that.
 //!
-//! A folder that had to be made is flushed into its parent at once ([`Barrier::make_folder`]).
+//! A folder that had to be made is flushed into its parent at once ([`Barrier::make_folder`]); that
+//! happens with the first commit of all, or after somebody has removed it.
 //!
-//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the files of the work
-//! tree and git's index (all of that can be made again from the commits, and
+//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a reflog in
+//! its folder when it is new (without it the branch is as good), the `.keep` of a pack (it guards
+//! against a `git gc` that runs meanwhile, and after a power cut nothing does; see `marks`), the
+//! files of the work tree and git's index (all of that can be made again from the commits, and
 //! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes. Work tree and index are
-//! flushed by [`tend`](crate::store::Journal::tend), when no answer waits.
+//! flushed by [`tend`](crate::store::Journal::tend), when no answer waits. Packs are merged with the
+//! same care: the contents of the merged one, then the folder, and only then are its parts removed,
+//! which nobody needs to be durable.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -41,6 +53,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
+use std::time::SystemTime;
 
 use crate::store::StoreError;
 
@@ -48,6 +61,8 @@ use crate::store::StoreError;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Barrier {
     flushes: Arc<AtomicU64>,
+    #[cfg(test)]
+    hook: super::tests::FlushHook,
 }
 
 impl Barrier {
@@ -56,16 +71,33 @@ impl Barrier {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Flushes the content of a file.
-    pub(super) fn file(&self, file: &File, path: &Path) -> Result<(), StoreError> {
+    /// Has every flush preceded by a call, which may make it fail.
+    #[cfg(test)]
+    pub(super) const fn hook(&self) -> &super::tests::FlushHook {
+        &self.hook
+    }
+
+    fn flush(
+        &self,
+        action: &'static str,
+        path: &Path,
+        flush: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), StoreError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        file.sync_data().map_err(|source| StoreError::at("flush", path, source))
+        #[cfg(test)]
+        let flush = || self.hook.call(path).and_then(|()| flush());
+        flush().map_err(|source| StoreError::at(action, path, source))
+    }
+
+    /// Flushes the content of a file.
+    fn file(&self, file: &Unflushed) -> Result<(), StoreError> {
+        self.flush("flush", &file.path, || file.file.sync_data())
     }
 
     /// Flushes the contents of several files at once.
     pub(super) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
         let Some((first, others)) = files.split_first() else { return Ok(()) };
-        self.at_once(others, || self.file(&first.file, &first.path))
+        self.at_once(others, || self.file(first))
     }
 
     /// Flushes the entries of a folder and, at once with them, the contents of some files.
@@ -79,15 +111,14 @@ impl Barrier {
         here: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         thread::scope(|scope| {
-            let flush = |it: &Unflushed| self.file(&it.file, &it.path);
-            let spawn = |it| thread::Builder::new().spawn_scoped(scope, move || flush(it));
+            let spawn = |it| thread::Builder::new().spawn_scoped(scope, move || self.file(it));
             let others: Vec<_> = files.iter().map(|it| (*it, spawn(*it))).collect();
             let mut result = here();
             for (it, other) in others {
                 result = result.and(match other {
                     Ok(thread) => thread.join().expect("a flush does not panic"),
                     // No thread to be had: one after the other is as good.
-                    Err(_) => flush(it),
+                    Err(_) => self.file(it),
                 });
             }
             result
@@ -96,14 +127,11 @@ impl Barrier {
 
     /// Flushes the entries of a folder.
     pub(super) fn folder(&self, path: &Path) -> Result<(), StoreError> {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
-        let flush = || File::open(path)?.sync_all();
-        flush().map_err(|source| StoreError::at("flush", path, source))
+        self.flush("flush", path, || File::open(path)?.sync_all())
     }
 
     /// Flushes everything on the file system of a folder.
     pub(super) fn file_system(&self, path: &Path) -> Result<(), StoreError> {
-        self.flushes.fetch_add(1, Ordering::Relaxed);
         let flush = || {
             let folder = File::open(path)?;
             #[cfg(target_os = "linux")]
@@ -115,7 +143,7 @@ impl Barrier {
                 Ok(())
             }
         };
-        flush().map_err(|source| StoreError::at("flush the file system of", path, source))
+        self.flush("flush the file system of", path, flush)
     }
 
     /// Makes a folder and those above it, each durably.
@@ -159,6 +187,11 @@ impl Unflushed {
     /// A file that was appended to.
     pub(super) const fn appended(file: File, path: PathBuf) -> Self {
         Self { file, path }
+    }
+
+    /// Says when it was changed.
+    pub(super) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
+        self.file.set_modified(modified).map_err(|source| StoreError::at("date", &self.path, source))
     }
 
     /// Where it is.

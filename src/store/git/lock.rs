@@ -4,7 +4,8 @@
 //! (lockfile.h). We make a private file first, in a folder of our own inside the repository, and
 //! give it the lock's name as a second, hard link: a link fails when the name is taken, just as
 //! git's own `O_EXCL` does. After a kill both names are one inode, so [`remove_left`] recognises a
-//! lock as ours; a lock of any other inode is never touched.
+//! lock as ours; a lock of any other inode is never touched. (A power cut on a file system that keeps
+//! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
 //!
 //! Each lock is a fresh inode: after the rename the private name would be a second name of the live
 //! file, so it is removed then, and never opened for writing again.

@@ -30,12 +30,15 @@ mod converted;
 mod damage;
 mod delta;
 mod folder;
+mod fresh;
 mod history;
 mod index;
 mod init;
 mod listing;
 mod lock;
 mod look;
+mod loose;
+mod marks;
 mod names;
 mod note;
 mod object;
@@ -72,6 +75,7 @@ pub use archive::GitArchive;
 pub(crate) use archive::testing;
 use barrier::Barrier;
 use folder::{Folder, Found};
+use fresh::Fresh;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
@@ -101,9 +105,10 @@ pub struct GitJournal {
     objects: Objects,
     packs: Arc<Packs>,
     upkeep: Upkeep,
-    merge_packs: bool,
+    maintain: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
+    fresh: Arc<Fresh>,
     stats: StatCache,
     note: Arc<Note>,
     recent: Recent,
@@ -155,6 +160,12 @@ impl GitJournal {
     #[must_use]
     pub fn common_dir(&self) -> &Path {
         &self.place.common_dir
+    }
+
+    /// The read side of the same branch, which need not read what this commits.
+    #[must_use]
+    pub fn archive(&self) -> GitArchive {
+        GitArchive::at(self.place.clone(), self.branch.clone(), Arc::clone(&self.fresh))
     }
 
     /// How many flushes to disk there have been.
@@ -230,8 +241,17 @@ impl Journal for GitJournal {
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Dropped on the way out, and the old index comes back.
-        let ahead = index.as_ref().map(|_| self.put_index_ahead(&group)).transpose()?;
-        self.publish(before, &group, drafts)?;
+        let mut ahead = None;
+        let published = self.publish(before, &group, drafts, |journal| {
+            ahead = index.as_ref().map(|_| journal.put_index_ahead(&group)).transpose()?;
+            Ok(())
+        });
+        if published.is_err() && !self.has_come_to(&group) {
+            return published.map(|()| Vec::new());
+        }
+        self.fresh.remember(std::mem::take(&mut group.steps));
+        #[cfg(test)]
+        self.stop_at(tests::Fault::AfterTheBranch)?;
         match (index, ahead) {
             (Some(index), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
@@ -247,6 +267,7 @@ impl Journal for GitJournal {
                 drop(index);
             }
         }
+        published?;
         self.trees = Some(group.trees);
         Ok(group.committed)
     }
@@ -284,6 +305,15 @@ impl Journal for GitJournal {
         }
     }
 
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        let head = head.map(|head| *head.as_bytes());
+        if self.durable != Some(head) {
+            self.barrier.file_system(&self.place.common_dir)?;
+            self.durable = Some(head);
+        }
+        Ok(())
+    }
+
     fn walk(
         &mut self,
         from: Revision,
@@ -313,8 +343,8 @@ impl Journal for GitJournal {
             self.upkeep.flush(root, noted.revision);
             self.is_work_tree_dirty = false;
         }
-        if self.merge_packs {
-            self.upkeep.merge();
+        if self.maintain {
+            self.upkeep.tidy();
         }
         self.forget_removed_packs();
         Ok(())
@@ -322,16 +352,18 @@ impl Journal for GitJournal {
 }
 
 impl GitJournal {
-    /// Puts a group on disk and moves the branch to it.
+    /// Puts a group on disk and moves the branch to it; `prepare` is called right before that, when
+    /// git can read the new objects.
     fn publish(
         &mut self,
         before: Option<object::Oid>,
         group: &append::Group,
         drafts: &[Draft],
+        prepare: impl FnOnce(&Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        if self.durable != Some(before) {
-            self.barrier.file_system(&self.place.common_dir)?;
-        }
+        self.make_durable(before.map(Revision::new))?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
         let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
         let step = refs::Move {
@@ -344,13 +376,17 @@ impl GitJournal {
         };
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
         let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
-        let moved = self.move_branch(&step, draft);
+        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
         self.packs.release(&group.pack.name);
         moved?;
         self.durable = Some(group.trees.revision);
-        #[cfg(test)]
-        self.stop_at(tests::Fault::AfterTheBranch)?;
         Ok(())
+    }
+
+    /// Whether the branch has moved to a group though its publication failed, since the last flush
+    /// comes after the move. Then files and index must not be left behind.
+    fn has_come_to(&self, group: &append::Group) -> bool {
+        branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
     }
 
     /// Flushes the contents of everything new, and gives the pack its name.

@@ -37,8 +37,10 @@ impl Names {
     /// Prepares to name `count` versions of a tree of about `len` bytes.
     pub(super) fn new(checkpoints: Checkpoints, len: usize, count: usize) -> Self {
         let is_much = len.saturating_mul(count) >= SHARED_BYTES_MIN;
-        let cores = thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
-        let part_len = if is_much && cores > 1 { count.div_ceil(cores) } else { 0 };
+        // Counting the cores takes a look at files of the system: only where there is much to do.
+        let cores = || thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
+        let part_len = if is_much { Some(cores()).filter(|cores| *cores > 1) } else { None };
+        let part_len = part_len.map_or(0, |cores| count.div_ceil(cores));
         Self { checkpoints, part_len, parts: Vec::new(), names: Vec::with_capacity(count) }
     }
 

@@ -23,7 +23,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    const fn word(self) -> &'static str {
+    /// What it is called in an object's header.
+    pub(super) const fn word(self) -> &'static str {
         match self {
             Self::Commit => "commit",
             Self::Tree => "tree",

@@ -39,8 +39,9 @@ pub struct Options {
     pub lock_wait_ms_max: u64,
     /// What to open it for.
     pub access: Access,
-    /// Whether to merge small packs in the background.
-    pub merge_packs: bool,
+    /// Whether to merge small packs and to pack loose objects in the background; never where
+    /// `extensions.preciousObjects` forbids to remove any.
+    pub maintain: bool,
 }
 
 impl Options {
@@ -55,7 +56,7 @@ impl Options {
             signing_key: None,
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
-            merge_packs: true,
+            maintain: true,
         }
     }
 
@@ -124,8 +125,9 @@ impl GitJournal {
             objects: Objects::new(&place.common_dir),
             packs,
             upkeep,
-            merge_packs: options.merge_packs,
+            maintain: options.maintain && !place.keeps_objects,
             trees: None,
+            fresh: Arc::default(),
             stats: StatCache::default(),
             note,
             durable: None,
@@ -183,7 +185,7 @@ impl GitJournal {
         for desk in [self.place.desk(), self.place.work_tree_desk()] {
             lock::remove_left(&desk, &roots)?;
         }
-        self.packs.remove_drafts()?;
+        self.packs.clean_up(&self.barrier)?;
         swap::remove_drafts(&self.place, &mut self.objects)
     }
 }

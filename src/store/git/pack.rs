@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use sha1::{Digest as _, Sha1};
 
-use super::object::{Kind, Oid, hex};
+use super::object::{Kind, Oid, hex, unhex};
 use super::zlib::{self, Deflater};
 
 /// The kind of an object that is a delta against an earlier one of its pack.
@@ -52,6 +52,11 @@ pub(super) struct Pack {
     pub(super) pack: Vec<u8>,
     /// The content of the `.idx` file.
     pub(super) index: Vec<u8>,
+}
+
+/// Whether this is what a pack is called.
+pub(super) fn is_name(name: &[u8]) -> bool {
+    name.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some())
 }
 
 impl PackBuilder {

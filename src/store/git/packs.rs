@@ -2,33 +2,43 @@
 //!
 //! One pack a group is cheap to write and poison to keep: every reader looks through all of them.
 //! [`Packs::merge_small`] merges the small ones, on the thread of `upkeep` and beside whatever the
-//! writer does, and touches only packs that we wrote, listed in `collectory/packs`. The list is a note, not a truth: a pack that it forgets (after a power cut)
-//! is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
+//! writer does, and touches only packs that we wrote, listed in `collectory/packs`. The list is a
+//! note, not a truth: a pack that it forgets (after a power cut) is left to `git gc`, a name in it
+//! that is gone (because `git gc` ran) is dropped.
 //!
-//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc
-//! --prune=now` of that instant would remove them. So until [`Packs::release`] a pack has a `.keep`
-//! beside it, as those have that `git fetch` and `git receive-pack` are writing
-//! (git-index-pack(1), `--keep`).
+//! A pack in the making is marked to be kept until [`Packs::release`]; see `marks`.
 //!
-//! Merging is safe against a kill at any instant: the merged pack is on disk before the first of
-//! its parts is removed, and the same object in two packs is harmless. It is safe beside the writer,
-//! whose newest pack is marked to be kept. It is safe beside a `git gc`
-//! or `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a
-//! part that vanishes while it is read ends the attempt; and a pack that has anything to it but its index (`.keep`, `.bitmap`,
-//! `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
+//! Merging is safe against a kill at any instant. The merged pack is on disk before the first of
+//! its parts is removed, and the same object in two packs is harmless. What is not whole is removed
+//! at the next start ([`Packs::clean_up`]), and told by this:
+//!
+//! | left by a kill | while | so it is |
+//! |---|---|---|
+//! | a draft | a pack was written or removed | removed |
+//! | a marked pack without its index | it got its names | removed, nothing refers to it |
+//! | an index without its pack | a part was removed | removed, it holds nothing |
+//! | a marked pack with its index | the branch was about to move | released |
+//!
+//! A pack that has lost its index in another way may hold what somebody needs, and stays.
+//!
+//! Merging is safe beside the writer, whose newest pack is marked. It is safe beside a `git gc` or
+//! `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part
+//! that vanishes while it is read ends the attempt; and a pack that has anything to it but its index
+//! (`.keep`, `.bitmap`, `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
+//! All that is asked for once more right before the parts are removed.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
-use super::object::unhex;
-use super::pack::Pack;
+use super::marks::Marks;
+use super::pack::{Pack, is_name};
 use super::place::Place;
 use super::repack::merge;
 use crate::store::StoreError;
@@ -43,19 +53,21 @@ const CROWD_LEN: usize = 100;
 /// than having it.
 pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
 
-/// What the names of files in the making begin with; git takes no notice of such.
+/// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
+/// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
+
+/// A pack that is being removed.
+const REMOVED: &str = "collectory-removed";
 
 /// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
 const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
-
-/// The content of our `.keep` files.
-const KEEP_REASON: &[u8] = b"collectory\n";
 
 /// Our packs; the writer's thread and that of the upkeep share them.
 #[derive(Debug)]
 pub(super) struct Packs {
     folder: PathBuf,
+    marks: Marks,
     list: PathBuf,
     collecting: PathBuf,
     // The collections folder, part by part.
@@ -81,9 +93,13 @@ impl PackDraft {
 
 /// For what a pack is written; each has its own names for files in the making.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
+    /// What a write has made.
     Group,
+    /// What was in several packs of ours.
     Merge,
+    /// What was loose.
+    Loose,
 }
 
 impl Purpose {
@@ -91,6 +107,7 @@ impl Purpose {
         match self {
             Self::Group => "collectory-new",
             Self::Merge => "collectory-merged",
+            Self::Loose => "collectory-loose",
         }
     }
 }
@@ -100,12 +117,16 @@ impl Packs {
     pub(super) fn open(place: &Place) -> Self {
         let list = place.desk().join("packs");
         let text = read_if_there(&list).ok().flatten().unwrap_or_default();
-        let is_name =
-            |line: &&[u8]| line.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some());
-        let names = text.split(|byte| *byte == b'\n').filter(is_name);
+        let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
         let collecting = place.common_dir.join("gc.pid");
-        Self { folder: place.packs(), list, collecting, parts: place.folder.clone(), ours }
+        let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
+        Self { folder, marks, list, collecting, parts, ours }
+    }
+
+    /// The folder of all objects.
+    pub(super) fn objects(&self) -> &Path {
+        self.folder.parent().expect("packs are below the objects")
     }
 
     /// The folder of the packs.
@@ -123,26 +144,48 @@ impl Packs {
         self.ours.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes what a killed process of ours left unfinished. Only for the holder of the service
-    /// lock.
-    pub(super) fn remove_drafts(&self) -> Result<(), StoreError> {
+    /// Removes what a killed process of ours left unfinished, and makes ready for the first pack.
+    /// Only for the holder of the service lock.
+    pub(super) fn clean_up(&self, barrier: &Barrier) -> Result<(), StoreError> {
+        self.marks.prepare(barrier)?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
         drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
-        self.ours().iter().for_each(|name| self.release(name));
+        for name in self.marks.all() {
+            if !self.is_whole(&name) {
+                remove_if_there(&self.file(&name, "idx"))?;
+                remove_if_there(&self.file(&name, "pack"))?;
+            }
+            self.release(&name);
+        }
+        self.drop_halves()
+    }
+
+    /// Forgets packs of ours that are not whole.
+    fn drop_halves(&self) -> Result<(), StoreError> {
+        let ours = self.ours().clone();
+        let halves: Vec<_> = ours.iter().filter(|name| !self.is_whole(name)).collect();
+        for name in &halves {
+            let (pack, index) = (self.file(name, "pack"), self.file(name, "idx"));
+            if !pack.exists() {
+                remove_if_there(&index)?;
+            } else if !index.exists() {
+                let path = pack.display();
+                tracing::warn!(%path, "a pack has lost its index, so git can't read it; `git index-pack` makes one");
+            }
+        }
+        self.forget(halves.into_iter());
         Ok(())
+    }
+
+    fn is_whole(&self, name: &str) -> bool {
+        ["pack", "idx"].iter().all(|ending| self.file(name, ending).exists())
     }
 
     /// Lets git do with a pack as it likes, now that the branch refers to it.
     pub(super) fn release(&self, name: &str) {
-        let keep = self.file(name, "keep");
-        // A person may have a reason of their own to keep it.
-        if matches!(read_if_there(&keep), Ok(Some(reason)) if reason == KEEP_REASON)
-            && let Err(error) = remove_if_there(&keep)
-        {
-            tracing::warn!(%error, "a pack stays marked to be kept; the next start tries again");
-        }
+        self.marks.remove(name);
     }
 
     /// Writes the files of a group's pack, for the caller to flush and then to
@@ -153,9 +196,7 @@ impl Packs {
 
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(&self.folder)?;
-        let write = |ending: &str, bytes: &[u8]| {
-            Unflushed::write(self.folder.join(format!("{}.{ending}", purpose.draft())), bytes)
-        };
+        let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
         let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
         if files.is_err() {
             // A full disk must not stay full because of us.
@@ -164,21 +205,10 @@ impl Packs {
         Ok(PackDraft { name: pack.name.clone(), files: files? })
     }
 
-    /// Gives a group's pack its name, now that its content is on disk. The folder is the caller's
-    /// to flush.
+    /// Gives a pack its name and a mark, now that its content is on disk. The folder is the
+    /// caller's to flush, and the mark to [`release`](Self::release).
     pub(super) fn finish(&self, draft: PackDraft) -> Result<(), StoreError> {
-        let keep = self.file(&draft.name, "keep");
-        fs::write(&keep, KEEP_REASON).map_err(|source| StoreError::at("write", &keep, source))?;
-        self.name(draft)
-    }
-
-    /// Removes what is left of a group's pack that was not finished.
-    pub(super) fn abandon(&self) {
-        self.drop_drafts(Purpose::Group);
-    }
-
-    fn name(&self, draft: PackDraft) -> Result<(), StoreError> {
-        // Noted before it is there, so that after a kill its mark can be found and removed.
+        self.marks.put(&draft.name)?;
         self.remember(&draft.name);
         // Readers look for the index first, so the pack gets its name before.
         for (file, ending) in draft.files.iter().zip(["pack", "idx"]) {
@@ -192,16 +222,25 @@ impl Packs {
         Ok(())
     }
 
+    /// Removes what is left of a group's pack that was not finished.
+    pub(super) fn abandon(&self) {
+        self.drop_drafts(Purpose::Group);
+    }
+
     /// Removes files in the making after trouble; what can't be removed now is at the next start.
     fn drop_drafts(&self, purpose: Purpose) {
         for ending in ["pack", "idx"] {
-            drop(remove_if_there(&self.folder.join(format!("{}.{ending}", purpose.draft()))));
+            drop(remove_if_there(&self.draft_path(purpose, ending)));
         }
+    }
+
+    fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
+        self.folder.join(format!("{}-{ending}", purpose.draft()))
     }
 
     /// Merges small packs of ours once, if there are too many; answers whether any was removed.
     pub(super) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
-        if self.ours().len() <= PACKS_MAX || self.is_git_collecting() {
+        if self.ours().len() <= PACKS_MAX {
             return Ok(false);
         }
         let mut sized = self.mergeable()?;
@@ -212,52 +251,83 @@ impl Packs {
         let names: Vec<String> = chosen(&sized).iter().map(|(_, name)| name.clone()).collect();
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
-        self.write_merged(&merged, barrier)?;
-        let removed = names.iter().filter(|name| **name != merged.name);
-        for name in removed.clone() {
-            // The index first, so that nobody finds a pack that is about to go.
-            remove_if_there(&self.file(name, "idx"))?;
-            remove_if_there(&self.file(name, "pack"))?;
-        }
-        self.forget(removed);
-        Ok(true)
+        self.write_whole(Purpose::Merge, &merged, None, barrier)?;
+        // Somebody may have come meanwhile to count on a part, which is as good in two packs.
+        let mut removed = self.free(&names)?;
+        removed.retain(|name| *name != merged.name);
+        removed.iter().try_for_each(|name| self.remove(name))?;
+        self.forget(removed.iter());
+        Ok(!removed.is_empty())
     }
 
-    /// A merged pack needs no mark: what is in it is in its parts as well, or referred to.
-    fn write_merged(&self, merged: &Pack, barrier: &Barrier) -> Result<(), StoreError> {
-        let draft = self.draft_for(Purpose::Merge, merged, barrier)?;
-        let [pack, index] = draft.files();
-        let written = barrier.files(&[pack, index]).and_then(|()| self.name(draft));
-        if written.is_err() {
-            self.drop_drafts(Purpose::Merge);
+    /// Puts a pack on disk that nobody waits for, dated back if need be. What is in it is elsewhere as
+    /// well, so the mark is only for a kill to leave.
+    pub(super) fn write_whole(
+        &self,
+        purpose: Purpose,
+        pack: &Pack,
+        modified: Option<SystemTime>,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let draft = self.draft_for(purpose, pack, barrier)?;
+        let [content, index] = draft.files();
+        let written = modified.map_or(Ok(()), |time| content.date(time));
+        let written = written.and_then(|()| barrier.files(&[content, index]));
+        let written = written.and_then(|()| self.finish(draft)).and_then(|()| barrier.folder(&self.folder));
+        match &written {
+            Ok(()) => self.release(&pack.name),
+            Err(_) => self.drop_drafts(purpose),
         }
-        written.and_then(|()| barrier.folder(&self.folder))
+        written
     }
 
-    fn is_git_collecting(&self) -> bool {
+    /// Removes a pack whose objects are in another one. The pack goes before its index, by a rename,
+    /// so that a kill never leaves the one without the other that might be needed.
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let (pack, removed) = (self.file(name, "pack"), self.folder.join(REMOVED));
+        if let Err(error) = fs::rename(&pack, &removed)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(StoreError::at("remove", &pack, error));
+        }
+        for ending in ["idx", "rev"] {
+            remove_if_there(&self.file(name, ending))?;
+        }
+        remove_if_there(&removed)
+    }
+
+    /// Whether git says that somebody collects garbage.
+    pub(super) fn is_git_collecting(&self) -> bool {
         let since = fs::metadata(&self.collecting).and_then(|metadata| metadata.modified());
         since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
     }
 
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<(u64, String)>, StoreError> {
-        let counted_on = read_if_there(&self.folder.join("multi-pack-index"))?.unwrap_or_default();
-        let chained = self.folder.join("multi-pack-index.d").is_dir();
-        let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
         let ours = self.ours().clone();
-        let (present, gone): (Vec<String>, Vec<String>) =
-            ours.into_iter().partition(|name| size(name).is_some() || self.file(name, "keep").exists());
+        // Asked for in this order, since the mark of one in the making goes when it is whole.
+        let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
+        let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
         self.forget(gone.iter());
-        let free = |name: &String| {
+        let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
+        let free = self.free(&present)?.into_iter();
+        let sized = free.filter_map(|name| Some((size(&name)?, name)));
+        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
+    }
+
+    /// Those of some packs that nobody counts on at this instant; none while git collects.
+    fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+        if self.is_git_collecting() || self.folder.join("multi-pack-index.d").is_dir() {
+            return Ok(Vec::new());
+        }
+        let counted_on = read_if_there(&self.folder.join("multi-pack-index"))?.unwrap_or_default();
+        let is_free = |name: &&String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
             let needle = format!("{name}.");
-            !chained
-                && !attached.iter().any(|ending| self.file(name, ending).exists())
+            !attached.iter().any(|ending| self.file(name, ending).exists())
                 && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
         };
-        let sized =
-            present.iter().filter(|name| free(name)).filter_map(|name| Some((size(name)?, name.clone())));
-        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
+        Ok(names.iter().filter(is_free).cloned().collect())
     }
 
     fn file(&self, name: &str, ending: &str) -> PathBuf {
@@ -294,7 +364,7 @@ impl Packs {
 }
 
 /// A note that can't be kept costs only that a pack is merged by `git gc` instead of us.
-fn note(path: &Path, result: std::io::Result<()>) {
+fn note(path: &Path, result: io::Result<()>) {
     if let Err(error) = result {
         tracing::warn!(%error, path = %path.display(), "cannot note a pack; `git gc` will have to merge it");
     }

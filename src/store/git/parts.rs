@@ -8,6 +8,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::{Decompress, FlushDecompress, Status};
 
@@ -52,8 +53,8 @@ pub(super) struct Entry {
 pub(super) struct Damaged;
 
 impl Parts {
-    /// Reads some packs; nothing when one of them is gone.
-    pub(super) fn read(paths: &[PathBuf]) -> Result<Option<Self>, StoreError> {
+    /// Reads some packs; nothing when one of them is gone, or when it is to stop.
+    pub(super) fn read(paths: &[PathBuf], stop: &AtomicBool) -> Result<Option<Self>, StoreError> {
         let mut parts = Self {
             paths: paths.to_vec(),
             packs: Vec::new(),
@@ -63,6 +64,9 @@ impl Parts {
             decoder: RefCell::new(Decompress::new(true)),
         };
         for path in paths {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
             let index_path = path.with_extension("idx");
             let (Some(pack), Some(index)) = (read(path)?, read(&index_path)?) else { return Ok(None) };
             let objects = parse_index(&index).ok_or_else(|| damaged(&index_path))?;
@@ -159,7 +163,11 @@ impl Parts {
 }
 
 fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    super::barrier::read_if_there(path)
+    let bytes = super::barrier::read_if_there(path)?;
+    if bytes.is_none() {
+        tracing::info!(path = %path.display(), "gone before it could be merged with others; it is tried again");
+    }
+    Ok(bytes)
 }
 
 fn damaged(path: &Path) -> StoreError {

@@ -24,6 +24,9 @@ pub(super) struct Place {
     pub(super) folder: Vec<String>,
     /// Whether new reflogs are made.
     pub(super) log_new_branches: bool,
+    /// Whether no object may be removed, not even one that is elsewhere as well
+    /// (`extensions.preciousObjects`).
+    pub(super) keeps_objects: bool,
 }
 
 /// Our own folder inside the repository.
@@ -46,7 +49,9 @@ impl Place {
         config.check(&common_dir).map_err(unsuitable)?;
         let work_tree = find_work_tree(&path_read, &git_dir, git_dir != common_dir, &config)?;
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
-        Ok(Self { path: path.to_owned(), git_dir, common_dir, work_tree, folder, log_new_branches })
+        let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
+        let path = path.to_owned();
+        Ok(Self { path, git_dir, common_dir, work_tree, folder, log_new_branches, keeps_objects })
     }
 
     /// Our own folder in the part of the repository that all work trees share.

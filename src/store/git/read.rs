@@ -74,8 +74,10 @@ pub(super) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange
 
 /// Reads contents; see [`Journal::read`](crate::store::Journal::read).
 pub(super) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachContent<'_>) {
-    let cores = thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-    if blobs.len() < PARALLEL_LEN_MIN || cores == 1 {
+    // Counting the cores takes a look at files of the system: only where there is much to do.
+    let cores = || thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
+    let threads = if blobs.len() < PARALLEL_LEN_MIN { 1 } else { cores() };
+    if threads == 1 {
         return read_some(objects, blobs.iter().enumerate(), each);
     }
     // Whoever is done first takes the next share.
@@ -89,7 +91,7 @@ pub(super) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachConte
             read_some(objects, blobs.iter().enumerate().skip(start).take(SHARE_LEN), each);
         }
     };
-    let others: Vec<_> = (1..cores).map(|_| Mutex::new(objects.another())).collect();
+    let others: Vec<_> = (1..threads).map(|_| Mutex::new(objects.another())).collect();
     thread::scope(|scope| {
         for other in &others {
             scope.spawn(|| work(&mut other.lock().expect("each thread has its own")));

@@ -113,7 +113,8 @@ impl Move<'_> {
         LockDraft::write(&place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
     }
 
-    /// Moves the branch, durably. `beside` is a folder that must be on disk before.
+    /// Moves the branch, durably. `beside` is a folder that must be on disk before. On an error the
+    /// branch may have moved all the same, and then it is not known to be on disk.
     pub(super) fn make(
         &self,
         place: &Place,
@@ -128,13 +129,14 @@ impl Move<'_> {
         let lock = draft.take(self.wait)?;
         self.compare(place)?;
         make_way(&path)?;
+        // Only what can be found after a power cut may be named by what survives one.
+        barrier.folder(beside)?;
         let log = self.log(place.common_dir.join("logs").join(self.branch), place.log_new_branches)?;
-        barrier.folder_and(beside, log.as_ref().as_slice())?;
         if head_lock.is_some() {
             drop(self.log(place.git_dir.join("logs/HEAD"), place.log_new_branches)?);
         }
         lock.commit()?;
-        barrier.folder(folder)
+        barrier.folder_and(folder, log.as_ref().as_slice())
     }
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.

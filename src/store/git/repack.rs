@@ -41,21 +41,25 @@ pub(super) fn merge(
     folder: &[String],
     stop: &AtomicBool,
 ) -> Result<Option<Pack>, StoreError> {
-    let Some(parts) = Parts::read(packs)? else { return Ok(None) };
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let Some(parts) = Parts::read(packs, stop)? else { return Ok(None) };
     let mut merger = Merger { parts, merged: PackBuilder::deflating(), depths: HashMap::new() };
-    let rows = merger.rows(folder)?;
+    let rows = merger.rows(folder, stop)?;
     for row in rows {
         for (tree, base) in bases(&row) {
-            if stop.load(Ordering::Relaxed) {
+            if is_stopped() {
                 return Ok(None);
             }
             merger.add_tree(&tree, base.as_ref()).map_err(|Damaged| merger.parts.damaged(&tree))?;
         }
     }
     for oid in merger.parts.order().to_vec() {
+        if is_stopped() {
+            return Ok(None);
+        }
         merger.copy(&oid).map_err(|Damaged| merger.parts.damaged(&oid))?;
     }
-    Ok(Some(merger.merged.finish()))
+    Ok((!is_stopped()).then(|| merger.merged.finish()))
 }
 
 /// For each tree of a row, newest first, the one that it is to be a delta against.
@@ -87,13 +91,14 @@ struct Merger {
 
 impl Merger {
     /// The trees of the folder and of those above it, each level newest first; the commits are
-    /// packed on the way.
-    fn rows(&mut self, folder: &[String]) -> Result<Vec<Vec<Oid>>, StoreError> {
+    /// packed on the way. When it is to stop, some are missing.
+    fn rows(&mut self, folder: &[String], stop: &AtomicBool) -> Result<Vec<Vec<Oid>>, StoreError> {
         let mut commits = HashMap::new();
         let mut followed = HashSet::new();
         let is_commit =
             |parts: &Parts, oid: &Oid| parts.get(oid).is_some_and(|it| it.kind == Kind::Commit as u8);
-        for oid in self.parts.order() {
+        let is_stopped = || stop.load(Ordering::Relaxed);
+        for oid in self.parts.order().iter().take_while(|_| !is_stopped()) {
             let Some(entry) = self.parts.get(oid).filter(|_| is_commit(&self.parts, oid)) else { continue };
             let raw = self.parts.inflate(entry).map_err(|Damaged| self.parts.damaged(oid))?;
             let commit = parse_commit(Revision::new(*oid), &raw).ok_or_else(|| self.parts.damaged(oid))?;
@@ -107,6 +112,9 @@ impl Merger {
         for start in newest {
             let mut next = Some(start);
             while let Some((oid, (tree, parent))) = next.and_then(|oid| commits.remove_entry(&oid)) {
+                if is_stopped() {
+                    return Ok(rows);
+                }
                 self.copy(&oid).map_err(|Damaged| self.parts.damaged(&oid))?;
                 self.add_to_rows(&mut rows, tree, folder).map_err(|Damaged| self.parts.damaged(&tree))?;
                 next = parent;
@@ -195,6 +203,20 @@ mod tests {
         let mut oid = [0xff; 20];
         oid[..2].copy_from_slice(&number.to_be_bytes());
         oid
+    }
+
+    #[test]
+    fn a_merge_that_is_to_stop_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pack = PackBuilder::new();
+        pack.add(Kind::Blob, [7; 20], b"seven");
+        let pack = pack.finish();
+        let path = folder.path().join("x.pack");
+        std::fs::write(&path, &pack.pack).unwrap();
+        std::fs::write(path.with_extension("idx"), &pack.index).unwrap();
+        let merged = |stop| merge(std::slice::from_ref(&path), &[], &AtomicBool::new(stop)).unwrap();
+        assert!(merged(false).is_some());
+        assert!(merged(true).is_none());
     }
 
     #[test]

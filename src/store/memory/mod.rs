@@ -254,6 +254,23 @@ impl MemoryJournal {
         std::mem::take(&mut self.lock().faults).len()
     }
 
+    /// Makes the next flush that an answer waits for fail; several wait in line.
+    pub fn fail_next_flush(&self) {
+        self.lock().flush_faults += 1;
+    }
+
+    /// How often a flush was needed though nothing was appended, failures included.
+    #[must_use]
+    pub fn flushes(&self) -> usize {
+        self.lock().flushes
+    }
+
+    /// How often it was asked to do its housekeeping.
+    #[must_use]
+    pub fn tends(&self) -> usize {
+        self.lock().tends
+    }
+
     /// Makes everything unreadable, or readable again.
     pub fn set_unreadable(&self, is_unreadable: bool) {
         self.lock().is_unreadable = is_unreadable;
@@ -345,8 +362,13 @@ impl Journal for MemoryJournal {
             return Err(failed("flush", io::ErrorKind::Other));
         }
         let new = state.head;
+        state.durable = Some(new);
         state.bring(expected, new);
         Ok(made)
+    }
+
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.lock().make_durable(head)
     }
 
     fn work_tree(
@@ -395,6 +417,11 @@ impl Journal for MemoryJournal {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         Ok(self.readable()?.descends(descendant, ancestor))
+    }
+
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.lock().tends += 1;
+        Ok(())
     }
 
     fn person(&mut self) -> Actor {

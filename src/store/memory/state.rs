@@ -26,8 +26,13 @@ pub(super) struct State {
     pub(super) half_done: Option<&'static str>,
     pub(super) is_unreadable: bool,
     pub(super) faults: VecDeque<Fault>,
+    // The revision up to which everything would survive a power cut, as far as is known.
+    pub(super) durable: Option<Option<Revision>>,
+    pub(super) flush_faults: usize,
+    pub(super) flushes: usize,
     pub(super) person: Option<Actor>,
     pub(super) appends: usize,
+    pub(super) tends: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -103,6 +108,20 @@ impl State {
                 Committed { revision, blobs }
             })
             .collect()
+    }
+
+    /// Flushes what is not known to be flushed.
+    pub(super) fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        if self.durable == Some(head) {
+            return Ok(());
+        }
+        self.flushes += 1;
+        if self.flush_faults > 0 {
+            self.flush_faults -= 1;
+            return Err(failed("flush", io::ErrorKind::Other));
+        }
+        self.durable = Some(head);
+        Ok(())
     }
 
     /// Makes files that are what `old` has, or a commit between the two, what `new` has.

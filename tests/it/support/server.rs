@@ -45,6 +45,7 @@ pub(crate) struct Setup {
     flags: Vec<String>,
     environment: Vec<(String, String)>,
     base: String,
+    open_files: Option<u32>,
 }
 
 /// A running service with a repository of its own.
@@ -110,6 +111,12 @@ impl Setup {
     /// A variable of the environment.
     pub(crate) fn environment(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// How many files a program may have open unless it asks for more (`ulimit -S -n`).
+    pub(crate) const fn open_files(mut self, count: u32) -> Self {
+        self.open_files = Some(count);
         self
     }
 
@@ -194,6 +201,20 @@ impl Setup {
         };
         command.args(["serve", "--listen", "127.0.0.1:0", "--auth", &auth, "--repo"]).arg(repo.path());
         command.args(&self.flags).envs(self.environment.iter().cloned());
+        if let Some(count) = self.open_files {
+            // The harness may open no fewer itself, and a limit is inherited.
+            let mut limited = Command::new("sh");
+            limited.args(["-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()]);
+            limited.arg(command.get_program()).args(command.get_args());
+            limited.current_dir(folder).stdin(Stdio::null());
+            for (name, value) in command.get_envs() {
+                match value {
+                    Some(value) => limited.env(name, value),
+                    None => limited.env_remove(name),
+                };
+            }
+            return limited;
+        }
         command
     }
 }
@@ -304,6 +325,7 @@ impl TestServer {
             flags: Vec::new(),
             environment: Vec::new(),
             base: String::new(),
+            open_files: None,
         }
     }
 

@@ -10,7 +10,7 @@ use crate::store::{Commit, RawSignature};
 
 /// What a commit object tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct RawCommit<'a> {
+pub(in crate::store::git) struct RawCommit<'a> {
     pub(super) tree: Revision,
     pub(super) parents: Vec<Revision>,
     author: &'a [u8],
@@ -20,7 +20,7 @@ pub(super) struct RawCommit<'a> {
 
 impl<'a> RawCommit<'a> {
     /// Reads a commit object; `None` when it is none.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(in crate::store::git) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, message) = split(bytes);
         let mut commit =
             Self { tree: Revision::new([0; 20]), parents: Vec::new(), author: b"", committer: b"", message };
@@ -42,7 +42,7 @@ impl<'a> RawCommit<'a> {
     }
 
     /// The commit as the rest of the service knows it.
-    pub(super) fn told(&self, revision: Revision) -> Commit {
+    pub(in crate::store::git) fn told(&self, revision: Revision) -> Commit {
         let (author, _) = person(self.author);
         let (committer, at) = person(self.committer);
         Commit {

@@ -4,6 +4,10 @@
 //! reader borrows one and gives it back. Only its object database is used, on the `objects` folder
 //! by itself, and objects are read raw and parsed here ([`tree`], [`commit`]), since libgit2's own
 //! trees cost more than all the rest of a walk. Nothing is written but derived notes.
+//!
+//! libgit2 adds packs to a handle as they come and never lets go of one that is gone, with its file
+//! open and its space on the disk taken. So a handle is given up when the folder of the packs has
+//! changed a number of times since ([`Handle::is_worn`]).
 
 mod commit;
 mod name;
@@ -20,11 +24,13 @@ use std::num::NonZeroUsize;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
+use std::time::SystemTime;
 
 use git2::{ErrorCode, ObjectType, Odb, OdbObject, Oid};
 
+use super::fresh::Fresh;
 use super::history::{cut_off, descends};
 use super::objects::Objects;
 use super::place::Place;
@@ -33,10 +39,14 @@ use crate::domain::Revision;
 use crate::store::{
     Archive, BlobId, Commit, FileChange, Line, NameError, RawSignature, Step, StoreError, TreeEntry,
 };
-use commit::RawCommit;
+pub(super) use commit::RawCommit;
 
 /// How many handles are kept open when nobody uses them.
 const IDLE_HANDLES_MAX: usize = 8;
+
+/// How often the folder of the packs may change before a handle is opened anew. Doing so costs about as
+/// much as looking into as many packs.
+const CHANGES_MAX: u32 = 32;
 
 /// How much work one thread takes at a time, and what is too little to share at all.
 const SHARE_LEN: usize = 256;
@@ -45,8 +55,9 @@ const SHARE_LEN: usize = 256;
 pub struct GitArchive {
     place: Place,
     branch: String,
-    idle: Mutex<Vec<Odb<'static>>>,
+    idle: Mutex<Vec<Handle>>,
     notes: AtomicU64,
+    fresh: Arc<Fresh>,
 }
 
 impl std::fmt::Debug for GitArchive {
@@ -68,26 +79,40 @@ impl GitArchive {
     ///
     /// Fails when there is no repository, or one that can't be served.
     pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
+        let branch = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
+        Ok(Self::at(Place::find(path, folder)?, branch, Arc::default()))
+    }
+
+    /// The archive of a place, for the branch of this whole name; `fresh` need not be read.
+    pub(super) fn at(place: Place, branch: String, fresh: Arc<Fresh>) -> Self {
         // Hashing each tree again costs more than finding it; the setting is of the whole process.
         git2::opts::strict_hash_verification(false);
-        Ok(Self {
-            place: Place::find(path, folder)?,
-            branch: format!("refs/heads/{}", branch.trim_start_matches("refs/heads/")),
-            idle: Mutex::default(),
-            notes: AtomicU64::new(0),
-        })
+        Self { place, branch, idle: Mutex::default(), notes: AtomicU64::new(0), fresh }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Handle>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        let odb = idle.map_or_else(|| open(&self.place), Ok)?;
-        Ok(Borrowed { archive: self, odb: Some(odb) })
+        let packs = fs::metadata(self.place.packs()).and_then(|folder| folder.modified()).ok();
+        let mut idle = self.idle();
+        idle.iter_mut().for_each(|handle| handle.see(packs));
+        idle.retain(|handle| !handle.is_worn());
+        let handle = idle.pop();
+        drop(idle);
+        let handle = match handle {
+            Some(handle) => handle,
+            None => Handle { odb: open(&self.place)?, packs, changes: 0 },
+        };
+        Ok(Borrowed { archive: self, handle: Some(handle) })
     }
 
     /// Does work by index on all cores, if it is enough to share.
     fn share(&self, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
-        let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let threads = cores.min(len.div_ceil(SHARE_LEN)).max(1);
+        // Counting the cores takes a look at files of the system: only where there is much to do.
+        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        let threads = if len > SHARE_LEN { cores().min(len.div_ceil(SHARE_LEN)) } else { 1 };
         if threads == 1 {
             return work(&*self.borrow()?, 0..len);
         }
@@ -113,25 +138,48 @@ impl GitArchive {
 /// Work on a part of what was asked for, by index.
 type Work<'a> = dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
+/// An open object database.
+struct Handle {
+    odb: Odb<'static>,
+    /// When the folder of the packs had changed last when this was lent last.
+    packs: Option<SystemTime>,
+    /// How often it has been another time.
+    changes: u32,
+}
+
+impl Handle {
+    fn see(&mut self, packs: Option<SystemTime>) {
+        if self.packs != packs {
+            self.packs = packs;
+            self.changes += 1;
+        }
+    }
+
+    /// Whether too many of the packs that it holds may be gone.
+    const fn is_worn(&self) -> bool {
+        self.changes > CHANGES_MAX
+    }
+}
+
 /// A handle on loan.
 struct Borrowed<'a> {
     archive: &'a GitArchive,
-    odb: Option<Odb<'static>>,
+    handle: Option<Handle>,
 }
 
 impl Deref for Borrowed<'_> {
     type Target = Odb<'static>;
 
     fn deref(&self) -> &Odb<'static> {
-        self.odb.as_ref().expect("a handle is given back only at the end")
+        &self.handle.as_ref().expect("a handle is given back only at the end").odb
     }
 }
 
 impl Drop for Borrowed<'_> {
     fn drop(&mut self) {
-        let mut idle = self.archive.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.archive.idle();
         if idle.len() < IDLE_HANDLES_MAX {
-            idle.extend(self.odb.take());
+            idle.extend(self.handle.take());
         }
     }
 }
@@ -273,6 +321,16 @@ impl<'a> Walker<'a> {
     }
 }
 
+/// The first parent of a commit, unless that is beyond what a shallow clone has.
+fn first_parent(
+    (odb, cut): &(Borrowed<'_>, HashSet<[u8; 20]>),
+    revision: Revision,
+) -> Result<Option<Revision>, StoreError> {
+    let object = needed(odb, revision.as_bytes(), ObjectType::Commit)?;
+    let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
+    Ok(commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes())))
+}
+
 impl Archive for GitArchive {
     fn head(&self) -> Result<Option<Revision>, StoreError> {
         Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
@@ -299,8 +357,7 @@ impl Archive for GitArchive {
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<Line, StoreError> {
-        let odb = self.borrow()?;
-        let cut = cut_off(&self.place)?;
+        let mut reader = None;
         let mut line = Line { revisions: Vec::new(), onto: None };
         let mut next = Some(from);
         while let Some(revision) = next {
@@ -308,22 +365,34 @@ impl Archive for GitArchive {
                 line.onto = Some(revision);
                 break;
             }
-            let object = needed(&odb, revision.as_bytes(), ObjectType::Commit)?;
-            let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-            let parent = commit.parents.first().copied();
-            next = parent.filter(|_| !cut.contains(revision.as_bytes()));
+            next = match self.fresh.first_parent(revision) {
+                Some(parent) => parent,
+                None => match &reader {
+                    Some(reader) => first_parent(reader, revision)?,
+                    None => first_parent(reader.insert((self.borrow()?, cut_off(&self.place)?)), revision)?,
+                },
+            };
             line.revisions.push(revision);
         }
         Ok(line)
     }
 
     fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
+        // Those that are remembered are the newest, and stand first.
+        let mut fresh = 0;
+        while let Some(step) = revisions.get(fresh).and_then(|revision| self.fresh.step(*revision)) {
+            each(fresh, step);
+            fresh += 1;
+        }
+        if fresh == revisions.len() {
+            return Ok(());
+        }
         let cut = cut_off(&self.place)?;
-        self.share(revisions.len(), &|odb, range| {
+        self.share(revisions.len() - fresh, &|odb, range| {
             let folder = Folder { odb, parts: &self.place.folder, last: None };
             let mut walker = Walker { folder, cut: &cut, parent: None, tree: None };
             for index in range {
-                each(index, walker.step(revisions[index])?);
+                each(fresh + index, walker.step(revisions[fresh + index])?);
             }
             Ok(())
         })

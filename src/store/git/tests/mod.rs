@@ -1,12 +1,62 @@
 //! The journal against the real `git`.
 
+mod archive;
 mod commits;
+mod flushes;
 mod hands;
 mod line_ends;
+mod loose;
+mod merging;
 mod places;
+mod power;
 mod signing;
 mod support;
 mod upkeep;
+
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is called with the path of whatever is about to be flushed.
+type Hook = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
+
+/// Calls a test before every flush, from whichever thread makes it.
+#[derive(Clone, Default)]
+pub(super) struct FlushHook(Arc<Mutex<Option<Hook>>>);
+
+impl std::fmt::Debug for FlushHook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("FlushHook")
+    }
+}
+
+impl FlushHook {
+    /// Calls `hook` from now on.
+    pub(super) fn set(&self, hook: impl FnMut(&Path) -> io::Result<()> + Send + 'static) {
+        self.put(Some(Box::new(hook)));
+    }
+
+    /// Calls nobody any more; what is returned can be [`put`](Self::put) back.
+    pub(super) fn take(&self) -> Option<Hook> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Calls this from now on.
+    pub(super) fn put(&self, hook: Option<Hook>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hook;
+    }
+
+    /// Calls nobody any more.
+    pub(super) fn clear(&self) {
+        drop(self.take());
+    }
+
+    /// Calls the hook; its error is the flush's.
+    pub(super) fn call(&self, path: &Path) -> io::Result<()> {
+        let mut hook = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        hook.as_mut().map_or(Ok(()), |hook| hook(path))
+    }
+}
 
 /// Where to stop a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

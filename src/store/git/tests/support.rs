@@ -124,10 +124,15 @@ impl Repo {
         }
     }
 
-    /// The packs, without their endings.
-    pub(super) fn packs(&self) -> Vec<PathBuf> {
+    /// The folder of the packs.
+    pub(super) fn pack_folder(&self) -> PathBuf {
         let git_dir = self.git(&["rev-parse", "--absolute-git-dir"]);
-        let entries = fs::read_dir(Path::new(git_dir.trim()).join("objects/pack")).unwrap();
+        Path::new(git_dir.trim()).join("objects/pack")
+    }
+
+    /// The packs.
+    pub(super) fn packs(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(self.pack_folder()).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|ending| ending == "pack")).collect()
     }

@@ -78,7 +78,7 @@ fn of_a_large_folder_s_trees_a_merged_pack_has_one_whole() {
 fn packs_are_left_alone_while_git_collects_and_when_that_is_wished() {
     for wished in [true, false] {
         let repo = Repo::bare();
-        let mut journal = GitJournal::open(Options { merge_packs: wished, ..repo.options() }).unwrap();
+        let mut journal = GitJournal::open(Options { maintain: wished, ..repo.options() }).unwrap();
         let collecting = repo.path().join("gc.pid");
         fs::write(&collecting, "1 elsewhere").unwrap();
         for i in 0..=PACKS_MAX {
@@ -156,7 +156,7 @@ fn what_a_kill_left_is_removed_at_the_next_start() {
     let index = journal.lock_index(Duration::ZERO).unwrap().unwrap();
     std::mem::forget(index);
     drop(journal);
-    let draft = repo.path().join(".git/objects/pack/collectory-new.pack");
+    let draft = repo.path().join(".git/objects/pack/collectory-new-pack");
     fs::write(&draft, "half a pack").unwrap();
     let mark = repo.packs().pop().unwrap().with_extension("keep");
     assert!(!mark.exists());

@@ -1,0 +1,100 @@
+//! What the journal has just committed, for the archive beside it.
+//!
+//! The history follows every commit. Those that this service makes need not be found among the
+//! packs, unpacked and compared for that: who makes a commit knows what it says and changes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+
+use crate::domain::Revision;
+use crate::store::Step;
+
+/// How many commits are remembered: what a history that is busy with something else may fall
+/// behind and still catch up with cheaply. Older ones are read like anybody's.
+const STEPS_MAX: usize = 1024;
+
+/// The newest commits of this service, each with what it did.
+#[derive(Debug, Default)]
+pub(super) struct Fresh(Mutex<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    steps: HashMap<Revision, Step>,
+    order: VecDeque<Revision>,
+}
+
+impl Fresh {
+    /// Remembers commits that are on the branch, oldest first.
+    pub(super) fn remember(&self, steps: Vec<Step>) {
+        self.with(|known| {
+            for step in steps {
+                known.order.push_back(step.commit.revision);
+                known.steps.insert(step.commit.revision, step);
+            }
+            while known.order.len() > STEPS_MAX
+                && let Some(oldest) = known.order.pop_front()
+            {
+                known.steps.remove(&oldest);
+            }
+        });
+    }
+
+    /// What a commit said and did, if that is remembered.
+    pub(super) fn step(&self, revision: Revision) -> Option<Step> {
+        self.with(|known| known.steps.get(&revision).cloned())
+    }
+
+    /// The first parent of a commit, the inner `None` for a root, if that is remembered.
+    pub(super) fn first_parent(&self, revision: Revision) -> Option<Option<Revision>> {
+        self.with(|known| known.steps.get(&revision).map(|step| step.commit.parents.first().copied()))
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+        // A panic in between costs at most a commit that has to be read.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::domain::Actor;
+    use crate::store::Commit;
+
+    fn revision(number: usize) -> Revision {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        Revision::new(bytes)
+    }
+
+    fn step(number: usize) -> Step {
+        let commit = Commit {
+            revision: revision(number),
+            parents: number.checked_sub(1).map(revision).into_iter().collect(),
+            author: Actor::service(),
+            committer: Actor::service(),
+            at: DateTime::UNIX_EPOCH,
+            message: format!("commit {number}"),
+        };
+        Step { commit, changes: Vec::new() }
+    }
+
+    #[test]
+    fn the_newest_commits_are_known_and_the_oldest_are_forgotten() {
+        let fresh = Fresh::default();
+        (0..STEPS_MAX + 2).for_each(|number| fresh.remember(vec![step(number)]));
+        assert_eq!(fresh.step(revision(1)), None);
+        assert_eq!(fresh.step(revision(2)), Some(step(2)));
+        assert_eq!(fresh.first_parent(revision(STEPS_MAX + 1)), Some(Some(revision(STEPS_MAX))));
+        assert_eq!(fresh.first_parent(revision(1)), None);
+    }
+
+    #[test]
+    fn a_root_commit_has_no_parent_and_is_known_all_the_same() {
+        let fresh = Fresh::default();
+        fresh.remember(vec![step(0)]);
+        assert_eq!(fresh.first_parent(revision(0)), Some(None));
+    }
+}

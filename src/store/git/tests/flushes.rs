@@ -1,0 +1,109 @@
+//! What is flushed, in which order, and what becomes of a write whose flush fails.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use super::super::GitJournal;
+use super::support::*;
+use crate::store::Journal as _;
+
+/// The reflog of the branch.
+fn reflog(repo: &Repo) -> PathBuf {
+    repo.path().join(".git/logs/refs/heads/main")
+}
+
+/// What was about to be flushed, and whether the files that name commits named the new one.
+type Seen = Arc<Mutex<Vec<(PathBuf, bool)>>>;
+
+/// Notes every flush, and whether one of `files` differed by then from what it is now.
+fn watch(journal: &GitJournal, files: Vec<PathBuf>) -> Seen {
+    let seen = Seen::default();
+    let read = move || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+    let before = read();
+    journal.barrier.hook().set({
+        let seen = Arc::clone(&seen);
+        move |path| {
+            seen.lock().unwrap().push((path.to_owned(), read() != before));
+            Ok(())
+        }
+    });
+    seen
+}
+
+#[test]
+fn nothing_names_a_commit_before_its_pack_would_survive_a_power_cut() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let git_dir = repo.path().join(".git");
+    let names = [reflog(&repo), git_dir.join("logs/HEAD"), git_dir.join("refs/heads/main")];
+    let seen = watch(&journal, names.to_vec());
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    let seen = seen.lock().unwrap();
+    let at = |path: &Path| seen.iter().position(|(flushed, _)| flushed == path).unwrap();
+    let packs = at(&repo.pack_folder());
+    assert!(seen[..=packs].iter().all(|(_, is_named)| !is_named), "{seen:#?}");
+    assert!(at(&names[0]) > packs && at(&git_dir.join("refs/heads")) > packs, "{seen:#?}");
+}
+
+#[test]
+fn whenever_somebody_looks_git_can_read_what_the_index_names() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let mut journal = repo.open();
+    let path = repo.path().to_owned();
+    journal.barrier.hook().set(move |_| {
+        git_in(&path, &["diff", "--cached"]);
+        Ok(())
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]);
+    assert_eq!(repo.status(), "");
+}
+
+/// Makes the last flush of every write fail.
+fn fail_at_the_end(journal: &GitJournal) {
+    journal.barrier.hook().set(|path| match path.ends_with("refs/heads") {
+        true => Err(io::ErrorKind::Other.into()),
+        false => Ok(()),
+    });
+}
+
+#[test]
+fn a_write_whose_last_flush_fails_leaves_no_file_and_no_index_behind() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    let before = repo.head();
+    fail_at_the_end(&journal);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]).is_err());
+    assert_ne!(repo.head(), before);
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+    journal.barrier.hook().clear();
+    append(&mut journal, &[set("a.yaml", "a3\n")]);
+    assert_eq!(repo.status(), "");
+    repo.check();
+}
+
+#[test]
+fn a_head_that_is_not_known_to_be_on_disk_is_flushed_once() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let mut journal = repo.open();
+    let cost = |journal: &mut GitJournal| {
+        let before = journal.flushes();
+        let head = journal.head().unwrap();
+        journal.make_durable(head).unwrap();
+        journal.flushes() - before
+    };
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "found at the start");
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(cost(&mut journal), 0, "our own");
+    repo.commit(&[("a.yaml", "a3\n")]);
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "a person's");
+    fail_at_the_end(&journal);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a4\n")]).is_err());
+    assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "one whose last flush failed");
+}

@@ -1,0 +1,294 @@
+//! Merging of packs: killed at any instant, and beside a person who collects garbage.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::super::GitJournal;
+use super::super::packs::PACKS_MAX;
+use super::Fault;
+use super::support::*;
+
+/// A bare repository with one pack more than are left alone, which are not merged yet.
+fn crowded() -> (Repo, GitJournal) {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    (repo, journal)
+}
+
+/// Writes until there are enough packs for a merge.
+fn add_packs(journal: &mut GitJournal) {
+    for i in 0..=PACKS_MAX {
+        append(journal, &[set("a.yaml", &format!("{i}\n"))]);
+    }
+}
+
+/// Every file in the folder of the packs.
+fn listing(repo: &Repo) -> Vec<PathBuf> {
+    let mut paths: Vec<_> =
+        fs::read_dir(repo.pack_folder()).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    paths
+}
+
+/// A pack whose name is taken from this file.
+fn draft_of(repo: &Repo, name: &str) -> PathBuf {
+    repo.pack_folder().join(name)
+}
+
+/// Starts again, and merges.
+#[track_caller]
+fn merges_after_a_start(repo: &Repo) {
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    tend(&mut journal);
+    assert!(repo.packs().len() <= 2, "nothing was merged: {:#?}", listing(repo));
+    drop(journal);
+    repo.check();
+}
+
+/// Nothing is there but packs and their indexes.
+#[track_caller]
+fn only_whole_packs_are_left(repo: &Repo) {
+    let ends_well = |path: &Path| path.extension().is_some_and(|ending| ending == "pack" || ending == "idx");
+    let listing = listing(repo);
+    assert!(listing.iter().all(|path| ends_well(path)), "{listing:#?}");
+    assert!(repo.packs().iter().all(|pack| pack.with_extension("idx").exists()), "{listing:#?}");
+    assert_eq!(listing.len(), 2 * repo.packs().len(), "{listing:#?}");
+}
+
+#[test]
+fn a_kill_between_the_two_names_of_a_new_pack_ends_no_merging() {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let before = repo.packs();
+    journal.fault = Some(Fault::BeforeTheBranch);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
+    drop(journal);
+    let pack = repo.packs().into_iter().find(|pack| !before.contains(pack)).unwrap();
+    fs::rename(pack.with_extension("idx"), draft_of(&repo, "collectory-new-idx")).unwrap();
+    fs::write(pack.with_extension("keep"), "collectory\n").unwrap();
+    drop(repo.open());
+    assert_eq!(repo.packs(), before);
+    only_whole_packs_are_left(&repo);
+    merges_after_a_start(&repo);
+}
+
+#[test]
+fn a_kill_between_the_two_names_of_a_merged_pack_ends_no_merging() {
+    let (repo, mut journal) = crowded();
+    let copies = Copies::of(&repo);
+    tend(&mut journal);
+    let merged = repo.packs().pop().unwrap();
+    drop(journal);
+    fs::rename(merged.with_extension("idx"), draft_of(&repo, "collectory-merged-idx")).unwrap();
+    fs::write(merged.with_extension("keep"), "collectory\n").unwrap();
+    copies.put_back(&repo, |_| true);
+    drop(repo.open());
+    assert!(!merged.exists());
+    assert_eq!(repo.packs().len(), PACKS_MAX + 1);
+    only_whole_packs_are_left(&repo);
+    merges_after_a_start(&repo);
+}
+
+#[test]
+fn a_kill_while_a_merged_part_is_removed_ends_no_merging() {
+    for has_index in [true, false] {
+        let (repo, mut journal) = crowded();
+        let part = repo.packs().pop().unwrap();
+        let copies = Copies::of(&repo);
+        tend(&mut journal);
+        drop(journal);
+        fs::write(draft_of(&repo, "collectory-removed"), "what was renamed to it").unwrap();
+        copies.put_back(&repo, |path| has_index && path == part.with_extension("idx"));
+        note_as_ours(&repo, &part);
+        drop(repo.open());
+        assert_eq!(repo.packs().len(), 1);
+        only_whole_packs_are_left(&repo);
+        merges_after_a_start(&repo);
+    }
+}
+
+#[test]
+fn a_pack_that_lost_its_index_to_somebody_else_is_kept_and_ends_no_merging() {
+    let (repo, mut journal) = crowded();
+    tend(&mut journal);
+    let pack = repo.packs().pop().unwrap();
+    // Two small ones, so that the lost one would be among the first to be merged.
+    add_packs(&mut journal);
+    drop(journal);
+    let index = pack.with_extension("idx");
+    let aside = repo.path().join("aside.idx");
+    fs::rename(&index, &aside).unwrap();
+    merge_without(&repo, &pack);
+    fs::rename(&aside, &index).unwrap();
+    repo.check();
+}
+
+/// Merges while a pack can't be read, which must stay as it is.
+#[track_caller]
+fn merge_without(repo: &Repo, pack: &Path) {
+    let mut journal = repo.open();
+    let count = repo.packs().len();
+    tend(&mut journal);
+    assert!(repo.packs().len() < count, "nothing was merged: {:#?}", listing(repo));
+    assert!(pack.exists());
+}
+
+#[test]
+fn after_a_power_cut_our_marks_are_found_without_the_list_and_a_person_s_stay() {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "ours\n")]);
+    let ours = repo.packs().pop().unwrap().with_extension("keep");
+    append(&mut journal, &[set("a.yaml", "theirs\n")]);
+    let theirs =
+        repo.packs().iter().map(|pack| pack.with_extension("keep")).find(|keep| *keep != ours).unwrap();
+    drop(journal);
+    fs::write(&ours, "collectory\n").unwrap();
+    fs::write(&theirs, "").unwrap();
+    fs::remove_file(repo.path().join("collectory/packs")).unwrap();
+    drop(repo.open());
+    assert!(!ours.exists() && theirs.exists());
+}
+
+/// Does something when a file in the folder of the packs is about to be flushed.
+fn at_the_flush_of(journal: &GitJournal, name: &'static str, mut act: impl FnMut() + Send + 'static) {
+    journal.barrier.hook().set(move |path| {
+        if path.ends_with(name) {
+            act();
+        }
+        Ok(())
+    });
+}
+
+/// Does something when the merged pack is about to be flushed.
+fn while_merging(journal: &GitJournal, act: impl FnMut() + Send + 'static) {
+    at_the_flush_of(journal, "collectory-merged-pack", act);
+}
+
+#[test]
+fn git_takes_no_pack_in_the_making_for_one() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    at_the_flush_of(&journal, "collectory-new-pack", {
+        let path = repo.path().to_owned();
+        move || drop(git_in(&path, &["multi-pack-index", "write"]))
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.git(&["multi-pack-index", "verify"]);
+    repo.check();
+}
+
+#[test]
+fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
+    let (repo, mut journal) = crowded();
+    let kept = repo.packs().pop().unwrap();
+    while_merging(&journal, {
+        let mark = kept.with_extension("keep");
+        move || fs::write(&mark, "mine").unwrap()
+    });
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 2, "the merged one and the one that is kept");
+    assert!(kept.exists() && kept.with_extension("idx").exists());
+    repo.check();
+}
+
+#[test]
+fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
+    let (repo, mut journal) = crowded();
+    let collecting = repo.path().join("gc.pid");
+    while_merging(&journal, {
+        let collecting = collecting.clone();
+        move || fs::write(&collecting, "1 elsewhere").unwrap()
+    });
+    let parts = repo.packs();
+    tend(&mut journal);
+    assert!(parts.iter().all(|part| part.exists()));
+    repo.check();
+    fs::remove_file(&collecting).unwrap();
+    journal.barrier.hook().clear();
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 1);
+    repo.check();
+}
+
+#[test]
+fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
+    let (repo, mut journal) = crowded();
+    while_merging(&journal, {
+        let path = repo.path().to_owned();
+        move || drop(git_in(&path, &["multi-pack-index", "write"]))
+    });
+    let parts = repo.packs();
+    tend(&mut journal);
+    assert!(parts.iter().all(|part| part.exists()));
+    repo.git(&["multi-pack-index", "verify"]);
+    repo.check();
+}
+
+#[test]
+fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    while_merging(&journal, || panic!("as a test asked for"));
+    tend(&mut journal);
+    journal.barrier.hook().clear();
+    add_packs(&mut journal);
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), 2 * (PACKS_MAX + 1), "merging has been given up");
+    let before = journal.flushes();
+    append(&mut journal, &[set("a.yaml", "after\n")]);
+    let written = journal.flushes();
+    tend(&mut journal);
+    assert!(journal.flushes() > written && written > before, "files are flushed all the same");
+    drop(journal);
+    merges_after_a_start(&repo);
+}
+
+#[test]
+fn packs_of_a_repository_whose_objects_are_precious_are_never_merged() {
+    let repo = Repo::bare();
+    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(&["config", "extensions.preciousObjects", "true"]);
+    let mut journal = repo.open();
+    add_packs(&mut journal);
+    tend(&mut journal);
+    assert_eq!(repo.packs().len(), PACKS_MAX + 1);
+}
+
+/// Notes a pack in the list of ours, as it is before it is there.
+fn note_as_ours(repo: &Repo, pack: &Path) {
+    let list = repo.path().join("collectory/packs");
+    let mut text = fs::read_to_string(&list).unwrap();
+    text.push_str(&format!("{}\n", pack.file_stem().unwrap().to_str().unwrap()));
+    fs::write(&list, text).unwrap();
+}
+
+/// The files of the packs, as they were.
+struct Copies {
+    files: Vec<(PathBuf, Vec<u8>)>,
+    list: Vec<u8>,
+}
+
+impl Copies {
+    fn of(repo: &Repo) -> Self {
+        let files = listing(repo).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
+        Self { files, list: fs::read(repo.path().join("collectory/packs")).unwrap() }
+    }
+
+    /// Puts some of them back, and the list.
+    fn put_back(&self, repo: &Repo, mut is_wanted: impl FnMut(&Path) -> bool) {
+        for (path, bytes) in self.files.iter().filter(|(path, _)| is_wanted(path)) {
+            fs::write(path, bytes).unwrap();
+        }
+        let merged: Vec<_> = repo.packs();
+        fs::write(repo.path().join("collectory/packs"), &self.list).unwrap();
+        merged.iter().filter(|pack| !self.files.iter().any(|(path, _)| path == *pack)).for_each(|pack| {
+            note_as_ours(repo, pack);
+        });
+    }
+}
