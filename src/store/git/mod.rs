@@ -26,6 +26,7 @@ mod aside;
 mod barrier;
 mod branch;
 mod checkpoints;
+mod choice;
 mod converted;
 mod damage;
 mod delta;
