@@ -25,6 +25,7 @@ mod archive;
 mod aside;
 mod barrier;
 mod branch;
+mod cached_tree;
 mod checkpoints;
 mod converted;
 mod damage;
