@@ -244,10 +244,12 @@ impl Journal for GitJournal {
         let before = trees.revision;
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
+        // Made now, so that an index that can't be edited costs no pack.
+        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let mut ahead = None;
         let published = self.publish(before, &group, drafts, |journal| {
-            ahead = index.as_ref().map(|_| journal.put_index_ahead(&group)).transpose()?;
+            ahead = next.as_ref().map(|next| journal.put_index_ahead(next, &group)).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {

@@ -71,8 +71,9 @@ impl GitJournal {
         Ok(shown()?.then_some(lock))
     }
 
-    /// Puts the new entries into the index, before the branch moves; see `ahead`.
-    pub(super) fn put_index_ahead(&self, group: &Group) -> Result<AheadIndex, StoreError> {
+    /// Makes the index with the new entries, to be [put](Self::put_index_ahead) before the branch
+    /// moves.
+    pub(super) fn index_ahead(&self, group: &Group) -> Result<Vec<u8>, StoreError> {
         let path = self.place.git_dir.join("index");
         let bytes = read_if_there(&path)?;
         let parsed = bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
@@ -89,8 +90,14 @@ impl GitJournal {
                 }
             }
         }
+        Ok(index.encode())
+    }
+
+    /// Puts the index with the new entries in its place; see `ahead`.
+    pub(super) fn put_index_ahead(&self, bytes: &[u8], group: &Group) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
-        AheadIndex::put(&path, &self.place.work_tree_desk(), &index.encode(), &target)
+        let index = self.place.git_dir.join("index");
+        AheadIndex::put(&index, &self.place.work_tree_desk(), bytes, &target)
     }
 
     /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
