@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
-use crate::engine::{self, Signal};
+use crate::engine::{self, Projection, Signal};
 use crate::http::server::{BindError, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, routes};
 use crate::shutdown::Shutdown;
@@ -233,9 +233,10 @@ impl ServiceBuilder<Guarded> {
         let places = places(&journal);
         let archive = journal.archive();
         let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
-        let (history, follower) =
-            History::start(Arc::new(archive), engine.projection.heads(), history_options(&config))
-                .map_err(StartError::Thread)?;
+        let projection = &engine.projection;
+        let history_options = history_options(&config, projection.clone());
+        let (history, follower) = History::start(Arc::new(archive), projection.heads(), history_options)
+            .map_err(StartError::Thread)?;
         let watch = watch::start(places, watch_options(&config), engine.signals.clone())
             .map_err(StartError::Thread)?;
         let shutdown = Shutdown::new();
@@ -325,13 +326,14 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
 }
 
 /// Commits of a service that had another address count as the service's too.
-fn history_options(config: &ServeConfig) -> history::Options {
+fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
     let mut committers = vec![config.committer_email.clone()];
     let usual = Actor::service().email().to_owned();
     committers.extend((config.committer_email != usual).then_some(usual));
     history::Options {
         committers,
         lag_events_max: config.limits.lag_events_max,
+        known_key: Arc::new(move |text| projection.key(text)),
         ..history::Options::new(config.folder.trim_matches('/'))
     }
 }

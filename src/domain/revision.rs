@@ -42,12 +42,13 @@ impl FromStr for Revision {
 
     fn from_str(text: &str) -> Result<Self, NotARevision> {
         let digits = text.as_bytes();
-        if digits.len() != 40 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        if digits.len() != 40 {
             return Err(NotARevision);
         }
+        let value = |digit: u8| char::from(digit).to_digit(16).ok_or(NotARevision);
         let mut bytes = [0; 20];
-        for (index, byte) in bytes.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&text[index * 2..index * 2 + 2], 16).map_err(|_| NotARevision)?;
+        for (byte, pair) in bytes.iter_mut().zip(digits.chunks_exact(2)) {
+            *byte = u8::try_from(value(pair[0])? << 4 | value(pair[1])?).expect("two digits are a byte");
         }
         Ok(Self(bytes))
     }

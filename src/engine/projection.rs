@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::{Notify, watch};
 
 use super::problem::Problem;
-use crate::domain::{Catalog, Collection, Held, Revision};
+use crate::domain::{Catalog, Collection, Held, Key, Revision};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
@@ -230,6 +230,13 @@ impl Projection {
     #[must_use]
     pub fn snapshot(&self) -> Option<Arc<Snapshot>> {
         self.current.load_full()
+    }
+
+    /// The key of a collection that is served now: the one in the catalog, so that whoever keeps
+    /// many need not keep their text again.
+    #[must_use]
+    pub fn key(&self, text: &str) -> Option<Key> {
+        self.current.load().as_ref()?.get(text).map(|entry| entry.collection.key().clone())
     }
 
     /// Waits until the repository has been read, or could not be.

@@ -19,7 +19,7 @@ pub enum FileName {
 }
 
 /// How the name of a collection's file ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// `.yaml`, which is written and wins.
     Yaml,

@@ -13,6 +13,7 @@ use super::build::Builder;
 use super::feed::BATCH_LEN;
 use super::index::Index;
 use super::{HistoryError, Shared, View, persist};
+use crate::domain::Key;
 use crate::engine::{Head, chain};
 use crate::store::{Archive, StoreError};
 
@@ -28,6 +29,9 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(2);
 /// Tells how many of how many commits are read.
 pub type Progress = Arc<dyn Fn(usize, usize) + Send + Sync>;
 
+/// Finds a key that is in memory anyway, so that the history need not keep its text again.
+pub type KnownKey = Arc<dyn Fn(&str) -> Option<Key> + Send + Sync>;
+
 /// How the history works.
 #[derive(Clone)]
 pub struct Options {
@@ -41,6 +45,8 @@ pub struct Options {
     pub lag_events_max: usize,
     /// Is told of long readings; by default the log is.
     pub progress: Progress,
+    /// Finds keys that are in memory anyway; by default none is.
+    pub known_key: KnownKey,
 }
 
 impl std::fmt::Debug for Options {
@@ -62,6 +68,7 @@ impl Options {
             committers: vec![crate::domain::Actor::service().email().to_owned()],
             lag_events_max: 10_000,
             progress: Arc::new(|done, total| tracing::info!(done, total, "the history is being read")),
+            known_key: Arc::new(|_| None),
         }
     }
 }
@@ -121,7 +128,7 @@ impl History {
         let mut kept = 0;
         let mut builder = open(&shared, &mut kept)?;
         let head = shared.archive.head()?;
-        builder.advance(&*shared.archive, head, &mut |done, total| {
+        builder.advance(head, &mut |done, total| {
             (options.progress)(done, total);
             ControlFlow::Continue(())
         })?;
@@ -272,7 +279,7 @@ impl Follower {
         let Head::At(head) = head else { return Ok(()) };
         let started = Instant::now();
         let mut told = started;
-        builder.advance(&*self.shared.archive, head, &mut |done, total| {
+        builder.advance(head, &mut |done, total| {
             self.tell.send_if_modified(|state| {
                 (state.done, state.total) = (done, total);
                 false
@@ -294,11 +301,11 @@ impl Follower {
 }
 
 /// The index that was kept, or an empty one.
-fn open(shared: &Shared, kept: &mut u32) -> Result<Builder, StoreError> {
+fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
     let index = match shared.archive.recall(NOTE) {
         Ok(Some(bytes)) => {
-            let index = persist::read(&bytes, &fingerprint);
+            let index = persist::read(&bytes, &fingerprint, &|text| shared.key(text));
             if index.is_none() {
                 tracing::info!("the kept index of the history does not fit, it is made anew");
             }
@@ -320,7 +327,7 @@ fn open(shared: &Shared, kept: &mut u32) -> Result<Builder, StoreError> {
     };
     let index = if stands { index } else { Index::default() };
     *kept = index.len();
-    Builder::new(index, &shared.options.committers, &*shared.archive)
+    Builder::new(index, shared)
 }
 
 /// Keeps the index if much is new; that it can't be kept harms nobody but the next start.

@@ -11,16 +11,18 @@
 //! by key    posts: 0 3 5   pages: 1       media: 2 4    what happened to each
 //! ```
 //!
-//! **What it costs**: 44 bytes a commit and 56 bytes an event, besides each key and actor once.
+//! **What it costs**: 44 bytes a commit, 52 an event and 36 a key, a few more where a key has many
+//! events, and each actor once. The text of a key is the catalog's where it has the key.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use imbl::{OrdMap, Vector};
+use imbl::Vector;
 use uuid::Uuid;
 
-use super::event::stable_id;
+use super::event::{Action, Origin, stable_id};
 use super::lookup::Lookup;
+use super::numbers::Numbers;
 use super::row::{CommitRow, EventRow, Version};
 use crate::domain::{Actor, Key, Revision};
 
@@ -30,26 +32,17 @@ pub(super) struct Index {
     commits: Vector<CommitRow>,
     events: Vector<EventRow>,
     keys: Vector<Key>,
-    key_numbers: OrdMap<Key, u32>,
-    by_key: Vector<Vector<u32>>,
+    key_numbers: Lookup<Key>,
+    by_key: Vector<Numbers>,
     actors: Vector<Arc<Actor>>,
     by_revision: Lookup<Revision>,
     by_id: Lookup<Uuid>,
 }
 
-/// An event that is being added.
-#[derive(Debug, Clone)]
-pub(super) struct NewEvent {
-    pub(super) key: Key,
-    /// The id that the trailers give it.
-    pub(super) told_id: Option<Uuid>,
-    pub(super) row: Did,
-}
-
 /// What happened to the file that counts.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Did {
-    pub(super) action: super::event::Action,
+    pub(super) action: Action,
     pub(super) after: Option<Version>,
 }
 
@@ -95,12 +88,12 @@ impl Index {
 
     /// The number of a commit.
     pub(super) fn find(&self, revision: Revision) -> Option<u32> {
-        self.by_revision.find(revision, |commit| self.commit(commit).revision)
+        self.by_revision.find(&revision, |commit| self.commit(commit).revision.cmp(&revision))
     }
 
     /// The number of an event.
     pub(super) fn find_event(&self, id: Uuid) -> Option<u32> {
-        self.by_id.find(id, |event| self.event(event).id)
+        self.by_id.find(&id, |event| self.event(event).id.cmp(&id))
     }
 
     /// The numbers of a commit's events.
@@ -128,89 +121,107 @@ impl Index {
 
     /// The number of a key, if it ever had a file.
     pub(super) fn find_key(&self, key: &str) -> Option<u32> {
-        let number = *self.key_numbers.get(key)?;
-        (!self.by_key[number as usize].is_empty()).then_some(number)
+        let number = self.number_of(key)?;
+        (!self.of_key(number).is_empty()).then_some(number)
+    }
+
+    fn number_of(&self, key: &str) -> Option<u32> {
+        self.key_numbers.find(key, |number| self.key(number).as_str().cmp(key))
     }
 
     /// The numbers of a key's events, oldest first.
-    pub(super) fn of_key(&self, key: u32) -> &Vector<u32> {
+    pub(super) fn of_key(&self, key: u32) -> &Numbers {
         &self.by_key[key as usize]
     }
 
     /// The numbers of a key's events up to and with a commit, newest first.
     pub(super) fn of_key_until(&self, key: u32, commit: u32) -> impl Iterator<Item = u32> {
         let events = self.of_key(key);
-        let end = partition(events.len(), |at| self.event(events[at]).commit <= commit);
-        (0..end).rev().map(move |at| events[at])
+        let end = partition(events.len(), |at| self.event(events.at(at)).commit <= commit);
+        (0..end).rev().map(move |at| events.at(at))
     }
 
     /// The event of the same key before this one.
     pub(super) fn before(&self, event: u32) -> Option<u32> {
         let events = self.of_key(self.event(event).key);
-        let at = partition(events.len(), |at| events[at] < event);
-        at.checked_sub(1).map(|at| events[at])
+        let at = partition(events.len(), |at| events.at(at) < event);
+        at.checked_sub(1).map(|at| events.at(at))
     }
 
     /// The file that counts for a key now.
     pub(super) fn present(&self, key: &Key) -> Option<Version> {
-        let key = *self.key_numbers.get(key)?;
-        self.event(*self.of_key(key).last()?).after
+        let key = self.number_of(key.as_str())?;
+        self.event(self.of_key(key).last()?).after
     }
 
-    /// Adds the next commit; its events in the order of their keys.
-    pub(super) fn push(&mut self, row: CommitRow, events: &[NewEvent]) {
-        let commit = self.add(row);
-        self.by_revision.push(row.revision, commit, |commit| self.commits[commit as usize].revision);
-        for event in events {
-            let id = self.free_id(row.revision, event);
-            let number = self.add_event(commit, id, event);
-            self.by_id.push(id, number, |event| self.events[event as usize].id);
+    /// Adds the next commit, without events as yet.
+    pub(super) fn push(&mut self, row: CommitRow) {
+        let (revision, commit) = (row.revision, self.restore_commit(row));
+        let Self { by_revision, commits, .. } = self;
+        let name = |commit: u32| commits[commit as usize].revision;
+        by_revision.push(revision, commit, |one, two| name(one).cmp(&name(two)));
+    }
+
+    /// Adds the next event of the newest commit, of which they come in the order of their keys;
+    /// `told_id` is the id that the trailers give it.
+    pub(super) fn push_event(&mut self, key: &Key, told_id: Option<Uuid>, did: Did) {
+        let commit = self.commits.last().expect("an event is of a commit").revision;
+        // A commit that was picked a second time repeats the ids of the first, which keeps them.
+        let told_id = told_id.filter(|id| self.find_event(*id).is_none());
+        let id = told_id.unwrap_or_else(|| stable_id(commit, key));
+        let key = self.key_number(key);
+        let event = self.restore_event(id, key, did);
+        let Self { by_id, events, .. } = self;
+        let name = |event: u32| events[event as usize].id;
+        by_id.push(id, event, |one, two| name(one).cmp(&name(two)));
+    }
+
+    /// Tells where the events of the newest commit come from.
+    pub(super) fn set_origin(&mut self, origin: Origin) {
+        if let Some(row) = self.commits.back_mut() {
+            row.origin = origin;
         }
-    }
-
-    /// Adds commits that were in an index before, with the ids that their events have there.
-    pub(super) fn restore(&mut self, commits: impl IntoIterator<Item = (CommitRow, Vec<(Uuid, NewEvent)>)>) {
-        for (row, events) in commits {
-            let commit = self.add(row);
-            for (id, event) in events {
-                self.add_event(commit, id, &event);
-            }
-        }
-        self.by_revision = Lookup::of(&self.commits.iter().map(|row| row.revision).collect::<Vec<_>>());
-        self.by_id = Lookup::of(&self.events.iter().map(|row| row.id).collect::<Vec<_>>());
-    }
-
-    fn add(&mut self, mut row: CommitRow) -> u32 {
-        let commit = self.len();
-        row.events = self.events_len();
-        self.commits.push_back(row);
-        commit
-    }
-
-    fn add_event(&mut self, commit: u32, id: Uuid, event: &NewEvent) -> u32 {
-        let number = self.events_len();
-        let key = self.key_number(&event.key);
-        let Did { action, after } = event.row;
-        self.events.push_back(EventRow { id, commit, key, action, after });
-        self.by_key[key as usize].push_back(number);
-        number
-    }
-
-    /// A commit that was picked a second time repeats the ids of the first, which keeps them.
-    fn free_id(&self, revision: Revision, event: &NewEvent) -> Uuid {
-        let told = event.told_id.filter(|id| self.find_event(*id).is_none());
-        told.unwrap_or_else(|| stable_id(revision, &event.key))
     }
 
     fn key_number(&mut self, key: &Key) -> u32 {
-        if let Some(number) = self.key_numbers.get(key) {
-            return *number;
+        if let Some(number) = self.number_of(key.as_str()) {
+            return number;
         }
-        let new = number(self.keys.len());
-        self.keys.push_back(key.clone());
-        self.by_key.push_back(Vector::new());
-        self.key_numbers.insert(key.clone(), new);
+        let new = self.restore_key(key.clone());
+        let Self { key_numbers, keys, .. } = self;
+        let name = |number: u32| &keys[number as usize];
+        key_numbers.push(key.clone(), new, |one, two| name(one).cmp(name(two)));
         new
+    }
+
+    /// Adds a key that was in an index before.
+    pub(super) fn restore_key(&mut self, key: Key) -> u32 {
+        self.keys.push_back(key);
+        self.by_key.push_back(Numbers::default());
+        self.keys_len() - 1
+    }
+
+    /// Adds a commit that was in an index before.
+    pub(super) fn restore_commit(&mut self, mut row: CommitRow) -> u32 {
+        row.events = self.events_len();
+        self.commits.push_back(row);
+        self.len() - 1
+    }
+
+    /// Adds an event of the newest commit that was in an index before.
+    pub(super) fn restore_event(&mut self, id: Uuid, key: u32, did: Did) -> u32 {
+        let (commit, event) = (self.len() - 1, self.events_len());
+        let Did { action, after } = did;
+        self.events.push_back(EventRow { id, commit, key, action, after });
+        self.by_key[key as usize].push(event);
+        event
+    }
+
+    /// Makes everything that was restored be found.
+    pub(super) fn restored(&mut self) {
+        self.by_revision = Lookup::of(&self.commits.iter().map(|row| row.revision).collect::<Vec<_>>());
+        self.by_id = Lookup::of(&self.events.iter().map(|row| row.id).collect::<Vec<_>>());
+        self.key_numbers = Lookup::of(&self.keys.iter().collect::<Vec<_>>());
     }
 
     /// Forgets every commit but the first `len`.
@@ -221,7 +232,7 @@ impl Index {
         let events = self.commit(len).events;
         for event in (events..self.events_len()).rev() {
             let key = self.event(event).key;
-            self.by_key[key as usize].pop_back();
+            self.by_key[key as usize].pop();
         }
         self.events.truncate(events as usize);
         self.commits.truncate(len as usize);

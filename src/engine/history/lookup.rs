@@ -1,5 +1,7 @@
 //! Finds rows by a name that they hold, at four bytes a row.
 
+use std::borrow::Borrow;
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use imbl::OrdMap;
@@ -22,36 +24,40 @@ impl<N: Ord> Default for Lookup<N> {
     }
 }
 
-impl<N: Ord + Copy> Lookup<N> {
+impl<N: Ord + Clone> Lookup<N> {
     /// The rows of these names, numbered from 0: much faster than one by one.
-    pub(super) fn of(names: &[N]) -> Self {
+    pub(super) fn of<Q: Ord>(names: &[Q]) -> Self {
         let mut sorted: Vec<u32> = (0..number(names.len())).collect();
-        sorted.sort_unstable_by_key(|row| names[*row as usize]);
+        sorted.sort_unstable_by(|one, two| names[*one as usize].cmp(&names[*two as usize]));
         Self { sorted: Arc::new(sorted), recent: OrdMap::new() }
     }
 
-    /// Adds a row; `name_of` tells the names of those that were added before.
-    pub(super) fn push(&mut self, name: N, row: u32, name_of: impl Fn(u32) -> N) {
+    /// Adds a row; `order` compares the names of two that were added.
+    pub(super) fn push(&mut self, name: N, row: u32, order: impl Fn(u32, u32) -> Ordering) {
         self.recent.insert(name, row);
         // The more there are, the more come together, so that sorting stays cheap for each.
         if self.recent.len() > RECENT_LEN_MIN.max(self.sorted.len() / 8) {
             let sorted = Arc::make_mut(&mut self.sorted);
             sorted.extend(std::mem::take(&mut self.recent).values());
             // The stable sort merges the two runs that are sorted already.
-            sorted.sort_by_key(|row| name_of(*row));
+            sorted.sort_by(|one, two| order(*one, *two));
         }
     }
 
-    /// The row of this name.
-    pub(super) fn find(&self, name: N, name_of: impl Fn(u32) -> N) -> Option<u32> {
-        let sorted = self.sorted.binary_search_by_key(&name, |row| name_of(*row)).ok();
-        sorted.map(|at| self.sorted[at]).or_else(|| self.recent.get(&name).copied())
+    /// The row of this name; `order` compares a row's name with it.
+    pub(super) fn find<Q>(&self, name: &Q, order: impl Fn(u32) -> Ordering) -> Option<u32>
+    where
+        N: Borrow<Q>,
+        Q: Ord + ?Sized,
+    {
+        let sorted = self.sorted.binary_search_by(|row| order(*row)).ok();
+        sorted.map(|at| self.sorted[at]).or_else(|| self.recent.get(name).copied())
     }
 
     /// Forgets every row but the first `len`.
     pub(super) fn truncate(&mut self, len: u32) {
         Arc::make_mut(&mut self.sorted).retain(|row| *row < len);
-        self.recent =
-            self.recent.iter().filter(|(_, row)| **row < len).map(|(name, row)| (*name, *row)).collect();
+        let kept = self.recent.iter().filter(|(_, row)| **row < len);
+        self.recent = kept.map(|(name, row)| (name.clone(), *row)).collect();
     }
 }

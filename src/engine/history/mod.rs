@@ -46,9 +46,11 @@ mod difference;
 mod error;
 mod event;
 mod feed;
+mod files;
 mod follow;
 mod index;
 mod lookup;
+mod numbers;
 mod page;
 mod past;
 mod persist;
@@ -78,7 +80,7 @@ pub(super) use difference::unified;
 pub use error::HistoryError;
 pub use event::{Action, Effect, EventRecord, Fault, NotAPosition, Origin, Position};
 pub use feed::{Followed, Subscription};
-pub use follow::{History, Options, Progress};
+pub use follow::{History, KnownKey, Options, Progress};
 pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
 pub use sync::{ChangeSummary, Changes, SyncToken};
@@ -137,6 +139,11 @@ impl Shared {
             subscribers: AtomicUsize::new(0),
             turns: Semaphore::new(feed::TURNS_LEN),
         }
+    }
+
+    /// The key that a text is, if it is one: the one that is in memory anyway where there is one.
+    fn key(&self, text: &str) -> Option<Key> {
+        (self.options.known_key)(text).or_else(|| Key::parse(text).ok())
     }
 
     /// What a file holds.

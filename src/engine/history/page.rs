@@ -176,7 +176,20 @@ impl View {
     /// [`HistoryError::UnknownKey`] for a collection that never was, and
     /// [`HistoryError::BadCursor`] for a cursor of another list or of a history that was rewritten.
     pub fn events(&self, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
+        self.page(&Sieve::new(self, filter)?, filter, page)
+    }
+
+    /// A page of events, and how many the whole list has.
+    ///
+    /// # Errors
+    ///
+    /// As [`events`](Self::events).
+    pub fn events_and_total(&self, filter: &Filter, page: &Page) -> Result<(EventPage, usize), HistoryError> {
         let sieve = Sieve::new(self, filter)?;
+        Ok((self.page(&sieve, filter, page)?, sieve.count()))
+    }
+
+    fn page(&self, sieve: &Sieve<'_>, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
         let (events, has_newer, has_older) = match &page.at {
             At::Newest => {
                 let (events, more) = take(sieve.newest_first(), page.size);
@@ -204,15 +217,6 @@ impl View {
             has_newer,
             has_older,
         })
-    }
-
-    /// How many events a list has.
-    ///
-    /// # Errors
-    ///
-    /// As [`events`](Self::events).
-    pub fn count(&self, filter: &Filter) -> Result<usize, HistoryError> {
-        Ok(Sieve::new(self, filter)?.count())
     }
 
     /// The limit that a user's text names: a time, or a revision as in [`resolve`](Self::resolve).

@@ -1,18 +1,17 @@
 //! The catalog as it was.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
-use super::build::{by_key, counting};
 use super::event::Fault;
-use super::row::Version;
-use super::{HistoryError, Reading, Shared, Standing, View};
+use super::files::Counting;
+use super::{HistoryError, Reading, Standing, View};
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::format::layout;
-use crate::store::{BlobId, StoreError, TreeEntry};
+use crate::store::BlobId;
 
 /// How many commits off the first parents are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
@@ -55,20 +54,18 @@ impl View {
         if let Some(known) = self.shared.catalogs.get(&revision) {
             return Ok(known);
         }
-        let files = by_key(self.shared.archive.files(revision, &|_| true)?);
-        let counted: Vec<(Key, Version)> = files
-            .iter()
-            .filter_map(|(key, [yaml, yml])| Some((key.clone(), counting(*yaml, *yml)?)))
-            .collect();
-        let readings = self.shared.read_all(&counted)?;
+        let files = self.shared.counting(revision, &|_| true)?;
+        let readings = self.shared.read_all(&files)?;
         let mut past =
             AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
-        for ((key, version), reading) in counted.into_iter().zip(readings) {
-            let twin = matches!(files.get(&key), Some([Some(_), Some(_)]));
-            let (entry, faults) = self.entry(revision, &key, version, reading, twin)?;
+        let mut entries = Vec::with_capacity(files.len());
+        for (file, reading) in files.into_iter().zip(readings) {
+            let (entry, faults) = self.entry(revision, &file, reading)?;
             past.problems.extend(faults.into_iter().map(|fault| (fault.path.clone(), fault)));
-            past.entries.extend(entry.map(|entry| (key, entry)));
+            entries.extend(entry.map(|entry| (file.key, entry)));
         }
+        // They are in order, so this is faster than one by one.
+        past.entries = entries.into_iter().collect();
         self.leave_out_other_cases(&mut past);
         let past = Arc::new(past);
         self.shared.catalogs.put(revision, Arc::clone(&past));
@@ -87,13 +84,12 @@ impl View {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| layout::is_of(name, key);
-        for (each, [yaml, yml]) in by_key(self.shared.archive.files(revision, &is_wanted)?) {
-            let Some(version) = counting(yaml, yml) else { continue };
-            let (reading, twin) = (self.shared.read(&each, version)?, yaml.is_some() && yml.is_some());
-            let (entry, _) = self.entry(revision, &each, version, reading, twin)?;
+        for file in self.shared.counting(revision, &is_wanted)? {
+            let reading = self.shared.read(&file.key, file.version)?;
+            let (entry, _) = self.entry(revision, &file, reading)?;
             // The first in byte order that has something to show is served.
             if let Some(entry) = entry {
-                return if each == *key { Ok(entry) } else { Err(unknown()) };
+                return if file.key == *key { Ok(entry) } else { Err(unknown()) };
             }
         }
         Err(unknown())
@@ -141,17 +137,16 @@ impl View {
     fn entry(
         &self,
         revision: Revision,
-        key: &Key,
-        version: Version,
+        Counting { key, version, twin }: &Counting,
         reading: Reading,
-        twin: bool,
     ) -> Result<(Option<PastEntry>, Vec<Fault>), HistoryError> {
+        let version = *version;
         let (standing, broken) = match reading {
             Reading::Good(good) => (Some(Standing { version, good }), None),
             Reading::Broken(fault) => (self.last_good(revision, key)?, Some(fault)),
         };
         let stale = broken.is_some();
-        let beside = twin.then(|| self.shared.beside(key));
+        let beside = twin.map(|_| self.shared.beside(key));
         let faults: Vec<Fault> = broken.into_iter().chain(beside).collect();
         let entry = standing.map(|Standing { version, good }| PastEntry {
             collection: good.collection,
@@ -163,17 +158,18 @@ impl View {
         Ok((entry, faults))
     }
 
-    /// Of keys that differ in letter case only, the first in byte order is served.
+    /// Of keys that differ in letter case only, the first in byte order is served. It has capital
+    /// letters then, since those come first.
     fn leave_out_other_cases(&self, past: &mut AsOf) {
-        let mut seen = BTreeMap::new();
-        let mut losers: BTreeSet<(Key, Key)> = BTreeSet::new();
-        for key in past.entries.keys() {
-            if let Some(winner) = seen.get(&key.folded()) {
-                losers.insert((key.clone(), Key::clone(winner)));
-            } else {
-                seen.insert(key.folded(), key.clone());
+        let mut served: BTreeMap<Key, Key> = BTreeMap::new();
+        let mut losers: Vec<(Key, Key)> = Vec::new();
+        for key in past.entries.keys().filter(|key| key.folded() != **key) {
+            match served.entry(key.folded()) {
+                btree_map::Entry::Vacant(free) => drop(free.insert(key.clone())),
+                btree_map::Entry::Occupied(winner) => losers.push((key.clone(), winner.get().clone())),
             }
         }
+        losers.extend(served);
         for (loser, winner) in losers {
             if let Some(entry) = past.entries.remove(&loser) {
                 let message = format!(
@@ -195,15 +191,15 @@ impl View {
             let slots: Vec<OnceLock<(bool, Option<Revision>)>> =
                 batch.iter().map(|_| OnceLock::new()).collect();
             archive.steps(batch, &|index, step| {
-                let touched = by_key(step.changes.iter().map(|it| (it.name.clone(), TreeEntry::Special(""))));
-                slots[index]
-                    .get_or_init(|| (touched.contains_key(key), step.commit.parents.first().copied()));
+                let of_key = |name: &str| layout::split(name).is_some_and(|(stem, _)| stem == key.as_str());
+                let touched = step.changes.iter().any(|change| of_key(&change.name));
+                slots[index].get_or_init(|| (touched, step.commit.parents.first().copied()));
             })?;
             for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
                 let Some(parent) = parent.filter(|_| touched) else { continue };
-                let files = archive.files(parent, &|name| layout::is_of(name, key))?;
-                let [yaml, yml] = by_key(files).remove(key).unwrap_or_default();
-                let Some(version) = counting(yaml, yml) else { return Ok(None) };
+                let files = self.shared.counting(parent, &|name| layout::is_of(name, key))?;
+                let file = files.into_iter().find(|file| file.key == *key);
+                let Some(Counting { version, .. }) = file else { return Ok(None) };
                 if let Reading::Good(good) = self.shared.read(key, version)? {
                     return Ok(Some(Standing { version, good }));
                 }
@@ -234,46 +230,5 @@ impl PastEntry {
         });
         let collection = Arc::clone(&self.collection);
         Entry { problem, stale: self.stale, ..Entry::of_file(collection, &self.file, self.blob) }
-    }
-}
-
-impl Shared {
-    /// Reads many files, on all cores.
-    fn read_all(&self, files: &[(Key, Version)]) -> Result<Vec<Reading>, StoreError> {
-        let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
-            files.iter().map(|_| OnceLock::new()).collect();
-        let mut missing = Vec::new();
-        for (index, (key, version)) in files.iter().enumerate() {
-            match (self.versions.get(&(key.clone(), *version)), version.entry()) {
-                (None, TreeEntry::File(blob)) => missing.push((index, blob)),
-                (Some(reading), _) => drop(slots[index].set(Ok(reading))),
-                (None, TreeEntry::Special(_)) => drop(slots[index].set(self.read(key, *version))),
-            }
-        }
-        let blobs: Vec<BlobId> = missing.iter().map(|(_, blob)| *blob).collect();
-        self.archive.contents(&blobs, &|at, content| {
-            let (index, _) = missing[at];
-            let (key, version) = &files[index];
-            drop(slots[index].set(content.map(|bytes| self.parse(key, *version, bytes))));
-        })?;
-        let mut readings = Vec::with_capacity(files.len());
-        for (slot, file) in slots.into_iter().zip(files) {
-            let reading = slot.into_inner().expect("BUG: the archive left out a content")?;
-            self.versions.put(file.clone(), reading.clone());
-            readings.push(reading);
-        }
-        Ok(readings)
-    }
-
-    /// The fault of a `.yml` file that stands beside a `.yaml` one.
-    fn beside(&self, key: &Key) -> Fault {
-        Fault {
-            path: self.path(&format!("{key}.yml")),
-            line: 1,
-            column: 1,
-            message: format!(
-                "`{key}.yaml` exists too and is the one that is served; remove one of the two files of `{key}`"
-            ),
-        }
     }
 }

@@ -19,9 +19,10 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use super::event::{Action, Origin};
-use super::index::{Did, Index, NewEvent, number};
-use super::row::{CommitRow, Ending, Holds, Version};
+use super::index::{Did, Index, number};
+use super::row::{CommitRow, Holds, Version};
 use crate::domain::{Actor, Key, Revision};
+use crate::format::layout::Ending;
 use crate::store::BlobId;
 
 const MAGIC: &[u8] = b"collectory history 1\n";
@@ -72,8 +73,8 @@ pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
     out
 }
 
-/// Reads an index; `None` when the bytes are not of this one.
-pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32]) -> Option<Index> {
+/// Reads an index; `None` when the bytes are not of this one. `key` makes keys of texts.
+pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32], key: &dyn Fn(&str) -> Option<Key>) -> Option<Index> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
     if crc32fast::hash(content).to_le_bytes() != *sum {
         return None;
@@ -86,32 +87,34 @@ pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32]) -> Option<Index> {
         let (name, email) = (from.text()?, from.text()?);
         index.actor_number(&Actor::new(name, email), &mut numbers);
     }
-    let keys: Vec<Key> = (0..from.number()?).map(|_| Key::parse(from.text()?).ok()).collect::<Option<_>>()?;
+    for _ in 0..from.number()? {
+        index.restore_key(key(from.text()?)?);
+    }
     let actors = number(numbers.len());
-    let commits =
-        (0..from.number()?).map(|_| commit(&mut from, actors, &keys)).collect::<Option<Vec<_>>>()?;
-    index.restore(commits);
+    for _ in 0..from.number()? {
+        restore_commit(&mut index, &mut from, actors)?;
+    }
+    index.restored();
     from.0.is_empty().then_some(index)
 }
 
-type Kept = (CommitRow, Vec<(Uuid, NewEvent)>);
-
-fn commit(from: &mut Reader<'_>, actors: u32, keys: &[Key]) -> Option<Kept> {
+fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Option<()> {
     let revision = Revision::new(from.array()?);
     let at = i64::from_le_bytes(from.array()?);
     let actor = from.number().filter(|actor| *actor < actors)?;
     let origin = origin(from.byte()?)?;
-    let events = (0..from.number()?).map(|_| event(from, keys)).collect::<Option<Vec<_>>>()?;
-    Some((CommitRow { revision, at, actor, events: 0, origin }, events))
+    index.restore_commit(CommitRow { revision, at, actor, events: 0, origin });
+    for _ in 0..from.number()? {
+        let id = Uuid::from_bytes(from.array()?);
+        let key = from.number().filter(|key| *key < index.keys_len())?;
+        let action = action(from.byte()?)?;
+        index.restore_event(id, key, Did { action, after: version(from)? });
+    }
+    Some(())
 }
 
-fn event(from: &mut Reader<'_>, keys: &[Key]) -> Option<(Uuid, NewEvent)> {
-    let id = Uuid::from_bytes(from.array()?);
-    let key = keys.get(from.number()? as usize)?.clone();
-    let tag = from.byte()?;
-    let action =
-        [Action::Created, Action::Updated, Action::Deleted].into_iter().find(|it| *it as u8 == tag)?;
-    Some((id, NewEvent { key, told_id: Some(id), row: Did { action, after: version(from)? } }))
+fn action(tag: u8) -> Option<Action> {
+    [Action::Created, Action::Updated, Action::Deleted].into_iter().find(|it| *it as u8 == tag)
 }
 
 fn origin(tag: u8) -> Option<Origin> {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::event::{Action, Origin};
 use crate::domain::{Key, Revision};
-use crate::format::layout;
+use crate::format::layout::Ending;
 use crate::store::{BlobId, TreeEntry};
 
 /// One commit along the first parents.
@@ -48,13 +48,6 @@ pub(super) struct Version {
     pub(super) holds: Holds,
 }
 
-/// How the name of a collection's file ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Ending {
-    Yaml,
-    Yml,
-}
-
 /// What stands under the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Holds {
@@ -89,10 +82,7 @@ impl Version {
 
     /// The name inside the collections folder.
     pub(super) fn name(self, key: &Key) -> String {
-        match self.ending {
-            Ending::Yaml => layout::new_file_name(key),
-            Ending::Yml => format!("{key}.yml"),
-        }
+        format!("{key}{}", self.ending.as_str())
     }
 }
 

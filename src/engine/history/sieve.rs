@@ -12,11 +12,7 @@ use crate::domain::Actor;
 impl Filter {
     /// Which commits fit by what is the same for all their events; nothing where all do.
     fn fitting_commits(&self, view: &View) -> Option<Vec<bool>> {
-        let time = |bound: &Option<Bound>| match bound {
-            Some(Bound::Time(time)) => Some(*time),
-            Some(Bound::Revision { .. }) | None => None,
-        };
-        let (since, until) = (time(&self.since), time(&self.until));
+        let (since, until) = (self.since_s(), self.until_s());
         if self.actor.is_none() && self.origin.is_none() && since.is_none() && until.is_none() {
             return None;
         }
@@ -24,13 +20,25 @@ impl Filter {
             self.actor.as_ref().is_none_or(|wanted| actor.name() == wanted || actor.email() == wanted)
         };
         let actors: Vec<bool> = view.index.actors().map(is).collect();
+        let times = since.unwrap_or(i64::MIN)..=until.unwrap_or(i64::MAX);
         let fits = |row: &CommitRow| {
-            actors[row.actor as usize]
+            times.contains(&row.at)
+                && actors[row.actor as usize]
                 && self.origin.is_none_or(|origin| origin == row.origin)
-                && since.is_none_or(|since| row.time() >= since)
-                && until.is_none_or(|until| row.time() <= until)
         };
         Some(view.index.commits().map(fits).collect())
+    }
+
+    /// The first second that is late enough; commits are made at whole ones.
+    fn since_s(&self) -> Option<i64> {
+        let Some(Bound::Time(time)) = self.since else { return None };
+        Some(time.timestamp() + i64::from(time.timestamp_subsec_nanos() > 0))
+    }
+
+    /// The last second that is early enough.
+    fn until_s(&self) -> Option<i64> {
+        let Some(Bound::Time(time)) = self.until else { return None };
+        Some(time.timestamp())
     }
 
     /// Whether an event is asked for, as far as the index tells; `None` where it can't.
@@ -104,7 +112,7 @@ impl<'a> Sieve<'a> {
 
     fn at(&self, place: usize) -> u32 {
         match self.key {
-            Some(key) => self.view.index.of_key(key)[place],
+            Some(key) => self.view.index.of_key(key).at(place),
             None => self.view.turned(number(place)),
         }
     }
@@ -112,7 +120,7 @@ impl<'a> Sieve<'a> {
     /// The place of the first event of a commit or behind it, by the number of its first event.
     fn start(&self, event: u32) -> usize {
         match self.key.map(|key| self.view.index.of_key(key)) {
-            Some(events) => partition(events.len(), |place| events[place] < event),
+            Some(events) => partition(events.len(), |place| events.at(place) < event),
             None => self.len().min(event as usize),
         }
     }
@@ -165,19 +173,29 @@ impl<'a> Sieve<'a> {
         places.map(|place| self.at(place)).filter(|event| self.fits(*event))
     }
 
-    /// How many events fit; nobody needs to look at each where only the collection is asked for.
+    /// How many events fit; nobody needs to look at each where only the collection is asked for, or
+    /// only what is the same for all events of a commit.
     pub(super) fn count(&self) -> usize {
         let Range { start, end } = self.range.clone();
-        if self.commits.is_none() && self.seen.is_none() && self.filter.action.is_none() {
-            return self.places().len();
-        }
-        match self.key {
-            Some(_) => self.oldest_first().count(),
-            None => {
+        let is_of_all = self.seen.is_none() && self.filter.action.is_none();
+        match (self.key, &self.commits) {
+            (_, None) if is_of_all => self.places().len(),
+            (None, Some(commits)) if is_of_all => self.count_of(commits),
+            (Some(_), _) => self.oldest_first().count(),
+            (None, _) => {
                 let some = self.view.index.events().skip(start as usize).take((end - start) as usize);
                 some.filter(|row| self.fits_row(row)).count()
             }
         }
+    }
+
+    /// How many events of the range are of commits that fit.
+    fn count_of(&self, commits: &[bool]) -> usize {
+        let Range { start, end } = self.range;
+        let ends = self.view.index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
+        let events = self.view.index.commits().map(|row| row.events).zip(ends);
+        let fitting = events.zip(commits).filter(|(_, fits)| **fits);
+        fitting.map(|((from, until), _)| until.min(end).saturating_sub(from.max(start)) as usize).sum()
     }
 }
 

@@ -293,7 +293,7 @@ impl View {
                 Err(UndoRefusal::ChangedSince { attribute, event_value, present, by })
             })
         };
-        let later = self.index.of_key(row.key).iter().copied().filter(|later| *later > event);
+        let later = self.index.of_key(row.key).from(0).filter(|later| *later > event);
         for later in later {
             if let Effect::Changes(changes) = self.effect(later).map_err(HistoryError::from)? {
                 refuse(changes, Some(self.index.event(later).id))?;

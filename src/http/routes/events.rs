@@ -99,8 +99,9 @@ async fn page(
     let head = view.head();
     let body = looking(move || {
         let filter = filter(&view, &asked, key, allowed)?;
-        let events = view.events(&filter, &place(&asked)?).map_err(|error| of_cursor(error, &asked))?;
-        Ok(document(&events, view.count(&filter)?, &asked, &path, &query))
+        let found = view.events_and_total(&filter, &place(&asked)?);
+        let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
+        Ok(document(&events, total, &asked, &path, &query))
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     Ok(reply::of_revision(reply::typed(StatusCode::OK, media_type, body.await?), head, None))

@@ -249,20 +249,40 @@ fn verification_finds_what_messages_say_wrongly() {
 }
 
 #[test]
+fn a_key_that_the_catalog_has_is_not_kept_a_second_time() {
+    let (repo, _) = small();
+    let catalog = key("posts");
+    let known = catalog.clone();
+    let known_key: KnownKey = Arc::new(move |text| (text == "posts").then(|| known.clone()));
+    let options = Options { known_key, ..Options::new("collections") };
+    let print = persist::fingerprint("collections", &options.committers);
+    let view = History::read(repo.archive(), &options).unwrap();
+    let is_shared = |index: &Index| {
+        let number = index.find_key("posts").unwrap();
+        std::ptr::eq(index.key(number).as_str(), catalog.as_str())
+    };
+    assert!(is_shared(&view.index), "as it is read from the commits");
+    assert!(view.knows(&key("pages")), "a deleted one's text is the history's own");
+    let again = persist::read(&persist::write(&view.index, &print), &print, &|it| view.shared.key(it));
+    assert!(is_shared(&again.unwrap()), "and from the kept index");
+}
+
+#[test]
 fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() {
     let (repo, revisions) = small();
     let view = read(&repo);
     let print = persist::fingerprint("collections", &view.shared.options.committers);
     let bytes = persist::write(&view.index, &print);
-    let again = persist::read(&bytes, &print).unwrap();
+    let kept = |bytes: &[u8], print: &[u8; 32]| persist::read(bytes, print, &|text| Key::parse(text).ok());
+    let again = kept(&bytes, &print).unwrap();
     let rows = |index: &Index| {
         let events: Vec<_> = index.events_from(0).copied().collect();
         (index.commits().copied().collect::<Vec<_>>(), events)
     };
     assert_eq!(rows(&again), rows(&view.index));
-    assert!(persist::read(&bytes, &persist::fingerprint("other", &[])).is_none());
+    assert!(kept(&bytes, &persist::fingerprint("other", &[])).is_none());
     for end in 0..bytes.len() {
-        assert!(persist::read(&bytes[..end], &print).is_none());
+        assert!(kept(&bytes[..end], &print).is_none());
     }
     repo.archive().keep("history-index", &bytes).unwrap();
     repo.commit(&[("posts.yaml", &named("Z"))], "six");
@@ -273,4 +293,60 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
     wrong[100] ^= 1;
     repo.archive().keep("history-index", &wrong).unwrap();
     assert_eq!(read(&repo).commits_len(), 3);
+}
+
+#[test]
+fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
+    let repo = Repo::new("collections");
+    let (mut made, who) = (Vec::new(), [("Mara", "m@x"), ("Noor", "n@x")]);
+    for (n, at) in [100, 300, 200, 400, 400, 50].into_iter().enumerate() {
+        let parents: Vec<_> = made.last().copied().into_iter().collect();
+        let name = named(&format!("N{n}"));
+        let files = [("a.yaml", Put::File(name.clone())), ("b.yaml", Put::File(name)), ("README", Put::Link)];
+        let (parents, files) = (parents.as_slice(), &files[..=n % 3]);
+        let author = who[n % 2];
+        made.push(repo.make(&Making { parents, files, message: "x", author, committer: author, at }));
+    }
+    repo.point("refs/heads/main", made[5]);
+    let view = read(&repo);
+    let time =
+        |at: i64, ms| Some(Bound::Time(chrono::DateTime::from_timestamp_millis(at * 1000 + ms).unwrap()));
+    let revision = |at: usize| Some(Bound::Revision { asked: at.to_string(), revision: made[at] });
+    let bounds = [None, time(100, 0), time(200, 1), time(300, -1), time(400, 0), revision(1), revision(4)];
+    let actors = [None, Some("Mara"), Some("nobody")];
+    let keys = [None, Some(key("a"))];
+    for (since, until) in bounds.iter().flat_map(|since| bounds.iter().map(move |until| (since, until))) {
+        for (actor, collection) in actors.iter().flat_map(|actor| keys.iter().map(move |key| (actor, key))) {
+            for action in [None, Some(Action::Created)] {
+                let filter = Filter {
+                    collection: collection.clone(),
+                    actor: actor.map(str::to_owned),
+                    action,
+                    since: since.clone(),
+                    until: until.clone(),
+                    ..Filter::default()
+                };
+                let (page, total) = view.events_and_total(&filter, &Page::first(3)).unwrap();
+                let fits = |event: &&Arc<EventRecord>| {
+                    let at = |revision| made.iter().position(|it| *it == revision).unwrap();
+                    let after = |bound: &Option<Bound>| match bound {
+                        None => (false, false),
+                        Some(Bound::Time(time)) => (event.at < *time, event.at > *time),
+                        Some(Bound::Revision { revision, .. }) => {
+                            let at = (at(event.revision), at(*revision));
+                            (at.0 <= at.1, at.0 > at.1)
+                        }
+                    };
+                    !after(since).0
+                        && !after(until).1
+                        && actor.is_none_or(|actor| event.actor.name() == actor)
+                        && collection.as_ref().is_none_or(|key| event.key == *key)
+                        && action.is_none_or(|action| event.action == action)
+                };
+                let expected = all(&view).iter().filter(fits).count();
+                assert_eq!(total, expected, "{filter:?}");
+                assert_eq!((page.events.len(), page.has_older), (total.min(3), total > 3), "{filter:?}");
+            }
+        }
+    }
 }

@@ -234,7 +234,7 @@ struct Folder<'a> {
     last: Option<(Revision, Option<[u8; 20]>)>,
 }
 
-impl Folder<'_> {
+impl<'a> Folder<'a> {
     /// The id of the folder's tree below a root tree.
     fn below(&mut self, root: Revision) -> Result<Option<[u8; 20]>, StoreError> {
         if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
@@ -255,41 +255,44 @@ impl Folder<'_> {
         self.below(commit.tree)
     }
 
-    /// The raw bytes of a tree; none for no tree.
-    fn bytes(&self, id: Option<[u8; 20]>) -> Result<Vec<u8>, StoreError> {
-        match id {
-            Some(id) => Ok(needed(self.odb, &id, ObjectType::Tree)?.data().to_vec()),
-            None => Ok(Vec::new()),
-        }
+    /// A tree as it is stored; none for no tree.
+    fn tree(&self, id: Option<[u8; 20]>) -> Result<Option<OdbObject<'a>>, StoreError> {
+        id.map(|id| needed(self.odb, &id, ObjectType::Tree)).transpose()
     }
 }
 
+/// The raw bytes of a tree; none where there is none.
+fn bytes<'o>(tree: &'o Option<OdbObject<'_>>) -> &'o [u8] {
+    tree.as_ref().map_or(&[], |tree| tree.data())
+}
+
 /// Reads steps one after the other; those of neighbours, newest first, share what they read.
+/// Objects are kept as libgit2 hands them out: copying each tree costs a tenth of a walk.
 struct Walker<'a> {
     folder: Folder<'a>,
     /// The commits whose parents a shallow clone does not have.
     cut: &'a HashSet<[u8; 20]>,
     /// The parent of the step before, which is mostly the next to be asked for.
-    parent: Option<(Revision, Vec<u8>)>,
+    parent: Option<(Revision, OdbObject<'a>)>,
     /// The folder's tree of that parent, if it was read.
-    tree: Option<([u8; 20], Vec<u8>)>,
+    tree: Option<([u8; 20], OdbObject<'a>)>,
 }
 
-impl Walker<'_> {
-    fn commit_bytes(&mut self, revision: Revision) -> Result<Vec<u8>, StoreError> {
+impl<'a> Walker<'a> {
+    fn commit(&mut self, revision: Revision) -> Result<OdbObject<'a>, StoreError> {
         match self.parent.take() {
-            Some((known, bytes)) if known == revision => Ok(bytes),
-            _ => Ok(needed(self.folder.odb, revision.as_bytes(), ObjectType::Commit)?.data().to_vec()),
+            Some((known, commit)) if known == revision => Ok(commit),
+            _ => needed(self.folder.odb, revision.as_bytes(), ObjectType::Commit),
         }
     }
 
     fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
-        let bytes = self.commit_bytes(revision)?;
-        let commit = RawCommit::parse(&bytes).ok_or_else(|| not_a_commit(revision))?;
+        let object = self.commit(revision)?;
+        let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
         if let Some(parent) = commit.parents.first().filter(|_| !self.cut.contains(revision.as_bytes())) {
-            let bytes = self.commit_bytes(*parent)?;
-            let root = RawCommit::parse(&bytes).ok_or_else(|| not_a_commit(*parent))?.tree;
-            self.parent = Some((*parent, bytes));
+            let object = self.commit(*parent)?;
+            let root = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(*parent))?.tree;
+            self.parent = Some((*parent, object));
             // The newer root first: the one of the parent is what the next step asks for.
             let after = self.folder.below(commit.tree)?;
             let before = self.folder.below(root)?;
@@ -308,12 +311,12 @@ impl Walker<'_> {
             return Ok(Vec::new());
         }
         let new = match (self.tree.take(), after) {
-            (Some((known, bytes)), Some(id)) if known == id => bytes,
-            _ => self.folder.bytes(after)?,
+            (Some((known, tree)), Some(id)) if known == id => Some(tree),
+            _ => self.folder.tree(after)?,
         };
-        let old = self.folder.bytes(before)?;
-        let changes = tree::differences(&old, &new);
-        self.tree = before.map(|id| (id, old));
+        let old = self.folder.tree(before)?;
+        let changes = tree::differences(bytes(&old), bytes(&new));
+        self.tree = before.zip(old);
         Ok(changes)
     }
 }
@@ -403,7 +406,7 @@ impl Archive for GitArchive {
         let odb = self.borrow()?;
         let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
         let id = folder.at(revision)?;
-        Ok(tree::list(&folder.bytes(id)?, is_wanted))
+        Ok(tree::list(bytes(&folder.tree(id)?), is_wanted))
     }
 
     fn differences(
@@ -413,11 +416,11 @@ impl Archive for GitArchive {
     ) -> Result<Vec<FileChange>, StoreError> {
         let odb = self.borrow()?;
         let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
-        let mut tree = |revision: Option<Revision>| -> Result<Vec<u8>, StoreError> {
+        let mut tree = |revision: Option<Revision>| {
             let id = revision.map(|revision| folder.at(revision)).transpose()?.flatten();
-            folder.bytes(id)
+            folder.tree(id)
         };
-        Ok(tree::differences(&tree(from)?, &tree(to)?))
+        Ok(tree::differences(bytes(&tree(from)?), bytes(&tree(to)?)))
     }
 
     fn contents(

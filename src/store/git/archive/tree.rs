@@ -4,7 +4,7 @@
 //! every entry of both trees to compare them; two folders of a thousand files that differ in one
 //! have long equal ends, and those are skipped by comparing memory.
 
-use std::collections::BTreeMap;
+use std::ffi::CStr;
 
 use crate::store::{BlobId, FileChange, TreeEntry};
 
@@ -21,11 +21,10 @@ pub(super) struct RawEntry<'a> {
 impl<'a> RawEntry<'a> {
     /// Takes the first entry off a tree; `None` at its end, and at bytes that are no entry.
     fn first(tree: &'a [u8]) -> Option<(Self, &'a [u8])> {
-        let blank = tree.iter().position(|byte| *byte == b' ')?;
-        let end = blank + 1 + tree[blank + 1..].iter().position(|byte| *byte == 0)?;
-        let id = tree.get(end + 1..end + 1 + ID_BYTES)?.try_into().ok()?;
-        let entry = Self { mode: &tree[..blank], name: &tree[blank + 1..end], id };
-        Some((entry, &tree[end + 1 + ID_BYTES..]))
+        let (blank, end) = parts(tree)?;
+        let (entry, rest) = tree.split_at_checked(end + 1 + ID_BYTES)?;
+        let id = entry[end + 1..].try_into().expect("that many bytes are left");
+        Some((Self { mode: &entry[..blank], name: &entry[blank + 1..end], id }, rest))
     }
 
     fn is_folder(&self) -> bool {
@@ -45,6 +44,18 @@ impl<'a> RawEntry<'a> {
         };
         fits.then_some((name, entry))
     }
+}
+
+/// Where the mode and the name of the first entry of a tree end.
+fn parts(tree: &[u8]) -> Option<(usize, usize)> {
+    // Git writes modes of five and of six digits.
+    let blank = match (tree.get(5)?, tree.get(6)?) {
+        (b' ', _) => 5,
+        (_, b' ') => 6,
+        _ => tree.iter().position(|byte| *byte == b' ')?,
+    };
+    let name = CStr::from_bytes_until_nul(&tree[blank + 1..]).ok()?;
+    Some((blank, blank + 1 + name.count_bytes()))
 }
 
 fn entries(tree: &[u8]) -> impl Iterator<Item = RawEntry<'_>> {
@@ -69,9 +80,10 @@ pub(super) fn list(tree: &[u8], is_wanted: &dyn Fn(&str) -> bool) -> Vec<(String
     files
 }
 
-/// What differs between two trees, by name.
+/// What differs between two trees, by name. A first commit has as many changes as files, so no
+/// more is kept for a moment than what is returned.
 pub(super) fn differences(before: &[u8], after: &[u8]) -> Vec<FileChange> {
-    let mut changed: BTreeMap<&str, [Option<TreeEntry>; 2]> = BTreeMap::new();
+    let mut changed = Vec::new();
     let start = common_entries_bytes(before, after);
     let (mut old, mut new) = (&before[start..], &after[start..]);
     loop {
@@ -83,18 +95,36 @@ pub(super) fn differences(before: &[u8], after: &[u8]) -> Vec<FileChange> {
                 (old, new) = (old_rest, new_rest);
             }
             (Some((one, rest)), other) if other.is_none_or(|(two, _)| is_first(&one, &two)) => {
-                note(&mut changed, &one, 0);
+                let change = |(name, entry)| FileChange { name, before: Some(entry), after: None };
+                changed.extend(one.told().map(|(name, entry)| change((name.to_owned(), entry))));
                 old = rest;
             }
             (_, Some((two, rest))) => {
-                note(&mut changed, &two, 1);
+                let change = |(name, entry)| FileChange { name, before: None, after: Some(entry) };
+                changed.extend(two.told().map(|(name, entry)| change((name.to_owned(), entry))));
                 new = rest;
             }
             (Some(_), None) | (None, None) => break,
         }
     }
-    let differing = changed.into_iter().filter(|(_, [before, after])| before != after);
-    differing.map(|(name, [before, after])| FileChange { name: name.to_owned(), before, after }).collect()
+    merged(changed)
+}
+
+/// The two sides of each name as one change, by name. They stand beside each other, and in order,
+/// where no file became a folder.
+fn merged(mut changed: Vec<FileChange>) -> Vec<FileChange> {
+    if !changed.is_sorted_by(|one, two| one.name <= two.name) {
+        changed.sort_by(|one, two| one.name.cmp(&two.name));
+    }
+    changed.dedup_by(|two, one| {
+        let is_same = one.name == two.name;
+        if is_same {
+            (one.before, one.after) = (one.before.or(two.before), one.after.or(two.after));
+        }
+        is_same
+    });
+    changed.retain(|change| change.before != change.after);
+    changed
 }
 
 /// Whether an entry stands before another, or in its place, in the order of trees: by name, a
@@ -108,27 +138,27 @@ fn is_first(one: &RawEntry<'_>, two: &RawEntry<'_>) -> bool {
     ordered(one) <= ordered(two)
 }
 
-fn note<'a>(changed: &mut BTreeMap<&'a str, [Option<TreeEntry>; 2]>, entry: &RawEntry<'a>, side: usize) {
-    if let Some((name, told)) = entry.told() {
-        changed.entry(name).or_default()[side] = Some(told);
-    }
-}
-
 /// How many bytes of equal entries two trees begin with.
 fn common_entries_bytes(one: &[u8], two: &[u8]) -> usize {
-    const BLOCK: usize = 64;
-    let blocks = one.chunks_exact(BLOCK).zip(two.chunks_exact(BLOCK)).take_while(|(a, b)| a == b).count();
-    let equal = blocks * BLOCK;
-    let mut rest = one;
+    let equal = common_blocks_bytes(one, two);
     let mut start = 0;
-    while let Some((_, next)) = RawEntry::first(rest) {
-        let end = one.len() - next.len();
-        if end > equal {
+    while let Some((_, end)) = parts(&one[start..]) {
+        let next = start + end + 1 + ID_BYTES;
+        if next > equal {
             break;
         }
-        (start, rest) = (end, next);
+        start = next;
     }
     start
+}
+
+/// How many bytes two trees begin with in common, in whole blocks: large ones, then smaller ones.
+fn common_blocks_bytes(one: &[u8], two: &[u8]) -> usize {
+    const BLOCKS: [usize; 2] = [4096, 64];
+    BLOCKS.into_iter().fold(0, |equal, block| {
+        let blocks = one[equal..].chunks_exact(block).zip(two[equal..].chunks_exact(block));
+        equal + blocks.take_while(|(a, b)| a == b).count() * block
+    })
 }
 
 #[cfg(test)]
@@ -196,6 +226,20 @@ mod tests {
             &[
                 ("a.yaml", [file(1), Some(TreeEntry::Special("a folder"))]),
                 ("b.yml", [file(3), Some(TreeEntry::Special("a symbolic link"))]),
+            ],
+        );
+    }
+
+    #[test]
+    fn the_two_sides_of_a_name_are_one_change_though_another_stands_between_them() {
+        let before = [("100644", "a.yaml", 1), ("100644", "a.yaml-b.yaml", 2)];
+        let after = [("40000", "a.yaml", 1), ("100644", "a.yaml-b.yaml", 3)];
+        check(
+            &before,
+            &after,
+            &[
+                ("a.yaml", [file(1), Some(TreeEntry::Special("a folder"))]),
+                ("a.yaml-b.yaml", [file(2), file(3)]),
             ],
         );
     }

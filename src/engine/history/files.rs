@@ -1,0 +1,85 @@
+//! The files of a revision: which of them counts for which key, and what they hold.
+
+use std::sync::OnceLock;
+
+use super::event::Fault;
+use super::row::Version;
+use super::{Reading, Shared};
+use crate::domain::{Key, Revision};
+use crate::format::layout;
+use crate::store::{BlobId, StoreError, TreeEntry};
+
+/// The file that counts for a key.
+#[derive(Debug, Clone)]
+pub(super) struct Counting {
+    pub(super) key: Key,
+    pub(super) version: Version,
+    /// The `.yml` file that stands beside it and does not count.
+    pub(super) twin: Option<TreeEntry>,
+}
+
+impl Shared {
+    /// The files that count of those whose names are wanted, in the order of their keys.
+    pub(super) fn counting(
+        &self,
+        revision: Revision,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> Result<Vec<Counting>, StoreError> {
+        let of_key = |(name, entry): (String, TreeEntry)| {
+            let (stem, ending) = layout::split(&name)?;
+            Some(Counting { key: self.key(stem)?, version: Version::new(ending, entry), twin: None })
+        };
+        let files = self.archive.files(revision, is_wanted)?;
+        let mut found: Vec<Counting> = files.into_iter().filter_map(of_key).collect();
+        // Sorted by name they are nearly, and of a key the `.yaml` one stays the first.
+        found.sort_by(|one, two| one.key.cmp(&two.key));
+        found.dedup_by(|second, first| {
+            let same = first.key == second.key;
+            if same {
+                first.twin = Some(second.version.entry());
+            }
+            same
+        });
+        Ok(found)
+    }
+
+    /// Reads many files, on all cores.
+    pub(super) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
+        let mut readings: Vec<Option<Reading>> = Vec::with_capacity(files.len());
+        let mut missing = Vec::new();
+        for (index, Counting { key, version, .. }) in files.iter().enumerate() {
+            let known = self.versions.get(&(key.clone(), *version));
+            if let (None, TreeEntry::File(blob)) = (&known, version.entry()) {
+                missing.push((index, blob));
+            }
+            readings.push(known);
+        }
+        let blobs: Vec<BlobId> = missing.iter().map(|(_, blob)| *blob).collect();
+        let slots: Vec<OnceLock<Result<Reading, StoreError>>> =
+            blobs.iter().map(|_| OnceLock::new()).collect();
+        self.archive.contents(&blobs, &|at, content| {
+            let Counting { key, version, .. } = &files[missing[at].0];
+            drop(slots[at].set(content.map(|bytes| self.parse(key, *version, bytes))));
+        })?;
+        for ((index, _), slot) in missing.into_iter().zip(slots) {
+            let Counting { key, version, .. } = &files[index];
+            let reading = slot.into_inner().expect("BUG: the archive left out a content")?;
+            self.versions.put((key.clone(), *version), reading.clone());
+            readings[index] = Some(reading);
+        }
+        let special = |file: &Counting| self.read(&file.key, file.version);
+        readings.into_iter().zip(files).map(|(known, file)| known.map_or_else(|| special(file), Ok)).collect()
+    }
+
+    /// The fault of a `.yml` file that stands beside a `.yaml` one.
+    pub(super) fn beside(&self, key: &Key) -> Fault {
+        Fault {
+            path: self.path(&format!("{key}.yml")),
+            line: 1,
+            column: 1,
+            message: format!(
+                "`{key}.yaml` exists too and is the one that is served; remove one of the two files of `{key}`"
+            ),
+        }
+    }
+}
