@@ -71,7 +71,7 @@ impl GitJournal {
         }
     }
 
-    fn is_index_as_we_left_it(&self, path: &Path) -> bool {
+    pub(super) fn is_index_as_we_left_it(&self, path: &Path) -> bool {
         let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         // Held open, so that its number can't have become another file's.
         let left = self.recent.index.as_ref().and_then(|file| file.metadata().ok()).map(id);

@@ -264,7 +264,7 @@ impl Journal for GitJournal {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
                 self.bring_up(index, &group);
-                self.recent.note(&group.changes);
+                self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();
             }
