@@ -28,7 +28,7 @@ const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// The index as we left it; see `aside`.
-    pub(super) index: LeftIndex,
+    pub(super) index: Option<LeftIndex>,
     changes: Vec<(Instant, String, PathChange)>,
     /// The revision that has all of these changes.
     revision: Option<Oid>,

@@ -81,6 +81,9 @@ impl GitJournal {
         let mut index = parsed.map_err(|error| {
             self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
         })?;
+        if !self.is_index_as_we_left_it(&path) {
+            self.mend(&mut index)?;
+        }
         for (name, change) in &group.changes {
             let path = self.place.inside(name);
             if is_known(&index.get(&path), change) {
@@ -164,7 +167,10 @@ impl GitJournal {
             }
         }
         let Some(mut index) = index else { return Ok(()) };
-        self.mend(&mut index)?;
+        // Before a write of ours that was done, or need not be.
+        if occasion != Occasion::Ours {
+            self.mend(&mut index)?;
+        }
         self.leave_index(lock, &path, &index.encode())
     }
 
