@@ -4,7 +4,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use crate::engine::history::History;
-use crate::engine::{Engine, Signal};
+use crate::engine::{Engine, Head, Signal};
 use crate::shutdown::Unfinished;
 use crate::watch::Watch;
 
@@ -49,13 +49,14 @@ pub enum StopError {
 impl Running {
     /// Waits until one of the threads ends, which none does before it is asked to; tells which.
     pub(super) async fn failed(&self) -> &'static str {
-        // In this order: the others end with the writer.
-        tokio::select! {
-            biased;
+        let thread = tokio::select! {
             () = self.engine.projection.ended() => "writer",
             () = self.history.ended() => "history",
             () = self.watch.ended() => "watch",
-        }
+        };
+        // The others end with the writer, and may be seen to before it is.
+        let is_writer = *self.engine.projection.heads().borrow() == Head::Ended;
+        if is_writer { "writer" } else { thread }
     }
 
     /// Asks every thread to end and waits for them, for what is `left` of the grace period.

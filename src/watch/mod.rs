@@ -5,7 +5,7 @@
 //! asked to compare everything.
 //!
 //! ```text
-//! notify ──▶ classify ──▶ settle ──▶ Signal::Changed(Files | Branch | Everything)
+//! notify ──▶ meaning ──▶ settle ──▶ Signal::Changed(Files | Branch | Everything)
 //!    ▲           │                          ▲
 //!    └─ re-arm ──┘          slow tick ──────┘
 //! ```
@@ -17,22 +17,24 @@
 //!
 //! What is not here: the contents of files.
 
+mod meaning;
 mod settle;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use notify::event::{AccessKind, AccessMode, EventKind, ModifyKind};
-use notify::{Event, RecommendedWatcher, RecursiveMode, Watcher as _};
+use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::{Hint, Signal};
-use settle::{Settle, Touch};
+use meaning::{Meaning, Meanings};
+use settle::Settle;
 
 /// Where changes are to be noticed.
 #[derive(Debug, Clone, Default)]
@@ -69,7 +71,7 @@ pub struct Watch {
 }
 
 enum Notice {
-    Happened(notify::Result<Event>),
+    Happened(Meaning),
     Stop,
 }
 
@@ -93,13 +95,12 @@ fn start_with(
 ) -> std::io::Result<Watch> {
     let (notices, inbox) = channel();
     let mut actor = Actor {
-        armed: Armed::new(make, &notices),
-        places,
+        armed: Armed::new(make, Meanings::new(places), &notices),
         settle: Settle::new(quiet(&options)),
         tick: options.tick,
         signals,
     };
-    actor.arm();
+    actor.armed.renew();
     let (runs, running) = watch::channel(());
     let thread = thread::Builder::new().name("watch".into()).spawn(move || {
         let _runs = runs;
@@ -144,10 +145,15 @@ impl Drop for Watch {
 }
 
 /// Makes a watcher that sends its notices here.
-type Make = fn(Sender<Notice>) -> notify::Result<RecommendedWatcher>;
+type Make = fn(Arc<Meanings>, Sender<Notice>) -> notify::Result<RecommendedWatcher>;
 
-fn system_watcher(notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
-    notify::recommended_watcher(move |result| drop(notices.send(Notice::Happened(result))))
+fn system_watcher(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
+    notify::recommended_watcher(move |notice| {
+        for meaning in meanings.of(notice) {
+            // Nobody listens any more when the watcher ends.
+            drop(notices.send(Notice::Happened(meaning)));
+        }
+    })
 }
 
 /// The system's watcher and what it watches.
@@ -155,6 +161,7 @@ struct Armed {
     /// How a watcher is made; `None` when none is wanted.
     make: Option<Make>,
     watcher: Option<RecommendedWatcher>,
+    meanings: Arc<Meanings>,
     notices: Sender<Notice>,
     /// The folders that are watched.
     folders: BTreeSet<PathBuf>,
@@ -163,19 +170,26 @@ struct Armed {
 }
 
 impl Armed {
-    fn new(make: Option<Make>, notices: &Sender<Notice>) -> Self {
-        let (folders, trouble) = (BTreeSet::new(), BTreeSet::new());
-        Self { make, watcher: None, notices: notices.clone(), folders, trouble }
+    fn new(make: Option<Make>, meanings: Meanings, notices: &Sender<Notice>) -> Self {
+        Self {
+            make,
+            watcher: None,
+            meanings: Arc::new(meanings),
+            notices: notices.clone(),
+            folders: BTreeSet::new(),
+            trouble: BTreeSet::new(),
+        }
     }
 
-    /// Watches exactly these folders, with a watcher of its own making: a folder that was
+    /// Watches every folder that is there, with a watcher of its own making: a folder that was
     /// replaced keeps its name but not its watch. What can't be watched is told once, and tried
     /// again at every tick.
-    fn renew(&mut self, folders: BTreeSet<PathBuf>) {
+    fn renew(&mut self) {
         let Some(make) = self.make else { return };
+        let folders = self.present();
         let mut trouble = BTreeSet::new();
         self.folders.clear();
-        self.watcher = match make(self.notices.clone()) {
+        self.watcher = match make(Arc::clone(&self.meanings), self.notices.clone()) {
             Ok(mut watcher) => {
                 for folder in folders {
                     match watcher.watch(&folder, RecursiveMode::NonRecursive) {
@@ -200,27 +214,20 @@ impl Armed {
     }
 
     /// Whether everything that can be is watched.
-    fn is_complete(&self, present: &BTreeSet<PathBuf>) -> bool {
-        self.make.is_none() || (self.watcher.is_some() && self.folders == *present)
+    fn is_complete(&self) -> bool {
+        self.make.is_none() || (self.watcher.is_some() && self.folders == self.present())
+    }
+
+    fn present(&self) -> BTreeSet<PathBuf> {
+        self.meanings.folders().iter().filter(|folder| folder.is_dir()).cloned().collect()
     }
 }
 
 struct Actor {
     armed: Armed,
-    places: Places,
     settle: Settle,
     tick: Duration,
     signals: mpsc::Sender<Signal>,
-}
-
-/// What an event means.
-#[derive(Debug, PartialEq, Eq)]
-enum Meaning {
-    File(String, Touch),
-    Branch,
-    /// The folders themselves changed: watch and read everything anew.
-    Folders,
-    Nothing,
 }
 
 impl Actor {
@@ -239,18 +246,24 @@ impl Actor {
             while let Some(notice) = next.take() {
                 match notice {
                     Notice::Stop => return,
-                    Notice::Happened(result) => self.note(result, &mut branch, &mut folders),
+                    Notice::Happened(Meaning::File(name, touch)) => {
+                        self.settle.note(name, touch, Instant::now());
+                    }
+                    Notice::Happened(Meaning::Branch) => branch = true,
+                    Notice::Happened(Meaning::Folders) => folders = true,
                 }
                 next = inbox.try_recv().ok();
             }
             if folders {
-                self.arm();
+                self.armed.renew();
             }
             let now = Instant::now();
             let tick = now >= tick_at;
             if tick {
                 tick_at = now + self.tick;
-                self.arm_if_folders_differ();
+                if !self.armed.is_complete() {
+                    self.armed.renew();
+                }
             }
             let files = self.settle.take_due(now);
             let hints = [
@@ -264,98 +277,5 @@ impl Actor {
                 }
             }
         }
-    }
-
-    fn note(&mut self, result: notify::Result<Event>, branch: &mut bool, folders: &mut bool) {
-        let event = match result {
-            Ok(event) if event.need_rescan() => {
-                tracing::debug!("the system lost notices, reading everything");
-                *folders = true;
-                return;
-            }
-            Ok(event) => event,
-            Err(error) => {
-                tracing::warn!(%error, "the file watcher reports an error, reading everything");
-                *folders = true;
-                return;
-            }
-        };
-        let now = Instant::now();
-        for path in &event.paths {
-            match self.meaning(event.kind, path) {
-                Meaning::File(name, touch) => self.settle.note(name, touch, now),
-                Meaning::Branch => *branch = true,
-                Meaning::Folders => *folders = true,
-                Meaning::Nothing => {}
-            }
-        }
-    }
-
-    fn meaning(&self, kind: EventKind, path: &Path) -> Meaning {
-        let Some(touch) = touch(kind) else { return Meaning::Nothing };
-        let is_gone = matches!(kind, EventKind::Remove(_));
-        let mut branch_files = self.places.branch_files.iter();
-        if branch_files.any(|file| file == path || (is_gone && is_lock_of(path, file))) {
-            return Meaning::Branch;
-        }
-        let appeared_or_went = !matches!(kind, EventKind::Modify(ModifyKind::Data(_)) | EventKind::Access(_));
-        if appeared_or_went && self.wanted().iter().any(|folder| folder == path) {
-            return Meaning::Folders;
-        }
-        // A name that is not UTF-8 is told as the journal shows it.
-        match (&self.places.work_tree, path.parent(), path.file_name().map(|name| name.to_string_lossy())) {
-            (Some((_, folder)), Some(parent), Some(name)) if parent == folder && is_candidate(&name) => {
-                Meaning::File(name.into_owned(), touch)
-            }
-            _ => Meaning::Nothing,
-        }
-    }
-
-    /// Every folder worth watching, there or not.
-    fn wanted(&self) -> BTreeSet<PathBuf> {
-        let mut wanted: BTreeSet<PathBuf> =
-            self.places.branch_files.iter().filter_map(|file| file.parent().map(Path::to_owned)).collect();
-        if let Some((root, folder)) = &self.places.work_tree {
-            wanted.extend(folder.ancestors().take_while(|at| at.starts_with(root)).map(Path::to_owned));
-        }
-        wanted
-    }
-
-    fn present(&self) -> BTreeSet<PathBuf> {
-        self.wanted().into_iter().filter(|folder| folder.is_dir()).collect()
-    }
-
-    fn arm(&mut self) {
-        let present = self.present();
-        self.armed.renew(present);
-    }
-
-    fn arm_if_folders_differ(&mut self) {
-        let present = self.present();
-        if !self.armed.is_complete(&present) {
-            self.armed.renew(present);
-        }
-    }
-}
-
-/// A file that the engine may care about; it knows the rest of the rule.
-fn is_candidate(name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
-}
-
-/// Whether git locks `file` by making `path`.
-fn is_lock_of(path: &Path, file: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "lock") && path.with_extension("") == file
-}
-
-fn touch(kind: EventKind) -> Option<Touch> {
-    match kind {
-        EventKind::Access(AccessKind::Close(AccessMode::Write))
-        | EventKind::Modify(ModifyKind::Name(_))
-        | EventKind::Remove(_) => Some(Touch::Done),
-        EventKind::Create(_) | EventKind::Modify(_) | EventKind::Any | EventKind::Other => {
-            Some(Touch::Writing)
-        }
-        EventKind::Access(_) => None,
     }
 }

@@ -1,64 +1,8 @@
 //! What notices mean, and what becomes of those that never come.
 
+use std::path::Path;
+
 use super::*;
-use notify::event::{CreateKind, DataChange, Flag, RemoveKind, RenameMode};
-
-fn actor() -> Actor {
-    let (signals, _) = mpsc::channel(1);
-    let (notices, _) = channel();
-    Actor {
-        armed: Armed::new(None, &notices),
-        places: Places {
-            work_tree: Some(("/r".into(), "/r/cms/collections".into())),
-            branch_files: vec!["/r/.git/HEAD".into(), "/r/.git/refs/heads/main".into()],
-        },
-        settle: Settle::new(Duration::ZERO),
-        tick: Duration::ZERO,
-        signals,
-    }
-}
-
-const WRITTEN: EventKind = EventKind::Modify(ModifyKind::Data(DataChange::Any));
-const MOVED: EventKind = EventKind::Modify(ModifyKind::Name(RenameMode::To));
-const GONE: EventKind = EventKind::Remove(RemoveKind::Any);
-const MADE: EventKind = EventKind::Create(CreateKind::Any);
-
-#[track_caller]
-fn means(kind: EventKind, path: &str, meaning: Meaning) {
-    assert_eq!(actor().meaning(kind, Path::new(path)), meaning);
-}
-
-#[test]
-fn only_collection_files_of_the_folder_itself_are_told() {
-    means(WRITTEN, "/r/cms/collections/posts.yaml", Meaning::File("posts.yaml".into(), Touch::Writing));
-    means(MOVED, "/r/cms/collections/posts.yml", Meaning::File("posts.yml".into(), Touch::Done));
-    for other in [
-        "/r/cms/collections/.posts.yaml.swp",
-        "/r/cms/collections/posts.yaml~",
-        "/r/cms/collections/x/posts.yaml",
-        "/r/posts.yaml",
-    ] {
-        means(MOVED, other, Meaning::Nothing);
-    }
-}
-
-#[test]
-fn a_moved_ref_is_a_branch_and_its_lock_is_one_when_it_goes() {
-    means(MOVED, "/r/.git/refs/heads/main", Meaning::Branch);
-    means(MADE, "/r/.git/refs/heads/main.lock", Meaning::Nothing);
-    means(WRITTEN, "/r/.git/HEAD.lock", Meaning::Nothing);
-    means(GONE, "/r/.git/HEAD.lock", Meaning::Branch);
-    means(GONE, "/r/.git/other.lock", Meaning::Nothing);
-    means(WRITTEN, "/r/.git/HEAD", Meaning::Branch);
-}
-
-#[test]
-fn a_folder_on_the_way_that_appears_or_goes_means_everything() {
-    for folder in ["/r/cms", "/r/cms/collections", "/r/.git/refs/heads"] {
-        means(GONE, folder, Meaning::Folders);
-        means(MADE, folder, Meaning::Folders);
-    }
-}
 
 /// After this time a test gives up on whatever should have become true.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -85,21 +29,9 @@ fn places(root: &Path) -> Places {
 }
 
 #[test]
-fn lost_notices_mean_everything_with_a_path_and_without() {
-    let lost = Event::new(EventKind::Other).set_flag(Flag::Rescan);
-    let with_path = lost.clone().add_path("/r/cms/collections/posts.yaml".into());
-    let error = notify::Error::generic("the queue overflowed");
-    for notice in [Ok(lost), Ok(with_path), Err(error)] {
-        let (mut branch, mut folders) = (false, false);
-        actor().note(notice, &mut branch, &mut folders);
-        assert!(folders, "everything is read, and watched anew");
-    }
-}
-
-#[test]
 fn where_nothing_can_be_watched_the_tick_carries_the_load() {
     let root = tempfile::tempdir().unwrap();
-    let limit: Make = |_| Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch));
+    let limit: Make = |_, _| Err(notify::Error::new(notify::ErrorKind::MaxFilesWatch));
     for make in [Some(limit), None] {
         let (signals, mut inbox) = mpsc::channel(8);
         let options = options(Duration::from_millis(1));
@@ -113,18 +45,18 @@ fn where_nothing_can_be_watched_the_tick_carries_the_load() {
 }
 
 #[test]
-fn a_folder_that_could_not_be_watched_is_tried_again() {
+fn a_folder_that_comes_later_is_watched_then() {
     let root = tempfile::tempdir().unwrap();
     let (notices, _inbox) = channel();
-    let mut armed = Armed::new(Some(system_watcher), &notices);
-    let [there, absent] = [root.path().to_owned(), root.path().join("absent")];
-    let wanted = BTreeSet::from([there, absent.clone()]);
-    armed.renew(wanted.clone());
-    assert!(!armed.is_complete(&wanted));
-    assert_eq!(armed.trouble.len(), 1);
+    let absent = root.path().join("absent");
+    let places = Places { work_tree: Some((root.path().to_owned(), absent.clone())), ..Places::default() };
+    let mut armed = Armed::new(Some(system_watcher), Meanings::new(places), &notices);
+    armed.renew();
+    assert!(armed.is_complete(), "what is not there need not be watched");
     std::fs::create_dir(absent).unwrap();
-    armed.renew(wanted.clone());
-    assert!(armed.is_complete(&wanted) && armed.trouble.is_empty());
+    assert!(!armed.is_complete());
+    armed.renew();
+    assert!(armed.is_complete() && armed.trouble.is_empty());
 }
 
 #[test]

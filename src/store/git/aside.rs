@@ -8,7 +8,7 @@
 //! file that we left, nobody has checked anything out since, and what we put there goes back to what
 //! `HEAD` has.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
@@ -71,11 +71,9 @@ impl GitJournal {
         }
     }
 
-    fn is_index_as_we_left_it(&self, path: &Path) -> bool {
-        let id = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-        // Held open, so that its number can't have become another file's.
-        let left = self.recent.index.as_ref().and_then(|file| file.metadata().ok()).map(id);
-        left.is_some() && left == fs::symlink_metadata(path).ok().map(id)
+    pub(super) fn is_index_as_we_left_it(&self, path: &Path) -> bool {
+        let left = self.recent.index.as_ref();
+        left.is_some_and(|left| fs::symlink_metadata(path).is_ok_and(|there| left.is(&there)))
     }
 
     /// The commit that is checked out when it is not the served branch.
@@ -139,10 +137,28 @@ impl GitJournal {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         super::worktree::write_index(&mut lock, path, bytes)?;
-        self.recent.index = lock.file().try_clone().ok();
+        self.recent.index = LeftIndex::of(lock.file());
         lock.commit()
     }
 }
 
-/// The index file that we wrote last, kept open.
-pub(super) type LeftIndex = Option<File>;
+/// The index file that we wrote last.
+#[derive(Debug)]
+pub(super) struct LeftIndex {
+    written: Metadata,
+    // Held open, so that its number can't become another file's.
+    _file: File,
+}
+
+impl LeftIndex {
+    fn of(file: &File) -> Option<Self> {
+        let file = file.try_clone().ok()?;
+        Some(Self { written: file.metadata().ok()?, _file: file })
+    }
+
+    /// Whether this is it, and nobody has written into it.
+    fn is(&self, there: &Metadata) -> bool {
+        let look = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
+        look(&self.written) == look(there)
+    }
+}

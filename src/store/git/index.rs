@@ -22,6 +22,7 @@ use std::borrow::Cow;
 use rustix::fs::Stat;
 use sha1::{Digest as _, Sha1};
 
+use super::cached_tree::Node;
 use super::folder::index_stat;
 use super::object::Oid;
 use super::pack::distance;
@@ -307,13 +308,15 @@ fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
-struct Reader<'a> {
-    bytes: &'a [u8],
-    at: usize,
+/// Takes one part after the other.
+pub(super) struct Reader<'a> {
+    pub(super) bytes: &'a [u8],
+    pub(super) at: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, len: usize) -> Option<&'a [u8]> {
+    /// The next bytes.
+    pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
         self.at += len;
         Some(taken)
@@ -360,67 +363,6 @@ impl<'a> Reader<'a> {
             value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
         }
         Some(value)
-    }
-}
-
-/// A folder in the cached tree: `<name> NUL <number of entries> blank <number of folders> LF <id>`,
-/// then its folders; `-1` entries and no id when it is not valid.
-#[derive(Debug)]
-struct Node {
-    name: Vec<u8>,
-    entries: i64,
-    oid: Option<Oid>,
-    folders: Vec<Node>,
-}
-
-/// No path is deeper: a part has at least a letter and a slash, and a path at most 4,096 bytes.
-const DEPTH_MAX: usize = 2_048;
-
-impl Node {
-    fn parse(content: &[u8]) -> Option<Self> {
-        let mut reader = Reader { bytes: content, at: 0 };
-        let root = Self::read(&mut reader, 0)?;
-        (reader.at == content.len()).then_some(root)
-    }
-
-    fn read(reader: &mut Reader<'_>, depth: usize) -> Option<Self> {
-        let name = Self::until(reader, 0)?.to_vec();
-        let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<i64>().ok();
-        let entries = number(Self::until(reader, b' ')?)?;
-        let folder_count = number(Self::until(reader, b'\n')?)?;
-        let oid = if entries < 0 { None } else { Some(reader.take(20)?.try_into().expect("twenty bytes")) };
-        if depth > DEPTH_MAX {
-            return None;
-        }
-        let folders = (0..folder_count).map(|_| Self::read(reader, depth + 1)).collect::<Option<_>>()?;
-        Some(Self { name, entries, oid, folders })
-    }
-
-    fn until<'a>(reader: &mut Reader<'a>, end: u8) -> Option<&'a [u8]> {
-        let rest = reader.bytes.get(reader.at..)?;
-        let taken = reader.take(rest.iter().position(|byte| *byte == end)?);
-        reader.take(1)?;
-        taken
-    }
-
-    /// As `do_invalidate_path` in git's `cache-tree.c`.
-    fn invalidate(&mut self, path: &[u8]) {
-        (self.entries, self.oid) = (-1, None);
-        match path.iter().position(|byte| *byte == b'/') {
-            None => self.folders.retain(|folder| folder.name != path),
-            Some(at) => {
-                if let Some(folder) = self.folders.iter_mut().find(|folder| folder.name == path[..at]) {
-                    folder.invalidate(&path[at + 1..]);
-                }
-            }
-        }
-    }
-
-    fn encode(&self, bytes: &mut Vec<u8>) {
-        bytes.extend_from_slice(&self.name);
-        bytes.extend_from_slice(format!("\0{} {}\n", self.entries, self.folders.len()).as_bytes());
-        bytes.extend_from_slice(self.oid.as_ref().map_or(&[][..], |oid| oid));
-        self.folders.iter().for_each(|folder| folder.encode(bytes));
     }
 }
 

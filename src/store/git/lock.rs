@@ -7,8 +7,10 @@
 //! lock as ours; a lock of any other inode is never touched. (A power cut on a file system that keeps
 //! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
 //!
-//! Each lock is a fresh inode: after the rename the private name would be a second name of the live
-//! file, so it is removed then, and never opened for writing again.
+//! Each lock that gets a content is a fresh inode: after the rename the private name would be a second
+//! name of the live file, so it is removed then, and never opened for writing again. One that only
+//! keeps others away ([`HeldLock`]) has the same private file every time: making an inode for each
+//! group would cost more than all the rest of the lock.
 
 use std::fs::{self, File, Metadata};
 use std::io;
@@ -52,8 +54,7 @@ impl LockDraft {
     ///
     /// `desk` is the folder for the private file, on the same file system.
     pub(super) fn write(desk: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
-        let name = target.file_name().unwrap_or_default().to_string_lossy();
-        let private = desk.join(format!("{PRIVATE_PREFIX}{name}"));
+        let private = private(desk, target);
         fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
         let content = Some(Unflushed::write(private, content)?);
         Ok(Self { target: target.to_owned(), content })
@@ -66,9 +67,7 @@ impl LockDraft {
 
     /// Takes the lock; `wait` is how long to wait for someone else.
     pub(super) fn take(mut self, wait: Duration) -> Result<LockFile, StoreError> {
-        let mut path = self.target.as_os_str().to_owned();
-        path.push(".lock");
-        let path = PathBuf::from(path);
+        let path = lock_of(&self.target);
         link(self.content().path(), &path, wait)?;
         let content = self.content.take().expect("there as long as the lock is not taken");
         let private = content.path().to_owned();
@@ -127,6 +126,50 @@ impl Drop for LockFile {
     }
 }
 
+/// A lock that keeps others away and changes nothing; released when it is dropped.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct HeldLock {
+    path: PathBuf,
+    inode: Metadata,
+}
+
+impl HeldLock {
+    /// Takes the lock of `target`; `desk` and `wait` as for [`LockFile::take`].
+    pub(super) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
+        let (private, path) = (private(desk, target), lock_of(target));
+        let failed = |source| StoreError::at("make the lock file", &path, source);
+        if !private.exists() {
+            fs::create_dir_all(desk).and_then(|()| fs::write(&private, b"")).map_err(failed)?;
+        }
+        link(&private, &path, wait)?;
+        let inode = fs::symlink_metadata(&private).map_err(failed)?;
+        Ok(Self { path, inode })
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode));
+        if is_ours && let Err(error) = remove_if_there(&self.path) {
+            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
+        }
+    }
+}
+
+/// The lock file of a file.
+fn lock_of(target: &Path) -> PathBuf {
+    let mut path = target.as_os_str().to_owned();
+    path.push(".lock");
+    PathBuf::from(path)
+}
+
+/// The private name of a lock file.
+fn private(desk: &Path, target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    desk.join(format!("{PRIVATE_PREFIX}{name}"))
+}
+
 fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
     let deadline = Instant::now() + wait;
     loop {
@@ -163,11 +206,7 @@ pub(super) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
 
 /// Whether a killed process of ours has left its lock of `target`.
 pub(super) fn is_left(desk: &Path, target: &Path) -> bool {
-    let name = target.file_name().unwrap_or_default().to_string_lossy();
-    let mut lock = target.as_os_str().to_owned();
-    lock.push(".lock");
-    let private = fs::symlink_metadata(desk.join(format!("{PRIVATE_PREFIX}{name}")));
-    match (fs::symlink_metadata(PathBuf::from(lock)), private) {
+    match (fs::symlink_metadata(lock_of(target)), fs::symlink_metadata(private(desk, target))) {
         (Ok(there), Ok(ours)) => same_inode(&there, &ours),
         _ => false,
     }
@@ -196,6 +235,34 @@ mod tests {
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
         LockDraft::write(folder, &folder.join("x"), content)?.take(Duration::ZERO)
+    }
+
+    #[test]
+    fn a_held_lock_keeps_others_away_and_is_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        for _ in 0..2 {
+            let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
+            assert!(is_left(folder.path(), &x), "it is recognised after a kill");
+            assert!(matches!(
+                HeldLock::take(folder.path(), &x, Duration::ZERO),
+                Err(StoreError::Locked { path }) if path == lock
+            ));
+            drop(held);
+            assert!(!lock.exists());
+        }
+        assert!(!x.exists());
+    }
+
+    #[test]
+    fn a_held_lock_that_somebody_took_over_is_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
+        fs::remove_file(&lock).unwrap();
+        fs::write(&lock, b"theirs").unwrap();
+        drop(held);
+        assert_eq!(fs::read(&lock).unwrap(), b"theirs");
     }
 
     #[test]

@@ -25,11 +25,15 @@ mod archive;
 mod aside;
 mod barrier;
 mod branch;
+mod cached_tree;
 mod checkpoints;
+mod choice;
 mod converted;
 mod damage;
 mod delta;
+mod elsewhere;
 mod folder;
+mod forward;
 mod fresh;
 mod history;
 mod index;
@@ -50,6 +54,7 @@ mod parts;
 pub mod peek;
 mod personal;
 mod place;
+mod publish;
 mod read;
 mod refs;
 mod repack;
@@ -240,10 +245,12 @@ impl Journal for GitJournal {
         let before = trees.revision;
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
+        // Made now, so that an index that can't be edited costs no pack.
+        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let mut ahead = None;
         let published = self.publish(before, &group, drafts, |journal| {
-            ahead = index.as_ref().map(|_| journal.put_index_ahead(&group)).transpose()?;
+            ahead = next.as_ref().map(|next| journal.put_index_ahead(next, &group)).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {
@@ -257,7 +264,7 @@ impl Journal for GitJournal {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
                 self.bring_up(index, &group);
-                self.recent.note(&group.changes);
+                self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();
             }
@@ -352,62 +359,6 @@ impl Journal for GitJournal {
 }
 
 impl GitJournal {
-    /// Puts a group on disk and moves the branch to it; `prepare` is called right before that, when
-    /// git can read the new objects.
-    fn publish(
-        &mut self,
-        before: Option<object::Oid>,
-        group: &append::Group,
-        drafts: &[Draft],
-        prepare: impl FnOnce(&Self) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        self.make_durable(before.map(Revision::new))?;
-        // After trouble nothing is known of the disk.
-        self.durable = None;
-        let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
-        let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
-        let step = refs::Move {
-            branch: &branch,
-            expected: before,
-            steps: &steps,
-            actor: &actor,
-            at: drafts.last().expect("a group has commits").at,
-            wait: self.lock_wait,
-        };
-        let pack = self.packs.draft(&group.pack, &self.barrier)?;
-        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
-        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
-        self.packs.release(&group.pack.name);
-        moved?;
-        self.durable = Some(group.trees.revision);
-        Ok(())
-    }
-
-    /// Whether the branch has moved to a group though its publication failed, since the last flush
-    /// comes after the move. Then files and index must not be left behind.
-    fn has_come_to(&self, group: &append::Group) -> bool {
-        branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
-    }
-
-    /// Flushes the contents of everything new, and gives the pack its name.
-    fn put_contents(
-        &self,
-        pack: packs::PackDraft,
-        step: &refs::Move<'_>,
-    ) -> Result<lock::LockDraft, StoreError> {
-        let draft = step.draft(&self.place)?;
-        let [content, index] = pack.files();
-        self.barrier.files(&[content, index, draft.content()])?;
-        self.packs.finish(pack)?;
-        Ok(draft)
-    }
-
-    fn move_branch(&mut self, step: &refs::Move<'_>, draft: lock::LockDraft) -> Result<(), StoreError> {
-        #[cfg(test)]
-        self.stop_at(tests::Fault::BeforeTheBranch)?;
-        step.make(&self.place, draft, self.packs.folder(), &self.barrier)
-    }
-
     /// Waits until the housekeeping that [`tend`](Journal::tend) has begun is done.
     pub fn finish_upkeep(&mut self) {
         self.upkeep.finish();
@@ -434,10 +385,4 @@ impl GitJournal {
         }
         Ok(())
     }
-}
-
-/// A commit's part of the move: its name and its reflog message.
-fn step((committed, draft): (&Committed, &Draft)) -> (object::Oid, String) {
-    let subject = draft.message.lines().next().unwrap_or_default();
-    (*committed.revision.as_bytes(), format!("collectory: {subject}"))
 }

@@ -17,7 +17,7 @@ use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::{GitJournal, ahead, branch, history, init, lock, swap, worktree};
+use super::{GitJournal, ahead, branch, elsewhere, history, init, lock, swap};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -156,7 +156,7 @@ impl GitJournal {
         if let Some(obstacle) = obstacle {
             return Err(self.place.unsuitable(obstacle));
         }
-        worktree::check_elsewhere(&self.place, &self.branch)?;
+        elsewhere::check_elsewhere(&self.place, &self.branch)?;
         let head = branch::tip(&self.place, &self.branch)?;
         self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
         Ok(())

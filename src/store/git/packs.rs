@@ -37,6 +37,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use super::choice::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
 use super::marks::Marks;
 use super::pack::{Pack, is_name};
 use super::place::Place;
@@ -48,10 +49,6 @@ pub(super) const PACKS_MAX: usize = 24;
 
 /// So many packs of our own are a burden to every reader, so they are merged without a rest.
 const CROWD_LEN: usize = 100;
-
-/// A pack from this size on is not merged any more: copying it again and again would cost more
-/// than having it.
-pub(super) const MERGED_BYTES_MAX: u64 = 64 << 20;
 
 /// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
@@ -248,7 +245,7 @@ impl Packs {
             return Ok(false);
         }
         sized.sort_unstable();
-        let names: Vec<String> = chosen(&sized).iter().map(|(_, name)| name.clone()).collect();
+        let names: Vec<String> = chosen(&sized).iter().map(|pack| pack.name.clone()).collect();
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         self.write_whole(Purpose::Merge, &merged, None, barrier)?;
@@ -303,16 +300,18 @@ impl Packs {
     }
 
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
-    fn mergeable(&self) -> Result<Vec<(u64, String)>, StoreError> {
+    fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
         let ours = self.ours().clone();
         // Asked for in this order, since the mark of one in the making goes when it is whole.
         let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
         self.forget(gone.iter());
-        let size = |name: &String| fs::metadata(self.file(name, "pack")).ok().map(|metadata| metadata.len());
-        let free = self.free(&present)?.into_iter();
-        let sized = free.filter_map(|name| Some((size(&name)?, name)));
-        Ok(sized.filter(|(size, _)| *size < MERGED_BYTES_MAX).collect())
+        let len = |name: &String, ending| Some(fs::metadata(self.file(name, ending)).ok()?.len());
+        let sized = self.free(&present)?.into_iter().filter_map(|name| {
+            let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
+            Some(Sized { objects: objects_of(index_len), bytes, name })
+        });
+        Ok(sized.filter(|pack| pack.bytes < MERGED_BYTES_MAX).collect())
     }
 
     /// Those of some packs that nobody counts on at this instant; none while git collects.
@@ -367,49 +366,5 @@ impl Packs {
 fn note(path: &Path, result: io::Result<()>) {
     if let Err(error) = result {
         tracing::warn!(%error, path = %path.display(), "cannot note a pack; `git gc` will have to merge it");
-    }
-}
-
-/// Which of the packs, smallest first, to merge into one: as many as leave the others in a
-/// geometric row, each at least twice as large as all smaller ones together (the rule of
-/// `git repack --geometric=2`), and never so many that the result is too large.
-fn chosen(sized: &[(u64, String)]) -> &[(u64, String)] {
-    // Find the largest pack that is smaller than twice the sum of those before it.
-    let mut total = 0;
-    let mut count = 2;
-    for (index, (size, _)) in sized.iter().enumerate() {
-        if index > 0 && *size < 2 * total {
-            count = index + 1;
-        }
-        total += size;
-    }
-    let mut sum = 0;
-    let fitting = sized.iter().take(count).take_while(|(size, _)| {
-        sum += size;
-        sum <= MERGED_BYTES_MAX
-    });
-    &sized[..fitting.count().max(2)]
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sizes(sizes: &[u64]) -> usize {
-        let sized: Vec<_> = sizes.iter().map(|size| (*size, String::new())).collect();
-        chosen(&sized).len()
-    }
-
-    #[test]
-    fn packs_of_one_size_are_merged_all_together_and_a_geometric_row_hardly() {
-        assert_eq!(sizes(&[1; 30]), 30);
-        assert_eq!(sizes(&[1, 2, 6, 18, 54]), 2);
-        assert_eq!(sizes(&[1, 1, 1, 6, 18, 54]), 3);
-    }
-
-    #[test]
-    fn a_merged_pack_stays_below_the_largest_size() {
-        let third = MERGED_BYTES_MAX / 3;
-        assert_eq!(sizes(&[third; 30]), 3);
     }
 }

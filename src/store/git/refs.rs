@@ -13,7 +13,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use super::barrier::{Barrier, Unflushed, read_if_there};
-use super::lock::{LockDraft, LockFile};
+use super::lock::{HeldLock, LockDraft};
 use super::object::{Oid, hex, unhex};
 use super::place::Place;
 use crate::domain::{Actor, Revision};
@@ -140,13 +140,13 @@ impl Move<'_> {
     }
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
-    fn lock_head(&self, place: &Place) -> Result<Option<LockFile>, StoreError> {
+    fn lock_head(&self, place: &Place) -> Result<Option<HeldLock>, StoreError> {
         let named = || head(&place.git_dir).map(|head| head == Head::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }
         let path = place.git_dir.join("HEAD");
-        let lock = LockFile::take(&place.work_tree_desk(), &path, self.wait)?;
+        let lock = HeldLock::take(&place.work_tree_desk(), &path, self.wait)?;
         Ok(named()?.then_some(lock))
     }
 

@@ -16,6 +16,7 @@ use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::lock::LockFile;
+use super::object::Oid;
 use super::tree::Pointer;
 use super::worktree::{is_after, is_known};
 use crate::store::{Journal as _, StoreError};
@@ -27,13 +28,16 @@ const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// The index as we left it; see `aside`.
-    pub(super) index: LeftIndex,
+    pub(super) index: Option<LeftIndex>,
     changes: Vec<(Instant, String, PathChange)>,
+    /// The revision that has all of these changes.
+    revision: Option<Oid>,
 }
 
 impl Recent {
-    /// Remembers a group.
-    pub(super) fn note(&mut self, changes: &PathChanges) {
+    /// Remembers a group, which is at `revision` now.
+    pub(super) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
+        self.revision = revision;
         let now = Instant::now();
         self.changes.retain(|(at, name, _)| now - *at < STALE_AGE_MAX && !changes.contains_key(name));
         self.changes.extend(changes.iter().map(|(name, change)| {
@@ -53,7 +57,8 @@ impl GitJournal {
     /// holds is no trouble: whoever writes the index is noticed again.
     pub(super) fn mend_index(&mut self) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
-        if self.recent.get().next().is_none() || !self.is_stale(&path)? {
+        let is_fine = self.recent.get().next().is_none() || self.is_index_as_we_left_it(&path);
+        if is_fine || !self.is_stale(&path)? {
             return Ok(());
         }
         self.forget_what_is_not_on_the_branch()?;
@@ -80,9 +85,13 @@ impl GitJournal {
             return Ok(());
         }
         let head = self.head()?;
+        if head.map(|head| *head.as_bytes()) == self.recent.revision {
+            return Ok(());
+        }
         self.trees(head)?;
         let trees = self.trees.as_ref().expect("loaded above");
         let folder = trees.folder();
+        self.recent.revision = trees.revision;
         self.recent.changes.retain(|(_, name, change)| {
             folder.get(name.as_bytes()).map(|pointer| pointer.oid) == change.after.map(|pointer| pointer.oid)
         });

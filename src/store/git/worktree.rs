@@ -1,22 +1,15 @@
 //! Brings files and index of the checked-out branch up to a new head.
 //!
 //! Two occasions, one routine: after our own commits (design section 6 step 6), and when the branch
-//! has moved under the work tree, by a push or because we were killed between the branch and the
-//! files. In both, only paths that differ between the old and the new head are looked at, and of
-//! each the file and the index entry are judged apart:
+//! has moved under the work tree (see `forward`), by a push or because we were killed between the
+//! branch and the files. In both, only paths that differ between the old and the new head are
+//! looked at, and of each the file and the index entry are judged apart:
 //!
 //! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
 //!   committed for a person), becomes what the new head has; any other is a person's and stays.
 //! * An **index entry** that is what one of those had becomes what the new head has, also where the
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
-//!
-//! The [note](super::note) holds the revision that the work tree was last brought to. It is needed
-//! only for the second occasion, and made right before each of our own moves, so that after a kill
-//! it names what the work tree has. It may be older than the truth, since a person's own commit or
-//! checkout brings the work tree forward without us: then files and entries are what the *new* head
-//! has, and nothing is to be done. An entry that is new beside a file that is old is a person's edit
-//! and stays; we always change the file first and the index after it.
 //!
 //! After a power cut the order in which we changed things proves nothing, and a file or the index
 //! may be empty or full of zeros, for neither is flushed at once. Then, and only for paths that were
@@ -32,7 +25,6 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use git2::ObjectType;
 use rustix::fs::FileType;
 
 use super::ahead::AheadIndex;
@@ -41,27 +33,19 @@ use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat, kind};
 use super::index::{GitIndex, Staged};
 use super::lock::LockFile;
-use super::note::{Noted, UNBORN};
 use super::object::Oid;
-use super::place::Place;
-use super::refs::{self, Head};
+use super::refs;
 use super::swap::{Bench, New};
-use super::tree::{FOLDER, differences};
-use super::trees::Trees;
-use super::{GitJournal, converted, history, look};
-use crate::domain::Revision;
-use crate::store::{StoreError, TreeEntry};
+use super::tree::FOLDER;
+use super::{GitJournal, converted, look};
+use crate::store::StoreError;
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
 
-/// How many commits are looked through for what a file was in between; a file that was older than
-/// that when we were killed is kept as if a person had edited it.
-const PASSED_COMMITS_MAX: usize = 1_000;
-
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Occasion {
+pub(super) enum Occasion {
     /// We moved the branch ourselves, and have held `index.lock` since before.
     Ours,
     /// The branch was moved, and the work tree may have been brought along since.
@@ -87,8 +71,9 @@ impl GitJournal {
         Ok(shown()?.then_some(lock))
     }
 
-    /// Puts the new entries into the index, before the branch moves; see `ahead`.
-    pub(super) fn put_index_ahead(&self, group: &Group) -> Result<AheadIndex, StoreError> {
+    /// Makes the index with the new entries, to be [put](Self::put_index_ahead) before the branch
+    /// moves.
+    pub(super) fn index_ahead(&self, group: &Group) -> Result<Vec<u8>, StoreError> {
         let path = self.place.git_dir.join("index");
         let bytes = read_if_there(&path)?;
         let parsed = bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
@@ -96,6 +81,9 @@ impl GitJournal {
         let mut index = parsed.map_err(|error| {
             self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
         })?;
+        if !self.is_index_as_we_left_it(&path) {
+            self.mend(&mut index)?;
+        }
         for (name, change) in &group.changes {
             let path = self.place.inside(name);
             if is_known(&index.get(&path), change) {
@@ -105,8 +93,14 @@ impl GitJournal {
                 }
             }
         }
+        Ok(index.encode())
+    }
+
+    /// Puts the index with the new entries in its place; see `ahead`.
+    pub(super) fn put_index_ahead(&self, bytes: &[u8], group: &Group) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
-        AheadIndex::put(&path, &self.place.work_tree_desk(), &index.encode(), &target)
+        let index = self.place.git_dir.join("index");
+        AheadIndex::put(&index, &self.place.work_tree_desk(), bytes, &target)
     }
 
     /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
@@ -119,113 +113,6 @@ impl GitJournal {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%error, cause, "committed, but the work tree is not up to date yet");
         }
-    }
-
-    /// Brings a work tree forward that is behind; see
-    /// [`Journal::catch_up`](crate::store::Journal::catch_up). `wait` is how long to wait for
-    /// someone else's lock.
-    pub(super) fn bring_forward(&mut self, wait: Duration) -> Result<(), StoreError> {
-        let read = |journal: &Self| refs::read(&journal.place.common_dir, &journal.branch);
-        let is_done = |noted: Noted, head: Oid| noted.revision == head && !noted.after_restart;
-        let noted = self.note.read();
-        if look::away(&self.place, &self.branch)?.is_some() {
-            return Ok(());
-        }
-        let head = read(self)?.unwrap_or(UNBORN);
-        if noted.is_some_and(|noted| is_done(noted, head)) {
-            return Ok(());
-        }
-        if let Some(noted) = noted
-            && self.was_brought_along(noted, &head)?
-        {
-            return self.note.write(&head);
-        }
-        let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
-        let head = read(self)?.unwrap_or(UNBORN);
-        if let Some(noted) = noted.filter(|noted| !is_done(*noted, head))
-            && self.is_ahead(&head, &noted.revision)?
-        {
-            let mut changes = self.changes_between(&noted.revision, &head)?;
-            self.add_passed(&mut changes, &noted.revision, &head)?;
-            let occasion = match (noted.after_restart, self.is_index_ahead) {
-                (true, _) => Occasion::PowerCut,
-                (false, true) => Occasion::Interrupted,
-                (false, false) => Occasion::Found,
-            };
-            self.apply(lock, &changes, occasion)?;
-        }
-        self.note.write(&head)?;
-        self.is_index_ahead = false;
-        Ok(())
-    }
-
-    /// Whether nothing is to be done because whoever moved the branch has brought the index along,
-    /// as an ordinary `git commit` does. Found out without the lock, which would be in the way of
-    /// the person's next command, and without writing an index that may be large.
-    fn was_brought_along(&mut self, noted: Noted, head: &Oid) -> Result<bool, StoreError> {
-        if noted.after_restart || self.is_index_ahead {
-            return Ok(false);
-        }
-        if !self.is_ahead(head, &noted.revision)? {
-            return Ok(true);
-        }
-        let mut changes = self.changes_between(&noted.revision, head)?;
-        self.add_passed(&mut changes, &noted.revision, head)?;
-        let bytes = read_if_there(&self.place.git_dir.join("index"))?;
-        let Some(Ok(index)) = bytes.as_deref().map(GitIndex::parse) else { return Ok(false) };
-        let is_old = |(name, change): (&String, _)| is_known(&index.get(&self.place.inside(name)), change);
-        Ok(!changes.iter().any(is_old))
-    }
-
-    fn is_ahead(&mut self, head: &Oid, old: &Oid) -> Result<bool, StoreError> {
-        match (*head == UNBORN, *old == UNBORN) {
-            (true, _) => Ok(false),
-            (false, true) => Ok(true),
-            (false, false) => history::descends(&mut self.objects, &self.place, *head, *old),
-        }
-    }
-
-    fn changes_between(&mut self, old: &Oid, new: &Oid) -> Result<PathChanges, StoreError> {
-        let born = (*old != UNBORN).then_some(*old);
-        let old = Trees::load(&mut self.objects, &self.place, born)?;
-        let new = Trees::load(&mut self.objects, &self.place, Some(*new))?;
-        let found = differences(old.folder().bytes(), new.folder().bytes())
-            .map_err(|error| self.place.unsuitable(error.to_string()))?;
-        let mut changes = PathChanges::new();
-        for (name, before, after) in found {
-            let Ok(name) = String::from_utf8(name) else { continue };
-            // What is or was no file is a person's to check out.
-            if [before, after].into_iter().flatten().any(|pointer| !pointer.is_file()) {
-                continue;
-            }
-            let content = after
-                .map(|pointer| self.objects.read(&pointer.oid, ObjectType::Blob, <[u8]>::to_vec))
-                .transpose()?;
-            changes.insert(name, PathChange { before, passed: Vec::new(), after, content });
-        }
-        Ok(changes)
-    }
-
-    /// Adds what the commits between the two revisions had.
-    fn add_passed(
-        &mut self,
-        changes: &mut PathChanges,
-        old: &[u8; 20],
-        new: &[u8; 20],
-    ) -> Result<(), StoreError> {
-        let mut left = PASSED_COMMITS_MAX;
-        history::walk(&mut self.objects, &self.place, Revision::new(*new), &mut |commit, made| {
-            for change in made {
-                if let Some(known) = changes.get_mut(&change.name) {
-                    known.passed.push(match change.before {
-                        Some(TreeEntry::File(blob)) => Some(*blob.as_bytes()),
-                        Some(TreeEntry::Special(_)) | None => None,
-                    });
-                }
-            }
-            left -= 1;
-            left > 0 && commit.parents.first().is_some_and(|parent| parent.as_bytes() != old)
-        })
     }
 
     /// A new index with everything that the head has, for git to look into.
@@ -257,7 +144,12 @@ impl GitJournal {
     }
 
     /// Changes files, then the index, and releases its lock.
-    fn apply(&mut self, lock: LockFile, changes: &PathChanges, occasion: Occasion) -> Result<(), StoreError> {
+    pub(super) fn apply(
+        &mut self,
+        lock: LockFile,
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
         let path = self.place.git_dir.join("index");
         let mut bytes = read_if_there(&path)?;
@@ -275,7 +167,10 @@ impl GitJournal {
             }
         }
         let Some(mut index) = index else { return Ok(()) };
-        self.mend(&mut index)?;
+        // Before a write of ours that was done, or need not be.
+        if occasion != Occasion::Ours {
+            self.mend(&mut index)?;
+        }
         self.leave_index(lock, &path, &index.encode())
     }
 
@@ -423,34 +318,4 @@ pub(super) fn write_index(lock: &mut LockFile, path: &Path, bytes: &[u8]) -> Res
 #[expect(clippy::disallowed_methods, reason = "a time for the file system, which no one is told")]
 fn before_now() -> SystemTime {
     SystemTime::now() - FIRST_INDEX_AGE
-}
-
-/// Refuses a branch that another work tree of the repository shows: our commits would leave that
-/// one behind, and its next commit would revert them.
-pub(super) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreError> {
-    let linked = fs::read_dir(place.common_dir.join("worktrees"));
-    let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
-    let main = (place.git_dir != place.common_dir).then(|| place.common_dir.clone());
-    for git_dir in linked.chain(main).filter(|git_dir| *git_dir != place.git_dir) {
-        if !matches!(refs::head(&git_dir), Ok(Head::Ref(name)) if name == branch) {
-            continue;
-        }
-        let at = read_if_there(&git_dir.join("gitdir"))?
-            .map(|text| String::from_utf8_lossy(&text).trim().to_owned());
-        let Some(at) =
-            at.map_or_else(|| main_work_tree(&git_dir), |at| Path::new(&at).parent().map(Path::to_owned))
-        else {
-            continue;
-        };
-        if at.exists() {
-            let why = format!("its branch {branch} is checked out at {}; serve that work tree", at.display());
-            return Err(place.unsuitable(why));
-        }
-    }
-    Ok(())
-}
-
-/// The main work tree of a repository, unless it is bare.
-fn main_work_tree(common_dir: &Path) -> Option<std::path::PathBuf> {
-    Place::find(common_dir, ".").ok()?.work_tree
 }

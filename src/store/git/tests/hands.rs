@@ -337,6 +337,7 @@ fn nothing_is_written_beside_an_index_that_can_not_be_read() {
     let refused = journal.append(head, &[set("a.yaml", "a2\n")]);
     assert!(matches!(refused, Err(StoreError::Unsuitable { .. })), "{refused:?}");
     assert_eq!(journal.head().unwrap(), head);
+    assert!(repo.packs().is_empty(), "who tries again and again must not fill the disk");
     repo.git(&["update-index", "--no-split-index"]);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "a2\n");

@@ -173,7 +173,9 @@ fn packs_of_loose_objects_are_merged_with_the_others() {
     age(&loose(&repo), LOOSE_AGE_MIN);
     let mut journal = tend_once(&repo);
     for i in 0..=super::super::packs::PACKS_MAX {
-        append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
+        // Together many more objects than lay about, or these would not be worth copying.
+        let group: Vec<_> = (0..10).map(|j| set("a.yaml", &format!("{i} {j}\n"))).collect();
+        append(&mut journal, &group);
     }
     tend(&mut journal);
     assert_eq!(repo.packs().len(), 1);

@@ -1,0 +1,77 @@
+//! A group of commits made visible: on disk, and then the branch.
+//!
+//! ```text
+//! pack, index, branch.lock written ── flushed ── pack named ── index ahead ── branch moved
+//!                                                              (`ahead`)      (`refs`)
+//! ```
+//!
+//! What is flushed when, and why that is enough, `barrier` says.
+
+use super::append::Group;
+use super::lock::LockDraft;
+use super::object::Oid;
+use super::packs::PackDraft;
+use super::refs::Move;
+use super::{GitJournal, branch};
+use crate::domain::Revision;
+use crate::store::{Committed, Draft, Journal as _, StoreError};
+
+impl GitJournal {
+    /// Puts a group on disk and moves the branch to it; `prepare` is called right before that, when
+    /// git can read the new objects.
+    pub(super) fn publish(
+        &mut self,
+        before: Option<Oid>,
+        group: &Group,
+        drafts: &[Draft],
+        prepare: impl FnOnce(&Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.make_durable(before.map(Revision::new))?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
+        let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
+        let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
+        let step = Move {
+            branch: &branch,
+            expected: before,
+            steps: &steps,
+            actor: &actor,
+            at: drafts.last().expect("a group has commits").at,
+            wait: self.lock_wait,
+        };
+        let pack = self.packs.draft(&group.pack, &self.barrier)?;
+        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
+        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
+        self.packs.release(&group.pack.name);
+        moved?;
+        self.durable = Some(group.trees.revision);
+        Ok(())
+    }
+
+    /// Whether the branch has moved to a group though its publication failed, since the last flush
+    /// comes after the move. Then files and index must not be left behind.
+    pub(super) fn has_come_to(&self, group: &Group) -> bool {
+        branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
+    }
+
+    /// Flushes the contents of everything new, and gives the pack its name.
+    fn put_contents(&self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
+        let draft = step.draft(&self.place)?;
+        let [content, index] = pack.files();
+        self.barrier.files(&[content, index, draft.content()])?;
+        self.packs.finish(pack)?;
+        Ok(draft)
+    }
+
+    fn move_branch(&mut self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
+        #[cfg(test)]
+        self.stop_at(super::tests::Fault::BeforeTheBranch)?;
+        step.make(&self.place, draft, self.packs.folder(), &self.barrier)
+    }
+}
+
+/// A commit's part of the move: its name and its reflog message.
+fn step((committed, draft): (&Committed, &Draft)) -> (Oid, String) {
+    let subject = draft.message.lines().next().unwrap_or_default();
+    (*committed.revision.as_bytes(), format!("collectory: {subject}"))
+}
