@@ -128,6 +128,7 @@ impl GitJournal {
             maintain: options.maintain && !place.keeps_objects,
             trees: None,
             fresh: Arc::default(),
+            appended_at: None,
             stats: StatCache::default(),
             note,
             durable: None,

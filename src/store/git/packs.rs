@@ -8,8 +8,14 @@
 //!
 //! A pack in the making is marked to be kept until [`Packs::release`]; see `marks`.
 //!
+//! A `git fsck` that has looked which packs there are fails when one goes before it is read. So the
+//! parts of a merged pack are not removed at once: they are [spare](Packs::sweep) until the service
+//! has had nothing to do for a while, or ends, or there are many of them and writes go on, when a
+//! check would not be expected to stand still.
+//!
 //! Merging is safe against a kill at any instant. The merged pack is on disk before the first of
-//! its parts is removed, and the same object in two packs is harmless. What is not whole is removed
+//! its parts is removed, and the same object in two packs is harmless; parts that were spare are
+//! merged once more then. What is not whole is removed
 //! at the next start ([`Packs::clean_up`]), and told by this:
 //!
 //! | left by a kill | while | so it is |
@@ -50,6 +56,9 @@ pub(super) const PACKS_MAX: usize = 24;
 /// So many packs of our own are a burden to every reader, so they are merged without a rest.
 const CROWD_LEN: usize = 100;
 
+/// So many parts of merged packs may be left while writes go on.
+pub(super) const SPARES_MAX: usize = 300;
+
 /// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
@@ -71,6 +80,8 @@ pub(super) struct Packs {
     parts: Vec<String>,
     // Names without their endings. Held while the list is written, too.
     ours: Mutex<BTreeSet<String>>,
+    // Those of them whose objects are all in another one.
+    spares: Mutex<BTreeSet<String>>,
 }
 
 /// A pack whose files are written and neither flushed nor named yet.
@@ -118,7 +129,7 @@ impl Packs {
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
         let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
-        Self { folder, marks, list, collecting, parts, ours }
+        Self { folder, marks, list, collecting, parts, ours, spares: Mutex::default() }
     }
 
     /// The folder of all objects.
@@ -133,7 +144,21 @@ impl Packs {
 
     /// Whether there are so many that merging them can't wait.
     pub(super) fn are_a_crowd(&self) -> bool {
-        self.ours().len() >= CROWD_LEN
+        self.needed_len() >= CROWD_LEN
+    }
+
+    /// How many of our packs have objects that no other one has.
+    fn needed_len(&self) -> usize {
+        self.ours().len().saturating_sub(self.spares_len())
+    }
+
+    /// How many parts of merged packs are left.
+    pub(super) fn spares_len(&self) -> usize {
+        self.spares().len()
+    }
+
+    fn spares(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn ours(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -235,9 +260,9 @@ impl Packs {
         self.folder.join(format!("{}-{ending}", purpose.draft()))
     }
 
-    /// Merges small packs of ours once, if there are too many; answers whether any was removed.
+    /// Merges small packs of ours once, if there are too many; answers whether that was done.
     pub(super) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
-        if self.ours().len() <= PACKS_MAX {
+        if self.needed_len() <= PACKS_MAX {
             return Ok(false);
         }
         let mut sized = self.mergeable()?;
@@ -249,9 +274,18 @@ impl Packs {
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         self.write_whole(Purpose::Merge, &merged, None, barrier)?;
-        // Somebody may have come meanwhile to count on a part, which is as good in two packs.
-        let mut removed = self.free(&names)?;
-        removed.retain(|name| *name != merged.name);
+        self.spares().extend(names.into_iter().filter(|name| *name != merged.name));
+        Ok(true)
+    }
+
+    /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
+    /// good in two packs. Answers whether there were any.
+    pub(super) fn sweep(&self) -> Result<bool, StoreError> {
+        let spares: Vec<String> = std::mem::take(&mut *self.spares()).into_iter().collect();
+        if spares.is_empty() {
+            return Ok(false);
+        }
+        let removed = self.free(&spares)?;
         removed.iter().try_for_each(|name| self.remove(name))?;
         self.forget(removed.iter());
         Ok(!removed.is_empty())
@@ -301,7 +335,8 @@ impl Packs {
 
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
-        let ours = self.ours().clone();
+        let mut ours = self.ours().clone();
+        ours.retain(|name| !self.spares().contains(name));
         // Asked for in this order, since the mark of one in the making goes when it is whole.
         let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
@@ -334,6 +369,7 @@ impl Packs {
     }
 
     fn remember(&self, name: &str) {
+        self.spares().remove(name);
         let mut ours = self.ours();
         if ours.insert(name.to_owned()) {
             let add = || {

@@ -25,11 +25,15 @@ use super::barrier::Barrier;
 use super::loose::Looked;
 use super::note::Note;
 use super::object::Oid;
-use super::packs::Packs;
+use super::packs::{Packs, SPARES_MAX};
 use crate::store::StoreError;
 
 /// How many times as long as it worked the thread rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
+
+/// For how long nobody must have written before the parts of merged packs are removed: a person who
+/// checks the repository after some writes has done so by then, see `packs`.
+const SWEEP_WAIT: Duration = Duration::from_secs(30);
 
 /// How long no one looks for loose objects after nothing was found to do: looking takes a while where
 /// they are many.
@@ -51,7 +55,7 @@ struct Shared {
     changed: Condvar,
     // Beside the mutex, to be looked at in the middle of a chore.
     stop: AtomicBool,
-    // Whether packs were removed that someone may know of.
+    // Whether packs or objects were removed that someone may know of.
     removed: AtomicBool,
 }
 
@@ -67,6 +71,8 @@ struct Wishes {
     // When to look for loose objects, and not before when.
     look_at: Option<Instant>,
     no_look_before: Option<Instant>,
+    // When to remove the parts of merged packs.
+    sweep_at: Option<Instant>,
     // A chore has panicked.
     given_up: bool,
 }
@@ -78,6 +84,8 @@ enum Chore {
     Flush(PathBuf, Oid),
     /// One merge.
     Merge,
+    /// The parts of merged packs.
+    Sweep,
     /// One pack of loose objects.
     PackLoose,
 }
@@ -103,11 +111,16 @@ enum Due {
 }
 
 impl Wishes {
-    /// Wishes for all that makes reading faster.
-    fn tidy(&mut self, now: Instant) {
-        if !self.given_up {
-            self.merge = true;
-            self.look_again(now);
+    /// Wishes for all that makes reading faster. Somebody has just written, so that parts of merged
+    /// packs stay for a while, unless there are `too_many`.
+    fn tidy(&mut self, now: Instant, too_many: bool) {
+        if self.given_up {
+            return;
+        }
+        self.merge = true;
+        self.look_again(now);
+        if self.sweep_at.is_some() {
+            self.sweep_at = Some(if too_many { now } else { now + SWEEP_WAIT });
         }
     }
 
@@ -121,7 +134,10 @@ impl Wishes {
     fn go_on(&mut self, now: Instant, outcome: Outcome) {
         match outcome {
             Outcome::Done => (),
-            Outcome::Merged => self.merge = true,
+            Outcome::Merged => {
+                self.merge = true;
+                self.sweep_at.get_or_insert(now + SWEEP_WAIT);
+            }
             Outcome::Looked(Looked::Packed) => self.look_again(now),
             Outcome::Looked(Looked::Nothing { again_in }) => {
                 self.no_look_before = Some(now + LOOSE_LOOK_WAIT);
@@ -131,13 +147,19 @@ impl Wishes {
     }
 
     fn is_done(&self, now: Instant) -> bool {
-        !self.busy && !self.merge && self.flush.is_none() && self.look_at.is_none_or(|at| at > now)
+        let is_swept = self.sweep_at.is_none_or(|at| at > now && !self.hurry);
+        let is_looked = self.look_at.is_none_or(|at| at > now);
+        !self.busy && !self.merge && self.flush.is_none() && is_swept && is_looked
     }
 
     /// Takes what is due.
     fn take(&mut self, now: Instant, is_crowd: bool) -> Due {
         if let Some((root, revision)) = self.flush.take() {
             return Due::Now(Chore::Flush(root, revision));
+        }
+        if self.sweep_at.is_some_and(|at| at <= now || (self.hurry && !self.merge)) {
+            self.sweep_at = None;
+            return Due::Now(Chore::Sweep);
         }
         let until = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         let rest = if self.hurry || is_crowd { Duration::ZERO } else { until(self.rested_at) };
@@ -152,7 +174,9 @@ impl Wishes {
                 self.look_at = None;
                 Due::Now(Chore::PackLoose)
             }
-            Some(_) | None => Due::Later(wait),
+            Some(_) | None => {
+                Due::Later(wait.into_iter().chain(self.sweep_at.map(|at| until(Some(at)))).min())
+            }
         }
     }
 }
@@ -178,9 +202,10 @@ impl Upkeep {
         self.wake();
     }
 
-    /// Has small packs merged and loose objects packed.
-    pub(super) fn tidy(&mut self) {
-        self.shared.wishes().tidy(Instant::now());
+    /// Has small packs merged and loose objects packed; `is_busy` says whether writes go on.
+    pub(super) fn tidy(&mut self, is_busy: bool) {
+        let too_many = is_busy && self.shared.packs.spares_len() > SPARES_MAX;
+        self.shared.wishes().tidy(Instant::now(), too_many);
         self.wake();
     }
 
@@ -221,6 +246,7 @@ impl Drop for Upkeep {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+        tell(self.shared.packs.sweep());
     }
 }
 
@@ -292,12 +318,18 @@ impl Shared {
                 Some(true) => Outcome::Merged,
                 Some(false) | None => Outcome::Done,
             },
+            Chore::Sweep => {
+                if tell(self.packs.sweep()) == Some(true) {
+                    self.removed.store(true, Ordering::Release);
+                }
+                Outcome::Done
+            }
             Chore::PackLoose => {
                 let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
                 Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
             }
         };
-        if matches!(outcome, Outcome::Merged | Outcome::Looked(Looked::Packed)) {
+        if matches!(outcome, Outcome::Looked(Looked::Packed)) {
             self.removed.store(true, Ordering::Release);
         }
         outcome
@@ -345,19 +377,36 @@ mod tests {
     fn loose_objects_are_looked_for_again_when_they_are_old_enough_and_not_too_often() {
         let now = Instant::now();
         let mut wishes = Wishes::default();
-        wishes.tidy(now);
+        wishes.tidy(now, false);
         assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
         assert_eq!(wishes.take(now, false), Due::Now(Chore::PackLoose));
         let again_in = Some(2 * LOOSE_LOOK_WAIT);
         wishes.go_on(now, Outcome::Looked(Looked::Nothing { again_in }));
         assert_eq!(wishes.take(now, false), Due::Later(again_in));
-        wishes.tidy(now);
+        wishes.tidy(now, false);
         assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
         assert_eq!(wishes.take(now, false), Due::Later(Some(LOOSE_LOOK_WAIT)));
         assert!(wishes.is_done(now), "nobody waits for what is planned");
         assert_eq!(wishes.take(now + LOOSE_LOOK_WAIT, false), Due::Now(Chore::PackLoose));
         wishes.go_on(now + LOOSE_LOOK_WAIT, Outcome::Looked(Looked::Packed));
         assert!(!wishes.is_done(now + LOOSE_LOOK_WAIT), "there may be more");
+    }
+
+    #[test]
+    fn parts_of_merged_packs_stay_until_nobody_has_written_for_a_while_or_they_are_too_many() {
+        let now = Instant::now();
+        let mut wishes = Wishes { rested_at: Some(now), ..Wishes::default() };
+        wishes.go_on(now, Outcome::Merged);
+        wishes.merge = false;
+        assert_eq!(wishes.take(now, false), Due::Later(Some(SWEEP_WAIT)));
+        let later = now + SWEEP_WAIT / 2;
+        wishes.tidy(later, false);
+        (wishes.merge, wishes.look_at) = (false, None);
+        assert_eq!(wishes.take(now + SWEEP_WAIT, false), Due::Later(Some(SWEEP_WAIT / 2)));
+        assert_eq!(wishes.take(later + SWEEP_WAIT, false), Due::Now(Chore::Sweep));
+        wishes.go_on(now, Outcome::Merged);
+        wishes.tidy(later, true);
+        assert_eq!(wishes.take(later, false), Due::Now(Chore::Sweep));
     }
 
     #[test]
