@@ -103,6 +103,12 @@ impl ApiError {
         self
     }
 
+    /// The same failure of a request without a resource in its body: there is nothing to point at.
+    pub(in crate::http) fn without_pointers(mut self) -> Self {
+        self.errors = self.errors.into_iter().map(ErrorObject::without_pointer).collect();
+        self
+    }
+
     /// The same failure as part of a batch: pointers start at its operation.
     pub(in crate::http) fn below(mut self, prefix: &str) -> Self {
         self.errors = self.errors.into_iter().map(|error| error.below(prefix)).collect();

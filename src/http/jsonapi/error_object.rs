@@ -160,6 +160,12 @@ impl ErrorObject {
         self
     }
 
+    /// The same error about a request without the body that it would point into.
+    pub(super) fn without_pointer(mut self) -> Self {
+        self.source = self.source.filter(|source| !matches!(source, Source::Pointer(_)));
+        self
+    }
+
     /// The same error about a part of a larger body; without a pointer it is about the whole part.
     pub(super) fn below(mut self, prefix: &str) -> Self {
         self.source = match self.source {

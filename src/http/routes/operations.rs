@@ -49,12 +49,15 @@ pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response
         return Err(faults.into());
     }
     require_conditions(call, &batch.commands)?;
+    let has_data: Vec<bool> =
+        batch.commands.iter().map(|command| !matches!(command, Command::Delete { .. })).collect();
     let changes = batch.commands.into_iter().map(|command| Wish { command, condition: Condition::default() });
     let preferences = asked.preferences;
     let written = submit::submit(call, changes.collect(), author, asked).await.map_err(|error| {
         let index = index_of(&error);
         let error = ApiError::from(error);
-        index.map_or_else(|| error.clone(), |index| error.clone().below(&pointer(index)))
+        let Some(index) = index else { return error };
+        if has_data[index] { error } else { error.without_pointers() }.below(&pointer(index))
     })?;
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
     let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());

@@ -108,7 +108,7 @@ impl<'a> Request<'a> {
 
     fn told(&self, refusal: UndoRefusal) -> ApiError {
         match refusal {
-            UndoRefusal::Submit(error) => submit::told(error, &self.undoer.condition),
+            UndoRefusal::Submit(error) => submit::told(error, &self.undoer.condition).without_pointers(),
             refusal @ (UndoRefusal::ChangedSince { .. }
             | UndoRefusal::FileChangedSince
             | UndoRefusal::Broken(_)

@@ -199,9 +199,11 @@ async fn write(
 ) -> Result<Response, ApiError> {
     let condition = wish.condition.clone();
     let preferences = asked.preferences;
-    let written = submit::submit(call, vec![wish], allowed.actor, asked)
-        .await
-        .map_err(|error| submit::told(error, &condition))?;
+    let has_body = !matches!(wish.command, Command::Delete { .. });
+    let written = submit::submit(call, vec![wish], allowed.actor, asked).await.map_err(|error| {
+        let error = submit::told(error, &condition);
+        if has_body { error } else { error.without_pointers() }
+    })?;
     Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
 }
 
