@@ -151,9 +151,11 @@ impl<J: Journal> Mirror<J> {
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let Some(entry) = entry else {
-            if work.next.get(key.as_str()).is_some() {
-                work.next.remove(key.as_str());
+            // What was not served stood in nobody's way, and two broken ones do not free each other.
+            if work.next.get(key.as_str()).is_none() {
+                return Ok(());
             }
+            work.next.remove(key.as_str());
             let folded = key.folded();
             let others = work.problems.values().filter_map(|problem| problem.collection.as_ref());
             let freed: BTreeSet<Key> =
