@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Options;
 use super::handle::{Job, Wish};
 use super::mirror::{Mirror, names_of};
-use super::plan::{Ground, HandEdit};
+use super::plan::{Ground, HandEdit, Rival, RivalFile};
 use crate::domain::{Actor, Collection, Command, Key};
 use crate::store::{Journal, Saved, StoreError};
 
@@ -18,6 +18,7 @@ pub(super) fn ground<'a, J: Journal>(
 ) -> Result<Ground<'a>, StoreError> {
     let mut sources = HashMap::new();
     let mut by_hand = BTreeMap::new();
+    let mut rivals = HashMap::new();
     let mut files_of = HashMap::new();
     let mut special = HashSet::new();
     let mut blobs = HashMap::new();
@@ -31,13 +32,16 @@ pub(super) fn ground<'a, J: Journal>(
         {
             sources.insert(blob, mirror.content(blob)?);
         }
-        let edits = mirror.edits_of(key);
-        if !edits.is_empty() && !by_hand.contains_key(key) {
-            let committable = options.serve_uncommitted
-                && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
-            let event = mirror.event_by_hand(key)?;
-            let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
-            by_hand.insert(key.clone(), HandEdit { files, event, committable });
+        let found = rivals_of(mirror, key);
+        for key in std::iter::once(key).chain(found.iter().map(|rival| &rival.key)) {
+            if !by_hand.contains_key(key)
+                && let Some(edit) = hand_edit(mirror, options, key)?
+            {
+                by_hand.insert(key.clone(), edit);
+            }
+        }
+        if !found.is_empty() {
+            rivals.insert(key.clone(), found);
         }
         files_of.insert(key.clone(), mirror.files_of(key));
         blobs.extend(names_of(key).into_iter().filter_map(|name| {
@@ -52,14 +56,7 @@ pub(super) fn ground<'a, J: Journal>(
     for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
         bases.extend(bases_of(mirror, wish)?);
     }
-    let mut heads = HashMap::new();
-    for job in jobs.iter().filter(|job| job.submission.dry_run) {
-        for name in keys_of(std::slice::from_ref(job)).flat_map(names_of) {
-            if let Some(bytes) = mirror.committed_content(&name)? {
-                heads.insert(name, bytes);
-            }
-        }
-    }
+    let heads = heads_of(mirror, jobs)?;
     let person = if by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
     Ok(Ground {
         bases,
@@ -67,6 +64,7 @@ pub(super) fn ground<'a, J: Journal>(
         blobs,
         sources,
         by_hand,
+        rivals,
         files_of,
         special,
         folder: &options.folder,
@@ -74,6 +72,58 @@ pub(super) fn ground<'a, J: Journal>(
         now: (options.clock)(),
         snapshot: mirror.snapshot(),
     })
+}
+
+/// What the head has under the names that dry runs are about.
+fn heads_of<J: Journal>(
+    mirror: &mut Mirror<J>,
+    jobs: &[Job],
+) -> Result<HashMap<String, Vec<u8>>, StoreError> {
+    let mut heads = HashMap::new();
+    for job in jobs.iter().filter(|job| job.submission.dry_run) {
+        for key in keys_of(std::slice::from_ref(job)) {
+            for name in names_with_rivals(mirror, key) {
+                if let Some(bytes) = mirror.committed_content(&name)? {
+                    heads.insert(name, bytes);
+                }
+            }
+        }
+    }
+    Ok(heads)
+}
+
+/// What a person saved for this key and did not commit.
+fn hand_edit<J: Journal>(
+    mirror: &mut Mirror<J>,
+    options: &Options,
+    key: &Key,
+) -> Result<Option<HandEdit>, StoreError> {
+    let edits = mirror.edits_of(key);
+    if edits.is_empty() {
+        return Ok(None);
+    }
+    let committable =
+        options.serve_uncommitted && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
+    let event = mirror.event_by_hand(key)?;
+    let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
+    Ok(Some(HandEdit { files, event, committable }))
+}
+
+/// The keys that differ from this one in letter case only, with their files.
+fn rivals_of<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<Rival> {
+    let file = |name: String| {
+        let (is_committed, stands) = (mirror.is_committed(&name), mirror.stands(&name));
+        (is_committed || stands).then_some(RivalFile { name, is_committed, stands })
+    };
+    let rival = |key: Key| Rival { files: names_of(&key).into_iter().filter_map(file).collect(), key };
+    mirror.rivals_of(key).into_iter().map(rival).collect()
+}
+
+/// The names that the files of a key can have, and those of the keys that differ from it in letter
+/// case only.
+pub(super) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<String> {
+    let rivals = mirror.rivals_of(key);
+    std::iter::once(key).chain(&rivals).flat_map(names_of).collect()
 }
 
 /// How many commits are looked through for the version that an update builds on.

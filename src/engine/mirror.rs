@@ -10,6 +10,7 @@ mod plain;
 mod problems;
 mod rebuild;
 mod renamed;
+mod rivals;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};

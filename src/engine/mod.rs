@@ -15,7 +15,8 @@
 //! * Readers never wait: they hold a [`Snapshot`] and share nothing else.
 //! * A repository that cannot be read leaves the last good snapshot in place.
 //! * A saved file that looks broken, empty or gone is believed only after it stayed so for
-//!   [`Options::settle_patience`]; a write to its key waits for that.
+//!   [`Options::settle_patience`]; a write to its key, in whatever letter case, waits for that.
+//! * No commit of the service adds a key that differs from another one in it in letter case only.
 //!
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
 //! about those.

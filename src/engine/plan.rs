@@ -1,5 +1,7 @@
 //! From waiting submissions to commits that can be made: pure.
 
+mod by_hand;
+
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
@@ -18,6 +20,7 @@ use crate::domain::{
 };
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, Draft};
+pub(super) use by_hand::{Rival, RivalFile};
 
 /// What a plan stands on: everything that it needs from the disk, read before.
 pub(super) struct Ground<'a> {
@@ -33,6 +36,8 @@ pub(super) struct Ground<'a> {
     pub(super) sources: HashMap<BlobId, Vec<u8>>,
     /// The hand edits that have to be committed before a key can be written.
     pub(super) by_hand: BTreeMap<Key, HandEdit>,
+    /// The keys that differ from those concerned in letter case only, by the key concerned.
+    pub(super) rivals: HashMap<Key, Vec<Rival>>,
     /// Every file that stands for a key at the head or in the work tree, if not just the served one.
     pub(super) files_of: HashMap<Key, Vec<String>>,
     /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
@@ -236,6 +241,9 @@ impl Desk {
                 ));
             }
         };
+        if matches!(event, Event::Created(_)) {
+            self.refuse_beside_rival(ground, key, commit).map_err(refused)?;
+        }
         self.commit_by_hand(ground, index, key, new_id)?;
         let outcome = self.write(ground, &event, exact, commit).map_err(refused)?;
         self.settled.insert(key.clone());
@@ -304,39 +312,6 @@ impl Desk {
             Some(problem) => Err(SubmitError::Broken { index, problem: Arc::clone(problem) }),
             None => Ok(()),
         }
-    }
-
-    /// Commits what a person saved for this key, as the person's own commit, before ours.
-    fn commit_by_hand(
-        &mut self,
-        ground: &Ground<'_>,
-        index: usize,
-        key: &Key,
-        new_id: &mut dyn FnMut() -> Uuid,
-    ) -> Result<(), SubmitError> {
-        let Some(edit) = ground.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
-            return Ok(());
-        };
-        if !edit.committable {
-            let name =
-                edit.files.first().map_or_else(|| layout::new_file_name(key), |(name, _)| name.clone());
-            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", ground.folder) });
-        }
-        let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
-        let about = message::About { by_hand: Some(key), ..message::About::default() };
-        self.drafts.push(Draft {
-            files: edit.files.clone(),
-            message: message::compose(&events, &about),
-            author: ground.person.clone(),
-            at: ground.now,
-        });
-        for (name, bytes) in &edit.files {
-            self.drafted.insert(name.clone(), bytes.as_deref().map(BlobId::of));
-            if let Some(bytes) = bytes {
-                self.written.insert(name.clone(), Arc::new(bytes.clone()));
-            }
-        }
-        Ok(())
     }
 
     /// Puts what an event does to the files into the commit, and its collection on the desk.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::contents::read_good;
-use super::{Believed, Busy, Mirror, Pending, Suspect, names_of};
+use super::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::layers::{Content, not_a_file};
 use crate::engine::signal::Hint;
-use crate::format::layout::{FileName, file_name};
+use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
 
 impl<J: Journal> Mirror<J> {
@@ -58,9 +58,10 @@ impl<J: Journal> Mirror<J> {
         }
     }
 
-    /// Whether a file of this key is being watched for whether it stays broken or gone.
+    /// Whether a file of this key, or of one that differs from it in letter case only, is being
+    /// watched for whether it stays broken or gone.
     pub(in crate::engine) fn is_suspect(&self, key: &Key) -> bool {
-        names_of(key).iter().any(|name| self.suspects.contains_key(name))
+        self.suspects.keys().any(|name| is_of(name, key))
     }
 
     /// Looks at everything that is to be looked at; says whether it could be seen.

@@ -2,6 +2,7 @@
 
 mod durable;
 mod following;
+mod letter_case;
 mod model;
 
 use std::sync::atomic::AtomicU64;

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::{make_durable, publish};
 use crate::domain::{Key, Revision};
 use crate::engine::Options;
-use crate::engine::ground::{ground, keys_of};
+use crate::engine::ground::{ground, keys_of, names_with_rivals};
 use crate::engine::handle::{Job, SubmitError, Written};
 use crate::engine::ledger::{Ledger, Made, Scope};
-use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::mirror::Mirror;
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
 use crate::engine::recall;
@@ -116,9 +116,10 @@ impl<J: Journal> Group<'_, J> {
     }
 
     fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
-        let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
-        let names = keys.iter().flat_map(names_of).collect();
-        self.mirror.refresh(&Hint::Files(names))?;
+        let keys: BTreeSet<&Key> = keys_of(jobs).collect();
+        let names: BTreeSet<String> =
+            keys.into_iter().flat_map(|key| names_with_rivals(self.mirror, key)).collect();
+        self.mirror.refresh(&Hint::Files(names.into_iter().collect()))?;
         if jobs.iter().any(|job| job.submission.dry_run) {
             // Nothing is appended for it, so nothing else would notice that the branch has moved.
             self.mirror.refresh(&Hint::Branch)?;

@@ -2,6 +2,7 @@
 
 mod beside_writes;
 mod committed;
+mod letter_case;
 mod problems;
 mod saving;
 mod unnoticed;

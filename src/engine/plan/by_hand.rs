@@ -1,0 +1,220 @@
+//! What a person saved and did not commit, where a write comes upon it.
+//!
+//! It is committed as the person's own before the write, so that both are in the history. Keys that
+//! differ in letter case only are one concern here: a file that a person renamed from `a.yaml` to
+//! `A.yaml` is gone and new at once, and a commit that took up the one half alone would hold both,
+//! which some disks can't check out.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::{Desk, Ground, HandEdit};
+use crate::domain::{Key, Refusal};
+use crate::engine::fold::Commit;
+use crate::engine::handle::SubmitError;
+use crate::engine::mirror::names_of;
+use crate::format::{layout, message};
+use crate::store::{BlobId, Draft};
+
+/// A key that differs from one concerned in letter case only.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct Rival {
+    pub(in crate::engine) key: Key,
+    /// Its files in the head and in the work tree.
+    pub(in crate::engine) files: Vec<RivalFile>,
+}
+
+/// A file of a key that differs from one concerned in letter case only.
+#[derive(Debug, Clone)]
+pub(in crate::engine) struct RivalFile {
+    pub(in crate::engine) name: String,
+    /// Whether the head has it.
+    pub(in crate::engine) is_committed: bool,
+    /// Whether it is there for those who read: in the work tree if that is served, else in the head.
+    pub(in crate::engine) stands: bool,
+}
+
+impl Desk {
+    /// Commits what a person saved for this key, as the person's own commit, before ours; and before
+    /// that, that a file of a key in other letter case was removed.
+    pub(super) fn commit_by_hand(
+        &mut self,
+        ground: &Ground<'_>,
+        index: usize,
+        key: &Key,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<(), SubmitError> {
+        self.commit_removed_rivals(ground, key, new_id);
+        let Some(edit) = ground.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
+            return Ok(());
+        };
+        if !edit.committable {
+            let name =
+                edit.files.first().map_or_else(|| layout::new_file_name(key), |(name, _)| name.clone());
+            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", ground.folder) });
+        }
+        if edit.adds_files() && !self.is_in_head(ground, key) {
+            self.refuse_rival(ground, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
+                .map_err(|refusal| SubmitError::Refused { index, refusal })?;
+        }
+        self.draft_by_hand(ground, key, edit, new_id);
+        Ok(())
+    }
+
+    /// Refuses a new collection where one stands whose key differs in letter case only, be it one
+    /// that can't be read.
+    pub(super) fn refuse_beside_rival(
+        &self,
+        ground: &Ground<'_>,
+        key: &Key,
+        commit: &Commit,
+    ) -> Result<(), Refusal> {
+        self.refuse_rival(ground, key, |file| {
+            let made = commit.files.get(&file.name).map(Option::is_some);
+            made.or_else(|| self.is_drafted(&file.name)).unwrap_or(file.stands)
+        })
+    }
+
+    fn refuse_rival(
+        &self,
+        ground: &Ground<'_>,
+        key: &Key,
+        is_there: impl Fn(&RivalFile) -> bool,
+    ) -> Result<(), Refusal> {
+        let mut rivals = ground.rivals.get(key).into_iter().flatten();
+        match rivals.find(|rival| rival.files.iter().any(&is_there)) {
+            Some(Rival { key: existing, .. }) => {
+                Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() })
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Commits that a person removed the files of keys that differ from this one in letter case only.
+    fn commit_removed_rivals(&mut self, ground: &Ground<'_>, key: &Key, new_id: &mut dyn FnMut() -> Uuid) {
+        for rival in ground.rivals.get(key).into_iter().flatten() {
+            if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
+                continue;
+            }
+            let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
+            if let Some(edit) = ground.by_hand.get(&rival.key).filter(removal) {
+                self.draft_by_hand(ground, &rival.key, edit, new_id);
+                self.settled.insert(rival.key.clone());
+            }
+        }
+    }
+
+    fn draft_by_hand(
+        &mut self,
+        ground: &Ground<'_>,
+        key: &Key,
+        edit: &HandEdit,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) {
+        let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
+        let about = message::About { by_hand: Some(key), ..message::About::default() };
+        self.drafts.push(Draft {
+            files: edit.files.clone(),
+            message: message::compose(&events, &about),
+            author: ground.person.clone(),
+            at: ground.now,
+        });
+        for (name, bytes) in &edit.files {
+            self.drafted.insert(name.clone(), bytes.as_deref().map(BlobId::of));
+            if let Some(bytes) = bytes {
+                self.written.insert(name.clone(), Arc::new(bytes.clone()));
+            }
+        }
+    }
+
+    /// Whether the drafts so far leave something under this name; `None` if they do not touch it.
+    fn is_drafted(&self, name: &str) -> Option<bool> {
+        self.drafted.get(name).map(Option::is_some)
+    }
+
+    /// Whether the head, with the drafts so far, has a file of this key.
+    fn is_in_head(&self, ground: &Ground<'_>, key: &Key) -> bool {
+        let is_there =
+            |name: &String| self.is_drafted(name).unwrap_or_else(|| ground.blobs.contains_key(name));
+        names_of(key).iter().any(is_there)
+    }
+}
+
+impl HandEdit {
+    fn adds_files(&self) -> bool {
+        self.files.iter().any(|(_, bytes)| bytes.is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, HashMap, HashSet};
+
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::domain::{Actor, Collection, Command, Event, Kind};
+    use crate::engine::handle::{Condition, Submission, Wish};
+    use crate::engine::plan::{Plan, plan};
+    use crate::engine::projection::Snapshot;
+
+    fn key(text: &str) -> Key {
+        Key::parse(text).unwrap()
+    }
+
+    fn collection(text: &str) -> Arc<Collection> {
+        Arc::new(Collection::new(key(text), Kind::Document, []).unwrap())
+    }
+
+    /// Plans to create `A` where the head has `a.yaml`, which the work tree may lack.
+    fn create_beside(is_removed: bool) -> Plan {
+        let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
+        let files = vec![("a.yaml".to_owned(), None)];
+        let removal = HandEdit { files, event: Some(Event::Deleted(collection("a"))), committable: true };
+        let ground = Ground {
+            snapshot: &Snapshot::default(),
+            bases: HashMap::new(),
+            heads: HashMap::new(),
+            blobs: HashMap::new(),
+            sources: HashMap::new(),
+            by_hand: if is_removed { BTreeMap::from([(key("a"), removal)]) } else { BTreeMap::new() },
+            rivals: HashMap::from([(key("A"), vec![Rival { key: key("a"), files: vec![file] }])]),
+            files_of: HashMap::new(),
+            special: HashSet::new(),
+            folder: "collections",
+            person: Actor::new("Mara", "mara@example.org"),
+            now: DateTime::UNIX_EPOCH,
+        };
+        let command = Command::Create(Collection::clone(&collection("A")));
+        let submission = Submission {
+            changes: vec![Wish { command, condition: Condition::default() }],
+            author: Actor::new("Ed", "ed@example.org"),
+            reason: None,
+            request_id: None,
+            dry_run: false,
+            once: None,
+        };
+        plan(&ground, [&submission], &mut || Uuid::nil())
+    }
+
+    #[test]
+    fn a_removal_of_the_key_in_other_letter_case_is_a_commit_of_the_person_s_before_ours() {
+        let plan = create_beside(true);
+        let drafted: Vec<_> = plan
+            .drafts
+            .iter()
+            .map(|draft| (draft.author.name(), draft.files[0].0.as_str(), draft.files[0].1.is_some()))
+            .collect();
+        assert_eq!(drafted, [("Mara", "a.yaml", false), ("Ed", "A.yaml", true)]);
+        assert!(plan.answers[0].is_ok());
+    }
+
+    #[test]
+    fn a_file_of_the_key_in_other_letter_case_that_stands_is_in_the_way() {
+        let plan = create_beside(false);
+        assert!(plan.drafts.is_empty());
+        let taken = Refusal::KeyTakenInOtherCase { key: key("A"), existing: key("a") };
+        assert!(matches!(&plan.answers[0], Err(SubmitError::Refused { refusal, .. }) if *refusal == taken));
+    }
+}
