@@ -12,7 +12,7 @@ use crate::store::{Journal as _, StoreError};
 fn refused(options: Options, why: &str) {
     match GitJournal::open(options) {
         Err(error @ (StoreError::Unsuitable { .. } | StoreError::ShownElsewhere { .. })) => {
-            assert!(error.to_string().contains(why), "{error}")
+            assert!(error.to_string().contains(why), "{error}");
         }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("should be refused: {why}"),
