@@ -32,6 +32,7 @@ mod converted;
 mod damage;
 mod delta;
 mod elsewhere;
+mod encoding;
 mod folder;
 mod forward;
 mod fresh;
