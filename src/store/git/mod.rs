@@ -28,13 +28,16 @@ mod branch;
 mod cached_tree;
 mod checkpoints;
 mod choice;
+mod chores;
 mod converted;
 mod damage;
 mod delta;
 mod elsewhere;
+mod figures;
 mod folder;
 mod forward;
 mod fresh;
+mod graph;
 mod history;
 mod index;
 mod init;
@@ -351,7 +354,7 @@ impl Journal for GitJournal {
             self.is_work_tree_dirty = false;
         }
         if self.maintain {
-            self.upkeep.tidy();
+            self.upkeep.tidy(!self.place.keeps_objects);
         }
         self.forget_removed_packs();
         Ok(())
