@@ -7,7 +7,6 @@ use super::Options;
 use super::handle::{Job, Wish};
 use super::mirror::{Mirror, names_of};
 use super::plan::{Ground, HandEdit};
-use super::writer::keys_of;
 use crate::domain::{Actor, Collection, Command, Key};
 use crate::store::{Journal, Saved, StoreError};
 
@@ -115,4 +114,9 @@ fn content_of(saved: Saved) -> Option<Vec<u8>> {
         Saved::File { bytes, .. } => Some(bytes),
         Saved::Gone | Saved::Special(_) => None,
     }
+}
+
+/// The keys that jobs are about.
+pub(super) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
+    jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
 }

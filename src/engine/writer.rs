@@ -1,25 +1,26 @@
 //! The writer: the one thread that changes anything.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod group;
+mod turn;
+
+use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use chrono::{DateTime, Utc};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
-use uuid::Uuid;
 
-use super::ground::ground;
-use super::handle::{Job, Question, SubmitError, Written};
-use super::ledger::{Ledger, Made, Scope};
+use super::handle::{Job, Question, SubmitError};
+use super::ledger::Ledger;
 use super::mirror::{Mirror, MirrorOptions};
-use super::plan::{Granted, Plan, plan};
 use super::projection::Projection;
 use super::recall;
-use super::refuse::{reason, refusal, refuse, unavailable};
+use super::refuse::{reason, refusal};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
-use crate::domain::{Key, Revision};
-use crate::store::{BlobId, Committed, Journal, StoreError};
+use crate::store::{Journal, StoreError};
+use group::Group;
+use turn::Turn;
 
 /// Owns the journal and everything that is known of it.
 pub(super) struct Writer<J> {
@@ -42,10 +43,6 @@ pub(super) struct Writer<J> {
 /// How long nothing has to happen before the journal is tended.
 const IDLE_WAIT: Duration = Duration::from_millis(500);
 
-/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
-/// believed.
-const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
-
 /// How often the branch may move before the journal is tended all the same.
 const UNTENDED_MOVES_MAX: usize = 32;
 
@@ -53,46 +50,6 @@ const UNTENDED_MOVES_MAX: usize = 32;
 enum State<J> {
     Unread { journal: Option<J>, again_at: Instant },
     Mirrored(Box<Mirror<J>>),
-}
-
-/// What a turn of the loop has gathered.
-#[derive(Default)]
-struct Turn {
-    jobs: VecDeque<Job>,
-    questions: Vec<Question>,
-    hints: Hints,
-    stop: bool,
-    /// Nothing has come for a while.
-    idle: bool,
-}
-
-/// Notices of one turn, merged.
-#[derive(Default)]
-struct Hints {
-    everything: bool,
-    branch: bool,
-    files: BTreeSet<String>,
-}
-
-impl Hints {
-    fn add(&mut self, hint: Hint) {
-        match hint {
-            Hint::Everything => self.everything = true,
-            Hint::Branch => self.branch = true,
-            Hint::Files(names) => self.files.extend(names),
-        }
-    }
-
-    fn merged(self) -> Vec<Hint> {
-        let files: Vec<String> = self.files.into_iter().collect();
-        match (self.everything, self.branch, files.is_empty()) {
-            (true, ..) => vec![Hint::Everything],
-            (false, true, true) => vec![Hint::Branch],
-            (false, true, false) => vec![Hint::Branch, Hint::Files(files)],
-            (false, false, false) => vec![Hint::Files(files)],
-            (false, false, true) => Vec::new(),
-        }
-    }
 }
 
 impl<J: Journal> Writer<J> {
@@ -263,20 +220,12 @@ impl<J: Journal> Writer<J> {
             let before = mirror.snapshot().revision;
             let outcome = mirror.refresh(&hint);
             self.untended += usize::from(mirror.snapshot().revision != before);
-            Self::publish(&self.projection, mirror);
+            publish(&self.projection, mirror);
             let error = outcome.err();
             self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
             if error.is_some() || self.trouble.is_some() {
                 Self::tell(&self.projection, &mut self.trouble, error.as_ref());
             }
-        }
-    }
-
-    fn publish(projection: &Projection, mirror: &Mirror<J>) {
-        let next = mirror.snapshot();
-        let same = projection.snapshot().is_some_and(|current| std::sync::Arc::ptr_eq(&current, next));
-        if !same {
-            projection.publish(next.clone());
         }
     }
 
@@ -304,56 +253,14 @@ impl<J: Journal> Writer<J> {
 
     /// Carries out what can be carried out now, in order, and answers it.
     fn commit(&mut self, jobs: VecDeque<Job>, last: bool) {
-        let mut jobs: Vec<Job> = jobs.into();
         let State::Mirrored(mirror) = &mut self.state else {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
             return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
         };
-        let is_named = |job: &&Job| job.submission.once.is_some();
-        let ready = if needs_disk(jobs.iter().filter(is_named)) { make_durable(mirror) } else { Ok(()) };
-        if let Err(error) = ready.and_then(|()| recall::answer_known(mirror, &self.ledger, &mut jobs)) {
-            return refuse(jobs, &error);
-        }
-        for race in 0..=self.options.races_max {
-            jobs.retain(|job| !job.reply.is_closed() || race > 0);
-            if jobs.is_empty() {
-                return;
-            }
-            let error = match Self::attempt(
-                mirror,
-                &self.options,
-                (&self.projection, &self.ledger),
-                &mut jobs,
-                &mut self.deferred,
-                last,
-            ) {
-                Ok(appended) => {
-                    self.untended += usize::from(appended);
-                    return;
-                }
-                Err(StoreError::HeadMoved { expected, found }) => {
-                    tracing::debug!(
-                        ?expected,
-                        ?found,
-                        race,
-                        "the branch moved while committing, deciding again"
-                    );
-                    mirror.refresh(&Hint::Branch).err()
-                }
-                Err(error) => {
-                    // The branch may have moved before it failed; what is there is served.
-                    drop(mirror.refresh(&Hint::Branch));
-                    Some(error)
-                }
-            };
-            if let Some(error) = error {
-                Self::publish(&self.projection, mirror);
-                return refuse(jobs, &error);
-            }
-        }
-        let keeps_moving = unavailable("the branch keeps moving, try again");
-        tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
-        jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
+        let (options, projection, ledger) = (&self.options, &self.projection, &self.ledger);
+        let deferred = (!last).then_some(&mut self.deferred);
+        let mut group = Group { mirror, options, projection, ledger, deferred };
+        self.untended += usize::from(group.carry_out(jobs.into()));
     }
 
     /// Answers what is asked about the commits of earlier requests.
@@ -369,76 +276,6 @@ impl<J: Journal> Writer<J> {
             question.answer(answer);
         }
     }
-
-    /// Decides, appends, publishes and answers; says whether there was something to append. On an
-    /// error nobody has been answered.
-    fn attempt(
-        mirror: &mut Mirror<J>,
-        options: &Options,
-        (projection, ledger): (&Projection, &Ledger),
-        jobs: &mut Vec<Job>,
-        deferred: &mut VecDeque<Job>,
-        last: bool,
-    ) -> Result<bool, StoreError> {
-        let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
-        let names = keys.iter().flat_map(super::mirror::names_of).collect();
-        mirror.refresh(&Hint::Files(names))?;
-        if jobs.iter().any(|job| job.submission.dry_run) {
-            // Nothing is appended for it, so nothing else would notice that the branch has moved.
-            mirror.refresh(&Hint::Branch)?;
-        }
-        if !last {
-            let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
-                job.asked_at.elapsed() < DEFERRED_WAIT_MAX
-                    && keys_of(std::slice::from_ref(job)).any(|key| mirror.is_suspect(key))
-            });
-            deferred.extend(wait);
-            *jobs = go;
-        }
-        let expected = mirror.snapshot().revision;
-        let ground = ground(mirror, options, jobs)?;
-        let started = Instant::now();
-        let Plan { drafts, answers, catalog, fallbacks } =
-            plan(&ground, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
-        let now = ground.now;
-        let mut committed = Vec::new();
-        if !drafts.is_empty() {
-            committed = mirror.journal.append(expected, &drafts)?;
-            let head = committed
-                .last()
-                .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
-            let files: BTreeMap<String, Option<BlobId>> = drafts
-                .iter()
-                .zip(&committed)
-                .flat_map(|(draft, made)| {
-                    draft.files.iter().map(|(name, _)| name.clone()).zip(made.blobs.iter().copied())
-                })
-                .collect();
-            log_batch(jobs.len(), &drafts.len(), head, started.elapsed());
-            for (key, why) in fallbacks {
-                options.fallbacks.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-                tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
-            }
-            mirror.adopt(head, files.into_iter().collect(), &catalog)?;
-        } else if needs_disk(jobs.iter()) {
-            make_durable(mirror)?;
-        }
-        // Recorded before anybody can see the change, so that whoever sees it finds the record.
-        for (job, answer) in jobs.iter().zip(&answers) {
-            record(ledger, job, answer, &committed, now);
-        }
-        Self::publish(projection, mirror);
-        let snapshot = mirror.snapshot();
-        for (job, answer) in std::mem::take(jobs).into_iter().zip(answers) {
-            job.answer(answer.map(|Granted { outcomes, preview, draft: _ }| Written {
-                snapshot: snapshot.clone(),
-                revision: snapshot.revision,
-                outcomes,
-                preview,
-            }));
-        }
-        Ok(!drafts.is_empty())
-    }
 }
 
 /// Tells, when it is dropped, that the writer has ended.
@@ -450,9 +287,13 @@ impl Drop for End {
     }
 }
 
-/// Whether the answer to one of these is to be relied on.
-fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
-    jobs.any(|job| !job.submission.dry_run)
+/// Makes what the mirror shows the truth for readers.
+fn publish<J: Journal>(projection: &Projection, mirror: &Mirror<J>) {
+    let next = mirror.snapshot();
+    let same = projection.snapshot().is_some_and(|current| Arc::ptr_eq(&current, next));
+    if !same {
+        projection.publish(next.clone());
+    }
 }
 
 /// Makes sure that what is served is on disk, for an answer that rests on it with nothing appended:
@@ -461,36 +302,4 @@ fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
 fn make_durable<J: Journal>(mirror: &mut Mirror<J>) -> Result<(), StoreError> {
     let head = mirror.snapshot().revision;
     mirror.journal.make_durable(head)
-}
-
-/// Notes what was granted under a name.
-fn record(
-    ledger: &Ledger,
-    job: &Job,
-    answer: &Result<Granted, SubmitError>,
-    committed: &[Committed],
-    now: DateTime<Utc>,
-) {
-    let Job { submission, .. } = job;
-    if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
-        let made = match granted.draft {
-            Some(draft) => Made::Commit(committed[draft].revision),
-            None => Made::Nothing(granted.outcomes.clone()),
-        };
-        ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
-    }
-}
-
-fn log_batch(submissions: usize, commits: &usize, revision: Revision, took: Duration) {
-    tracing::debug!(
-        batch.len = submissions,
-        commits,
-        %revision,
-        duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
-        "committed"
-    );
-}
-
-pub(super) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
-    jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
 }

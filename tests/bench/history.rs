@@ -135,6 +135,10 @@ async fn questions(path: &Path) {
     measure(connection, "the newest page of all events", 10.0, &["/events".to_owned()]).await;
     let pages: Vec<_> = (0..QUESTIONS).map(until).collect();
     measure(connection, "a page of all events until any time", 10.0, &pages).await;
+    let by_actor: Vec<_> = (0..QUESTIONS).map(|n| format!("/events?filter[actor]=A{n}")).collect();
+    measure(connection, "a page of all events by an actor", 10.0, &by_actor).await;
+    let by_origin = ["api", "git", "work-tree"].map(|it| format!("/events?filter[origin]={it}"));
+    measure(connection, "a page of all events of an origin", 10.0, &by_origin).await;
     let revisions = revisions(path);
     let as_of: Vec<_> = revisions.iter().map(|it| format!("/collections?asOf={it}")).collect();
     measure(connection, "the list as of any revision", 50.0, &as_of).await;

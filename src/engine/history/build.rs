@@ -106,10 +106,11 @@ impl Builder {
         self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git });
         let mut agrees = true;
         for (key, named) in changes {
-            let Some(did) = self.follow(&key, named) else { continue };
+            let number = self.index.key_number(&key);
+            let Some(did) = self.follow(&key, number, named) else { continue };
             let told = told.iter().find(|told| told.key == key);
             agrees &= told.is_some();
-            self.index.push_event(&key, told.and_then(|told| told.id), did);
+            self.index.push_event(number, told.and_then(|told| told.id), did);
         }
         if agrees {
             self.index.set_origin(origin);
@@ -117,8 +118,8 @@ impl Builder {
     }
 
     /// What happened to the file that counts for a key, if anything.
-    fn follow(&mut self, key: &Key, named: Named) -> Option<Did> {
-        let before = self.index.present(key);
+    fn follow(&mut self, key: &Key, number: u32, named: Named) -> Option<Did> {
+        let before = self.index.present_of(number);
         let at = |ending| before.filter(|it| it.ending == ending).map(Version::entry);
         let old = [at(Ending::Yaml), at(Ending::Yml).or_else(|| self.twins.get(key).copied())];
         let [yaml, yml] = [named[0].unwrap_or(old[0]), named[1].unwrap_or(old[1])];

@@ -150,7 +150,11 @@ impl Index {
 
     /// The file that counts for a key now.
     pub(super) fn present(&self, key: &Key) -> Option<Version> {
-        let key = self.number_of(key.as_str())?;
+        self.present_of(self.number_of(key.as_str())?)
+    }
+
+    /// The same of the key with this number.
+    pub(super) fn present_of(&self, key: u32) -> Option<Version> {
         self.event(self.of_key(key).last()?).after
     }
 
@@ -162,14 +166,13 @@ impl Index {
         by_revision.push(revision, commit, |one, two| name(one).cmp(&name(two)));
     }
 
-    /// Adds the next event of the newest commit, of which they come in the order of their keys;
-    /// `told_id` is the id that the trailers give it.
-    pub(super) fn push_event(&mut self, key: &Key, told_id: Option<Uuid>, did: Did) {
+    /// Adds the next event of the newest commit, of which they come in the order of their keys, by
+    /// the number of its key; `told_id` is the id that the trailers give it.
+    pub(super) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, did: Did) {
         let commit = self.commits.last().expect("an event is of a commit").revision;
         // A commit that was picked a second time repeats the ids of the first, which keeps them.
         let told_id = told_id.filter(|id| self.find_event(*id).is_none());
-        let id = told_id.unwrap_or_else(|| stable_id(commit, key));
-        let key = self.key_number(key);
+        let id = told_id.unwrap_or_else(|| stable_id(commit, self.key(key)));
         let event = self.restore_event(id, key, did);
         let Self { by_id, events, .. } = self;
         let name = |event: u32| events[event as usize].id;
@@ -183,7 +186,8 @@ impl Index {
         }
     }
 
-    fn key_number(&mut self, key: &Key) -> u32 {
+    /// The number of a key, which it gets if it has none yet.
+    pub(super) fn key_number(&mut self, key: &Key) -> u32 {
         if let Some(number) = self.number_of(key.as_str()) {
             return number;
         }

@@ -192,6 +192,9 @@ impl<'a> Sieve<'a> {
     /// How many events of the range are of commits that fit.
     fn count_of(&self, commits: &[bool]) -> usize {
         let Range { start, end } = self.range;
+        if start >= end {
+            return 0;
+        }
         let ends = self.view.index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
         let events = self.view.index.commits().map(|row| row.events).zip(ends);
         let fitting = events.zip(commits).filter(|(_, fits)| **fits);

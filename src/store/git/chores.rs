@@ -9,6 +9,10 @@ use super::object::Oid;
 /// How many times as long as it worked the housekeeping rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
 
+/// For how long nobody must have written before the parts of merged packs are removed: a person who
+/// checks the repository after some writes has done so by then, see `packs`.
+const SWEEP_WAIT: Duration = Duration::from_secs(600);
+
 /// How long no one looks for loose objects after nothing was found to do: looking takes a while where
 /// they are many.
 const LOOSE_LOOK_WAIT: Duration = Duration::from_secs(60);
@@ -26,6 +30,8 @@ pub(super) enum Chore {
     Flush(PathBuf, Oid),
     /// One merge.
     Merge,
+    /// The parts of merged packs.
+    Sweep,
     /// One pack of loose objects.
     PackLoose,
     /// The commit-graph, by another process.
@@ -94,6 +100,8 @@ impl Planned {
 pub(super) struct Wishes {
     flush: Option<(PathBuf, Oid)>,
     merge: bool,
+    // When to remove the parts of merged packs.
+    sweep_at: Option<Instant>,
     loose: Planned,
     graph: Planned,
     figures: Planned,
@@ -116,7 +124,9 @@ impl Wishes {
     }
 
     /// Wishes for all that makes reading faster, and for what removes objects only if that may be.
-    pub(super) fn tidy(&mut self, now: Instant, may_remove: bool) {
+    /// Somebody has just written, so that parts of merged packs stay for a while, unless there are
+    /// `too_many`.
+    pub(super) fn tidy(&mut self, now: Instant, may_remove: bool, too_many: bool) {
         if self.given_up {
             return;
         }
@@ -124,6 +134,9 @@ impl Wishes {
         if may_remove {
             self.merge = true;
             self.loose.plan(now);
+        }
+        if self.sweep_at.is_some() {
+            self.sweep_at = Some(if too_many { now } else { now + SWEEP_WAIT });
         }
     }
 
@@ -136,7 +149,9 @@ impl Wishes {
     pub(super) fn go_on(&mut self, now: Instant, chore: &Chore, took: Duration, outcome: Outcome) {
         match chore {
             Chore::Graph => self.is_graph_busy = false,
-            Chore::Flush(..) | Chore::Merge | Chore::PackLoose | Chore::Figures => self.is_busy = false,
+            Chore::Flush(..) | Chore::Merge | Chore::Sweep | Chore::PackLoose | Chore::Figures => {
+                self.is_busy = false;
+            }
         }
         if !matches!(chore, Chore::Flush(..)) {
             let rested_at = now + took * REST_FACTOR;
@@ -146,6 +161,7 @@ impl Wishes {
             Outcome::Done => (),
             Outcome::Merged => {
                 self.merge = true;
+                self.sweep_at.get_or_insert(now + SWEEP_WAIT);
                 self.figures.plan(now);
             }
             Outcome::Looked(Looked::Packed) => {
@@ -179,8 +195,11 @@ impl Wishes {
 
     /// Whether there is nothing to do at this time.
     pub(super) fn are_done(&self, now: Instant) -> bool {
+        let is_swept = self.sweep_at.is_none_or(|at| at > now && !self.hurry);
         let is_idle = !self.is_busy && !self.is_graph_busy && !self.merge && self.flush.is_none();
-        is_idle && [&self.loose, &self.graph, &self.figures].iter().all(|planned| planned.is_done(now))
+        is_idle
+            && is_swept
+            && [&self.loose, &self.graph, &self.figures].iter().all(|planned| planned.is_done(now))
     }
 
     /// Whether something was done that no figures were told of.
@@ -194,10 +213,15 @@ impl Wishes {
             self.is_busy = true;
             return Due::Now(Chore::Flush(root, revision));
         }
+        if self.sweep_at.is_some_and(|at| at <= now || (self.hurry && !self.merge)) {
+            self.begin(now, &Chore::Sweep);
+            return Due::Now(Chore::Sweep);
+        }
+        let sweep = self.sweep_at.map(|at| at.saturating_duration_since(now));
         let is_urgent = self.hurry || is_crowd;
         if self.is_graph_busy && !is_urgent {
             // Its end is told.
-            return Due::Later(None);
+            return Due::Later(sweep);
         }
         let rested_at = self.rested_at.filter(|_| !is_urgent);
         let rest = rested_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
@@ -214,8 +238,8 @@ impl Wishes {
                 self.begin(now, &chore);
                 Due::Now(chore)
             }
-            Some((wait, _)) => Due::Later(Some(wait)),
-            None => Due::Later(None),
+            Some((wait, _)) => Due::Later(Some(sweep.map_or(wait, |sweep| sweep.min(wait)))),
+            None => Due::Later(sweep),
         }
     }
 
@@ -224,6 +248,7 @@ impl Wishes {
         match chore {
             Chore::Flush(..) => self.flush = None,
             Chore::Merge => self.merge = false,
+            Chore::Sweep => self.sweep_at = None,
             Chore::PackLoose => self.loose.at = None,
             Chore::Graph => (self.graph.at, self.is_graph_busy) = (None, true),
             Chore::Figures => (self.figures.at, self.figures.not_before) = (None, Some(now + FIGURES_WAIT)),
@@ -264,7 +289,7 @@ mod tests {
     fn loose_objects_are_looked_for_again_when_they_are_old_enough_and_not_too_often() {
         let now = Instant::now();
         let mut wishes = Wishes::default();
-        wishes.tidy(now, true);
+        wishes.tidy(now, true, false);
         assert_eq!(carry_out(&mut wishes, now, Outcome::Done), Chore::Merge);
         let again_in = Some(2 * LOOSE_LOOK_WAIT);
         let nothing = Outcome::Looked(Looked::Nothing { again_in });
@@ -277,6 +302,28 @@ mod tests {
         let later = now + LOOSE_LOOK_WAIT;
         assert_eq!(carry_out(&mut wishes, later, Outcome::Looked(Looked::Packed)), Chore::PackLoose);
         assert!(!wishes.are_done(later), "there may be more");
+    }
+
+    #[test]
+    fn parts_of_merged_packs_stay_until_nobody_has_written_for_a_while_or_they_are_too_many() {
+        let now = Instant::now();
+        let only_sweep = |wishes: &mut Wishes| {
+            (wishes.merge, wishes.rested_at) = (false, None);
+            (wishes.loose, wishes.graph, wishes.figures) =
+                (Planned::default(), Planned::default(), Planned::default());
+        };
+        let mut wishes = Wishes::default();
+        wishes.go_on(now, &Chore::Merge, Duration::ZERO, Outcome::Merged);
+        only_sweep(&mut wishes);
+        assert_eq!(wishes.take(now, false), Due::Later(Some(SWEEP_WAIT)));
+        let later = now + SWEEP_WAIT / 2;
+        wishes.tidy(later, true, false);
+        only_sweep(&mut wishes);
+        assert_eq!(wishes.take(now + SWEEP_WAIT, false), Due::Later(Some(SWEEP_WAIT / 2)));
+        assert_eq!(carry_out(&mut wishes, later + SWEEP_WAIT, Outcome::Done), Chore::Sweep);
+        wishes.go_on(now, &Chore::Merge, Duration::ZERO, Outcome::Merged);
+        wishes.tidy(later, true, true);
+        assert_eq!(wishes.take(later, false), Due::Now(Chore::Sweep));
     }
 
     #[test]
@@ -293,9 +340,9 @@ mod tests {
     fn while_the_graph_is_written_only_flushes_and_a_crowd_of_packs_go_on_and_then_all_rests() {
         let now = Instant::now();
         let mut wishes = Wishes::default();
-        wishes.tidy(now, false);
+        wishes.tidy(now, false, false);
         assert_eq!(wishes.take(now, false), Due::Now(Chore::Graph), "which removes nothing");
-        wishes.tidy(now, true);
+        wishes.tidy(now, true, false);
         let (root, revision) = flush();
         wishes.flush(root.clone(), revision);
         assert_eq!(carry_out(&mut wishes, now, Outcome::Done), Chore::Flush(root, revision));
@@ -311,14 +358,14 @@ mod tests {
     fn the_graph_is_looked_at_once_a_minute_at_most() {
         let now = Instant::now();
         let mut wishes = Wishes::default();
-        wishes.tidy(now, false);
+        wishes.tidy(now, false, false);
         assert_eq!(carry_out(&mut wishes, now, Outcome::Graph { is_written: false }), Chore::Graph);
         assert_eq!(wishes.take(now, false), Due::Later(None), "as long as nothing is written");
-        wishes.tidy(now, false);
+        wishes.tidy(now, false, false);
         assert_eq!(wishes.take(now, false), Due::Later(Some(GRAPH_LOOK_WAIT)));
         let later = now + GRAPH_LOOK_WAIT;
         assert_eq!(wishes.take(later, false), Due::Now(Chore::Graph));
-        wishes.tidy(later, false);
+        wishes.tidy(later, false, false);
         wishes.go_on(later, &Chore::Graph, Duration::ZERO, Outcome::Graph { is_written: true });
         assert!(wishes.graph.at >= Some(later + GRAPH_LOOK_WAIT), "what was wished meanwhile, too");
     }
@@ -337,7 +384,7 @@ mod tests {
         assert!(!wishes.owe_figures());
         wishes.merge = true;
         assert_eq!(carry_out(&mut wishes, now, Outcome::Merged), Chore::Merge);
-        wishes.merge = false;
+        (wishes.merge, wishes.sweep_at) = (false, None);
         assert_eq!(wishes.take(now, false), Due::Later(Some(FIGURES_WAIT)));
         assert!(wishes.owe_figures(), "at the end they are told");
     }
@@ -348,7 +395,7 @@ mod tests {
         let mut wishes = Wishes { merge: true, is_busy: true, ..Wishes::default() };
         wishes.give_up();
         wishes.go_on(now, &Chore::Merge, Duration::ZERO, Outcome::Done);
-        wishes.tidy(now, true);
+        wishes.tidy(now, true, false);
         assert!(wishes.are_done(now));
         wishes.flush(flush().0, flush().1);
         assert!(matches!(wishes.take(now, false), Due::Now(Chore::Flush(..))));

@@ -76,7 +76,7 @@ mod zlib;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use archive::GitArchive;
 #[cfg(test)]
@@ -102,6 +102,9 @@ use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, St
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 
+/// Within this time of a group the next one is about to come.
+const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
+
 /// A git repository, for the engine.
 pub struct GitJournal {
     place: Place,
@@ -124,6 +127,8 @@ pub struct GitJournal {
     is_index_ahead: bool,
     // The revision up to which everything is on disk; `None` as long as that is not known.
     durable: Option<Option<object::Oid>>,
+    // When the last group was made visible.
+    appended_at: Option<Instant>,
     // Whether files of the work tree were written since they were last flushed.
     is_work_tree_dirty: bool,
     // For how long a fresh index may be half of a checkout.
@@ -234,6 +239,7 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        elsewhere::check_elsewhere(&self.place, &self.branch)?;
         // After a move that was not ours, the work tree may be behind, or the note may be.
         self.bring_forward(self.lock_wait)?;
         let index = self.lock_index(self.lock_wait)?;
@@ -260,6 +266,7 @@ impl Journal for GitJournal {
             return published.map(|()| Vec::new());
         }
         self.fresh.remember(std::mem::take(&mut group.steps));
+        self.appended_at = Some(Instant::now());
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
         match (index, ahead) {
@@ -354,7 +361,8 @@ impl Journal for GitJournal {
             self.is_work_tree_dirty = false;
         }
         if self.maintain {
-            self.upkeep.tidy(!self.place.keeps_objects);
+            let is_busy = self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
+            self.upkeep.tidy(!self.place.keeps_objects, is_busy);
         }
         self.forget_removed_packs();
         Ok(())

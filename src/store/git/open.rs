@@ -136,6 +136,7 @@ impl GitJournal {
             maintain: options.maintain,
             trees: None,
             fresh: Arc::default(),
+            appended_at: None,
             stats: StatCache::default(),
             note,
             durable: None,

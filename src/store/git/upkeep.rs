@@ -34,7 +34,7 @@ use super::graph::Graph;
 use super::loose::Looked;
 use super::note::Note;
 use super::object::Oid;
-use super::packs::Packs;
+use super::packs::{Packs, SPARES_MAX};
 use crate::store::StoreError;
 
 /// The thread, begun when there is something to do first, and what is told to it.
@@ -54,7 +54,7 @@ struct Shared {
     changed: Condvar,
     // Beside the mutex, to be looked at in the middle of a chore.
     stop: AtomicBool,
-    // Whether packs were removed that someone may know of.
+    // Whether packs or objects were removed that someone may know of.
     removed: AtomicBool,
 }
 
@@ -81,9 +81,10 @@ impl Upkeep {
     }
 
     /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
-    /// packs merged and loose objects packed.
-    pub(super) fn tidy(&mut self, may_remove: bool) {
-        self.shared.wishes().tidy(Instant::now(), may_remove);
+    /// packs merged and loose objects packed; `is_busy` says whether writes go on.
+    pub(super) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
+        let too_many = is_busy && self.shared.packs.spares_len() > SPARES_MAX;
+        self.shared.wishes().tidy(Instant::now(), may_remove, too_many);
         self.wake();
     }
 
@@ -125,6 +126,7 @@ impl Drop for Upkeep {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+        tell(self.shared.packs.sweep());
     }
 }
 
@@ -207,6 +209,12 @@ impl Shared {
                 Some(true) => Outcome::Merged,
                 Some(false) | None => Outcome::Done,
             },
+            Chore::Sweep => {
+                if tell(self.packs.sweep()) == Some(true) {
+                    self.removed.store(true, Ordering::Release);
+                }
+                Outcome::Done
+            }
             Chore::PackLoose => {
                 let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
                 Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
@@ -221,7 +229,7 @@ impl Shared {
                 Outcome::Done
             }
         };
-        if matches!(outcome, Outcome::Merged | Outcome::Looked(Looked::Packed)) {
+        if matches!(outcome, Outcome::Looked(Looked::Packed)) {
             self.removed.store(true, Ordering::Release);
         }
         outcome

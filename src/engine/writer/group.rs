@@ -1,0 +1,199 @@
+//! What is carried out together: decided one on another, appended as one chain, answered at once.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use super::{make_durable, publish};
+use crate::domain::{Key, Revision};
+use crate::engine::Options;
+use crate::engine::ground::{ground, keys_of};
+use crate::engine::handle::{Job, SubmitError, Written};
+use crate::engine::ledger::{Ledger, Made, Scope};
+use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::plan::{Granted, Plan, plan};
+use crate::engine::projection::Projection;
+use crate::engine::recall;
+use crate::engine::refuse::{refuse, unavailable};
+use crate::engine::signal::Hint;
+use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
+
+/// How long a job waits for a file of its key to stay as it is; then it is decided on what is
+/// believed.
+const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// What it takes to carry out the jobs of one turn.
+pub(super) struct Group<'a, J> {
+    pub(super) mirror: &'a mut Mirror<J>,
+    pub(super) options: &'a Options,
+    pub(super) projection: &'a Projection,
+    pub(super) ledger: &'a Ledger,
+    /// Takes the jobs that wait for a file of their key to be believed; none waits when the service
+    /// ends.
+    pub(super) deferred: Option<&'a mut VecDeque<Job>>,
+}
+
+impl<J: Journal> Group<'_, J> {
+    /// Carries out and answers all that does not wait; says whether anything was appended.
+    pub(super) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
+        if let Err(error) = self.answer_known(&mut jobs) {
+            refuse(jobs, &error);
+            return false;
+        }
+        for race in 0..=self.options.races_max {
+            jobs.retain(|job| !job.reply.is_closed() || race > 0);
+            if jobs.is_empty() {
+                return false;
+            }
+            match self.attempt(&mut jobs).or_else(|error| self.after(error, race)) {
+                Ok(Some(appended)) => return appended,
+                Ok(None) => {}
+                Err(error) => {
+                    publish(self.projection, self.mirror);
+                    refuse(jobs, &error);
+                    return false;
+                }
+            }
+        }
+        let keeps_moving = unavailable("the branch keeps moving, try again");
+        tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
+        jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
+        false
+    }
+
+    /// Answers what an earlier request of the same name was answered.
+    fn answer_known(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
+        if needs_disk(jobs.iter().filter(|job| job.submission.once.is_some())) {
+            make_durable(self.mirror)?;
+        }
+        recall::answer_known(self.mirror, self.ledger, jobs)
+    }
+
+    /// Decides, appends, publishes and answers; says whether there was something to append. On an
+    /// error nobody has been answered.
+    fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Option<bool>, StoreError> {
+        self.look_at_files(jobs)?;
+        self.defer(jobs);
+        let expected = self.mirror.snapshot().revision;
+        let ground = ground(self.mirror, self.options, jobs)?;
+        let started = Instant::now();
+        let Plan { drafts, answers, catalog, fallbacks } =
+            plan(&ground, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
+        let now = ground.now;
+        let mut committed = Vec::new();
+        if !drafts.is_empty() {
+            committed = self.mirror.journal.append(expected, &drafts)?;
+            let head = committed
+                .last()
+                .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
+            log_batch(jobs.len(), drafts.len(), head, started.elapsed());
+            self.tell_fallbacks(fallbacks);
+            self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
+        } else if needs_disk(jobs.iter()) {
+            make_durable(self.mirror)?;
+        }
+        // Recorded before anybody can see the change, so that whoever sees it finds the record.
+        for (job, answer) in jobs.iter().zip(&answers) {
+            record(self.ledger, job, answer, &committed, now);
+        }
+        publish(self.projection, self.mirror);
+        self.answer(std::mem::take(jobs), answers);
+        Ok(Some(!drafts.is_empty()))
+    }
+
+    /// Looks at the branch after an attempt that failed; nothing when it is to be made again.
+    fn after(&mut self, error: StoreError, race: usize) -> Result<Option<bool>, StoreError> {
+        let looked = self.mirror.refresh(&Hint::Branch);
+        let StoreError::HeadMoved { expected, found } = error else {
+            // The branch may have moved before it failed; what is there is served.
+            return Err(error);
+        };
+        tracing::debug!(?expected, ?found, race, "the branch moved while committing, deciding again");
+        looked.map(|()| None)
+    }
+
+    fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
+        let keys: BTreeSet<Key> = keys_of(jobs).cloned().collect();
+        let names = keys.iter().flat_map(names_of).collect();
+        self.mirror.refresh(&Hint::Files(names))?;
+        if jobs.iter().any(|job| job.submission.dry_run) {
+            // Nothing is appended for it, so nothing else would notice that the branch has moved.
+            self.mirror.refresh(&Hint::Branch)?;
+        }
+        Ok(())
+    }
+
+    /// Sets aside the jobs that wait for a file of their key to be believed.
+    fn defer(&mut self, jobs: &mut Vec<Job>) {
+        let Some(deferred) = &mut self.deferred else { return };
+        let (wait, go) = std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| {
+            job.asked_at.elapsed() < DEFERRED_WAIT_MAX
+                && keys_of(std::slice::from_ref(job)).any(|key| self.mirror.is_suspect(key))
+        });
+        deferred.extend(wait);
+        *jobs = go;
+    }
+
+    fn tell_fallbacks(&self, fallbacks: Vec<(Key, String)>) {
+        for (key, why) in fallbacks {
+            self.options.fallbacks.fetch_add(1, Ordering::Relaxed);
+            tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
+        }
+    }
+
+    fn answer(&self, jobs: Vec<Job>, answers: Vec<Result<Granted, SubmitError>>) {
+        let snapshot = self.mirror.snapshot();
+        for (job, answer) in jobs.into_iter().zip(answers) {
+            job.answer(answer.map(|Granted { outcomes, preview, draft: _ }| Written {
+                snapshot: snapshot.clone(),
+                revision: snapshot.revision,
+                outcomes,
+                preview,
+            }));
+        }
+    }
+}
+
+/// What became of each file that a chain of commits changed.
+fn files_of(drafts: &[Draft], committed: &[Committed]) -> Vec<(String, Option<BlobId>)> {
+    let each = drafts.iter().zip(committed).flat_map(|(draft, made)| {
+        draft.files.iter().map(|(name, _)| name.clone()).zip(made.blobs.iter().copied())
+    });
+    each.collect::<BTreeMap<_, _>>().into_iter().collect()
+}
+
+/// Whether the answer to one of these is to be relied on.
+fn needs_disk<'a>(mut jobs: impl Iterator<Item = &'a Job>) -> bool {
+    jobs.any(|job| !job.submission.dry_run)
+}
+
+/// Notes what was granted under a name.
+fn record(
+    ledger: &Ledger,
+    job: &Job,
+    answer: &Result<Granted, SubmitError>,
+    committed: &[Committed],
+    now: DateTime<Utc>,
+) {
+    let Job { submission, .. } = job;
+    if let (Some(once), Ok(granted), false) = (&submission.once, answer, submission.dry_run) {
+        let made = match granted.draft {
+            Some(draft) => Made::Commit(committed[draft].revision),
+            None => Made::Nothing(granted.outcomes.clone()),
+        };
+        ledger.record(Scope::of(&submission.author, once), once.fingerprint, now, made);
+    }
+}
+
+fn log_batch(submissions: usize, commits: usize, revision: Revision, took: Duration) {
+    tracing::debug!(
+        batch.len = submissions,
+        commits,
+        %revision,
+        duration_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+        "committed"
+    );
+}

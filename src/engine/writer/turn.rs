@@ -1,0 +1,46 @@
+//! What the writer takes up in one turn: everything that has queued up.
+
+use std::collections::{BTreeSet, VecDeque};
+
+use crate::engine::handle::{Job, Question};
+use crate::engine::signal::Hint;
+
+/// What a turn of the loop has gathered.
+#[derive(Default)]
+pub(super) struct Turn {
+    pub(super) jobs: VecDeque<Job>,
+    pub(super) questions: Vec<Question>,
+    pub(super) hints: Hints,
+    pub(super) stop: bool,
+    /// Nothing has come for a while.
+    pub(super) idle: bool,
+}
+
+/// Notices of one turn, merged.
+#[derive(Default)]
+pub(super) struct Hints {
+    everything: bool,
+    branch: bool,
+    files: BTreeSet<String>,
+}
+
+impl Hints {
+    pub(super) fn add(&mut self, hint: Hint) {
+        match hint {
+            Hint::Everything => self.everything = true,
+            Hint::Branch => self.branch = true,
+            Hint::Files(names) => self.files.extend(names),
+        }
+    }
+
+    pub(super) fn merged(self) -> Vec<Hint> {
+        let files: Vec<String> = self.files.into_iter().collect();
+        match (self.everything, self.branch, files.is_empty()) {
+            (true, ..) => vec![Hint::Everything],
+            (false, true, true) => vec![Hint::Branch],
+            (false, true, false) => vec![Hint::Branch, Hint::Files(files)],
+            (false, false, false) => vec![Hint::Files(files)],
+            (false, false, true) => Vec::new(),
+        }
+    }
+}
