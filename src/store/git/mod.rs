@@ -237,6 +237,7 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        elsewhere::check_elsewhere(&self.place, &self.branch)?;
         // After a move that was not ours, the work tree may be behind, or the note may be.
         self.bring_forward(self.lock_wait)?;
         let index = self.lock_index(self.lock_wait)?;

@@ -33,7 +33,7 @@ const REST_FACTOR: u32 = 3;
 
 /// For how long nobody must have written before the parts of merged packs are removed: a person who
 /// checks the repository after some writes has done so by then, see `packs`.
-const SWEEP_WAIT: Duration = Duration::from_secs(30);
+const SWEEP_WAIT: Duration = Duration::from_secs(600);
 
 /// How long no one looks for loose objects after nothing was found to do: looking takes a while where
 /// they are many.
