@@ -243,3 +243,28 @@ async fn a_thousand_files_are_listed_after_a_restart() {
         server.restart().await;
     }
 }
+
+#[tokio::test]
+async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Repo::seeded(folder.path().join("origin"), "small");
+    for name in ["A", "B", "C"] {
+        origin.write("collections/posts.yaml", &format!("type: document\nname: {name}\n"));
+        origin.commit(name);
+    }
+    let clone = folder.path().join("clone");
+    let url = format!("file://{}", origin.path().display());
+    origin.git(&["clone", "--quiet", "--depth", "2", &url, &clone.to_string_lossy()]);
+    let server = TestServer::setup("").repository(&clone).start().await;
+    let events = "/collections/posts/events";
+    let actions = async || {
+        let told = server.get(events).await.is(200).data();
+        let told = told.as_array().unwrap().iter();
+        told.map(|event| event["attributes"]["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(actions().await, ["updated", "created"]);
+    server.repo().git(&["fetch", "--quiet", "--unshallow"]);
+    assert_eq!(actions().await, ["updated", "updated", "updated", "created"]);
+    server.patch("posts", json!({"name": "D"})).await.is(200);
+    assert_eq!(actions().await.len(), 5);
+}
