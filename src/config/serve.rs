@@ -62,8 +62,12 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
-    /// Whether the small packs that writes leave are merged in the background, and the loose objects
-    /// that `git commit` leaves are packed. Without it that is left to `git gc`.
+    /// Whether the repository is tidied up in the background: the small packs that writes leave are
+    /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
+    /// for a fast `git log` on a file. Without it that is left to `git gc`.
+    ///
+    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, bytes per
+    /// commit) stands in the log, at level info, once an hour at most and at the end.
     #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
     pub maintenance: Maintenance,
 
@@ -140,10 +144,10 @@ pub enum Watching {
 /// Whether the repository is looked after in the background.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
 pub enum Maintenance {
-    /// Small packs are merged, and loose objects packed.
+    /// Small packs are merged, loose objects packed, and the commit-graph is kept up.
     #[default]
     On,
-    /// Packs and loose objects are left as they are.
+    /// Packs, loose objects and the commit-graph are left as they are.
     Off,
 }
 

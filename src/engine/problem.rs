@@ -1,5 +1,7 @@
 //! What is wrong in the repository right now.
 
+use std::borrow::Cow;
+
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Key, Revision};
@@ -48,6 +50,37 @@ impl Serving {
 /// `path:line:column: message`, as editors and compilers write it.
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.message)
+        let [path, message] = [&self.path, &self.message].map(|text| one_line(text));
+        write!(f, "{path}:{}:{}: {message}", self.line, self.column)
+    }
+}
+
+/// A text on one line: a name of a file may hold a line feed, which must not look like another problem.
+fn one_line(text: &str) -> Cow<'_, str> {
+    if !text.contains(char::is_control) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+    text.chars().map(escaped).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_problem_is_one_line_whatever_the_name_of_its_file() {
+        let problem = Problem {
+            path: "collections/a\nb.yaml:1:1: forged.yaml".into(),
+            line: 1,
+            column: 2,
+            message: "the name `a\nb` is none".into(),
+            collection: None,
+            serving: Serving::Nothing,
+            since: DateTime::UNIX_EPOCH,
+            committed: None,
+        };
+        let line = r"collections/a\nb.yaml:1:1: forged.yaml:1:2: the name `a\nb` is none";
+        assert_eq!(problem.to_string(), line);
     }
 }

@@ -22,6 +22,13 @@ pub(super) fn refusal(error: &StoreError) -> SubmitError {
                 path.file_name().map_or_else(Default::default, |name| name.to_string_lossy().into_owned());
             unavailable(&format!("another git process holds the lock file `{name}`, try again"))
         }
+        StoreError::ShownElsewhere { branch, .. } => {
+            tracing::warn!("{error}");
+            let branch = branch.trim_start_matches("refs/heads/");
+            unavailable(&format!(
+                "the branch `{branch}` is checked out in another work tree, whose next commit would revert this"
+            ))
+        }
         StoreError::HeadMoved { .. }
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
@@ -47,6 +54,7 @@ pub(super) fn reason(error: &StoreError) -> String {
         }
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
+        StoreError::ShownElsewhere { .. } => "another work tree shows its branch".to_owned(),
         // What libgit2 said may hold a path.
         StoreError::HeadMoved { found: None, .. } => "its branch is gone".to_owned(),
         StoreError::HeadMoved { .. }

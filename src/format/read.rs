@@ -15,7 +15,7 @@ pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 /// Reads the file of a collection.
 pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
     if bytes.len() > FILE_BYTES_MAX {
-        let message = format!("the file has {} bytes, at most {FILE_BYTES_MAX} are read", bytes.len());
+        let message = format!("the file has more than the {FILE_BYTES_MAX} bytes that a collection may have");
         return Err(Fault { line: 1, column: 1, message });
     }
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;

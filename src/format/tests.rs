@@ -213,7 +213,7 @@ fn a_file_of_the_largest_size_is_read_and_a_larger_one_is_not() {
     let text = format!("type: document\n#{}\n", "x".repeat(FILE_BYTES_MAX - 17));
     assert_eq!(text.len(), FILE_BYTES_MAX);
     good(&text);
-    faulty(&format!("{text}\n"), 1, 1, "the file has 65537 bytes, at most 65536 are read");
+    faulty(&format!("{text}\n"), 1, 1, "the file has more than the 65536 bytes that a collection may have");
 }
 
 #[test]

@@ -94,8 +94,9 @@ pub enum Action<'a> {
         /// The collection, if only the events of one are asked for; it need not exist.
         key: Option<&'a Key>,
     },
-    /// Follow events as they happen; see [`Allowed::seeing`]. What is allowed holds for as long as
-    /// the stream is open.
+    /// Follow events as they happen; see [`Allowed::seeing`]. It is asked again, with the head of the
+    /// same request, before more is sent: for each batch of events that are read together, which is
+    /// mostly one commit, and for each heartbeat. A denial ends the stream.
     StreamEvents {
         /// The collection, if only the events of one are asked for; it need not exist.
         key: Option<&'a Key>,

@@ -53,29 +53,19 @@ impl Call<'_> {
         &self.head.headers
     }
 
-    fn head(&self) -> RequestHead<'_> {
-        RequestHead {
-            method: self.method(),
-            path: self.path(),
-            query: self.raw_query(),
-            headers: self.headers(),
-            remote: self.head.remote,
-            request_id: self.id.as_str(),
-        }
-    }
-
     /// Asks the hook, if there is one.
     ///
     /// # Errors
     ///
     /// What the hook answers; 500 if it panics.
     pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
-        let Guard::With(authorizer) = &self.context.guard else { return Ok(Allowed::anonymous()) };
-        let head = self.head();
-        // The call itself may panic as well as the future that it makes.
-        let asked = async { authorizer.authorize(&head, action).await };
-        let answer = caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()));
-        answer.map_err(ApiError::from)
+        ask(&self.context.guard, &self.head, &self.id, action).await.map_err(ApiError::from)
+    }
+
+    /// The same for as long as the answer goes on.
+    pub(super) fn caller(&self) -> Caller {
+        let Self { context, head, id } = self;
+        Caller { guard: context.guard.clone(), head: Arc::clone(head), id: id.clone() }
     }
 
     /// What is served now; the whole request keeps to it.
@@ -137,6 +127,44 @@ impl Call<'_> {
             query => format!("{}?{query}", self.path()),
         }
     }
+}
+
+/// Whoever sent a request whose answer goes on: is asked about again and again.
+pub(super) struct Caller {
+    guard: Guard,
+    head: Arc<Head>,
+    id: RequestId,
+}
+
+impl Caller {
+    /// Asks the hook again, as if the request came now.
+    ///
+    /// # Errors
+    ///
+    /// What the hook answers.
+    pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
+        ask(&self.guard, &self.head, &self.id, action).await
+    }
+
+    pub(super) fn request_id(&self) -> &str {
+        self.id.as_str()
+    }
+}
+
+/// Asks the hook, if there is one.
+async fn ask(guard: &Guard, head: &Head, id: &RequestId, action: Action<'_>) -> Result<Allowed, Denied> {
+    let Guard::With(authorizer) = guard else { return Ok(Allowed::anonymous()) };
+    let head = RequestHead {
+        method: &head.method,
+        path: head.path(),
+        query: head.query(),
+        headers: &head.headers,
+        remote: head.remote,
+        request_id: id.as_str(),
+    };
+    // The call itself may panic as well as the future that it makes.
+    let asked = async { authorizer.authorize(&head, action).await };
+    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
 }
 
 /// Looks into the past where waiting for the disk is no harm to other requests.

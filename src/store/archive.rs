@@ -78,6 +78,10 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// The signature of a commit; `None` if it has none.
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError>;
 
+    /// The commits whose parents are not here, as in a shallow clone, in order; mostly none. Asked for
+    /// often, so it costs no more than a look at one file.
+    fn cut_off(&self) -> Result<Vec<Revision>, StoreError>;
+
     /// The revisions from `from` (the newest, included) along first parents until one that is
     /// known (excluded) or the root.
     fn first_parents(&self, from: Revision, is_known: &dyn Fn(&Revision) -> bool)

@@ -46,6 +46,20 @@ pub enum StoreError {
         why: String,
     },
 
+    /// Another work tree shows the branch: our commits would leave it behind, and its next commit
+    /// would revert them.
+    #[error(
+        "{path} can't be served: its branch {branch} is checked out at {at}; serve that work tree, or remove it with `git worktree remove`"
+    )]
+    ShownElsewhere {
+        /// The repository.
+        path: PathBuf,
+        /// The whole name of the branch.
+        branch: String,
+        /// The other work tree.
+        at: PathBuf,
+    },
+
     /// A name that was asked for can name nothing of its kind, in whatever repository.
     #[error("{0}")]
     Misnamed(String),

@@ -3,7 +3,7 @@
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
-use crate::support::{Auth, Client, TestServer, document, eventually, program};
+use crate::support::{Auth, Client, Stream, TestServer, document, eventually, program};
 
 fn hash(secret: &str) -> String {
     let digest = Sha256::digest(secret);
@@ -258,4 +258,67 @@ async fn an_idempotency_key_is_its_caller_s_own() {
     let client = server.client().with_token("reader");
     let request = client.request("POST", "/collections").header("Idempotency-Key", "k");
     request.document(&document("one", json!({}))).send().await.is(403);
+}
+
+/// Mara may write, an auditor follow what happens, if he has that line at all.
+fn audited(auditor: &str) -> String {
+    let entry =
+        format!("  - name: Auditor\n    email: a@example.org\n    hash: sha256:{}\n", hash("auditor"));
+    let auditor = if auditor.is_empty() { String::new() } else { format!("{entry}    {auditor}\n") };
+    format!("{}{auditor}", policy())
+}
+
+/// Puts another policy in place and waits until the auditor's requests are answered by it.
+async fn audit_becomes(server: &TestServer, auditor: &str, path: &str, status: u16) {
+    std::fs::write(server.folder().join("policy.yaml"), audited(auditor)).unwrap();
+    let client = server.with_token("auditor");
+    eventually("the changed policy holds", async || {
+        let answer = client.get(path).await;
+        (answer.status() == status).then(|| answer.is(status))
+    })
+    .await;
+}
+
+const MAY_AUDIT: &str = "may: [audit]";
+
+#[tokio::test]
+async fn a_stream_ends_when_its_token_may_not_follow_it_any_more() {
+    for (auditor, status) in [("", 401), ("may: [read]", 403), ("may: [audit]\n    keys: [\"blog-*\"]", 403)]
+    {
+        let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
+        let server = setup.flag(&["--heartbeat-ms", "600000"]).start().await;
+        let query = "?filter[collection]=posts";
+        let mut stream = Stream::open_with_token(server.address(), query, "auditor");
+        server.with_token("mara").patch("posts", json!({"name": "Seen"})).await.is(200);
+        assert_eq!(stream.event().event, "updated");
+        audit_becomes(&server, auditor, "/events?filter[collection]=posts", status).await;
+        server.with_token("mara").patch("posts", json!({"name": "Secret"})).await.is(200);
+        assert_eq!(stream.next(), None, "{auditor}");
+        let refused = Stream::open_with_token(server.address(), query, "auditor");
+        assert!(refused.head.starts_with(&format!("http/1.1 {status}")), "{}", refused.head);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_without_news_ends_at_the_next_heartbeat_after_its_token_is_taken_back() {
+    let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
+    let server = setup.flag(&["--heartbeat-ms", "20"]).start().await;
+    let mut stream = Stream::open_with_token(server.address(), "", "auditor");
+    assert_eq!(stream.next().unwrap().event, "head");
+    audit_becomes(&server, "", "/events", 401).await;
+    while let Some(heard) = stream.next() {
+        assert_eq!(heard.event, "head", "what was on its way");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_shows_the_keys_that_its_token_has_now() {
+    let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
+    let server = setup.flag(&["--heartbeat-ms", "600000"]).start().await;
+    let mara = server.with_token("mara");
+    let mut stream = Stream::open_with_token(server.address(), "", "auditor");
+    audit_becomes(&server, "may: [audit]\n    keys: [\"blog-*\"]", "/collections/posts/events", 403).await;
+    mara.patch("posts", json!({"name": "Secret"})).await.is(200);
+    mara.create(&document("blog-a", json!({}))).await.is(201);
+    assert_eq!(stream.event().data["attributes"]["collection"], "blog-a");
 }

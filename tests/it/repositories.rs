@@ -99,6 +99,25 @@ async fn a_linked_work_tree_is_served_like_any_other() {
 }
 
 #[tokio::test]
+async fn a_work_tree_that_is_added_for_the_served_branch_is_not_left_behind() {
+    let server = TestServer::setup("small").bare().start().await;
+    let folder = tempfile::tempdir().unwrap();
+    let linked = folder.path().join("linked");
+    server.repo().git(&["worktree", "add", "--quiet", linked.to_str().unwrap(), "main"]);
+    let head = server.repo().tip("main");
+    let refused = server.patch("posts", json!({"name": "Behind its back"})).await.is(503);
+    let (_, errors) = (refused.header("retry-after"), refused.json()["errors"].to_string());
+    assert!(errors.contains("another work tree"), "{errors}");
+    assert_eq!(server.repo().tip("main"), head);
+    assert_eq!(Repo::at(&linked).status(), "");
+    Repo::at(&linked).save("collections/pages.yaml", "type: document\nname: By hand\n");
+    Repo::at(&linked).commit("By hand");
+    server.shows("pages", "name", "By hand").await;
+    server.repo().git(&["worktree", "remove", linked.to_str().unwrap()]);
+    server.patch("posts", json!({"name": "Again"})).await.is(200);
+}
+
+#[tokio::test]
 async fn a_served_branch_that_is_not_checked_out_leaves_the_work_tree_alone() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");
@@ -223,4 +242,29 @@ async fn a_thousand_files_are_listed_after_a_restart() {
         assert_eq!(list.ids().len(), 1000);
         server.restart().await;
     }
+}
+
+#[tokio::test]
+async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_history() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Repo::seeded(folder.path().join("origin"), "small");
+    for name in ["A", "B", "C"] {
+        origin.write("collections/posts.yaml", &format!("type: document\nname: {name}\n"));
+        origin.commit(name);
+    }
+    let clone = folder.path().join("clone");
+    let url = format!("file://{}", origin.path().display());
+    origin.git(&["clone", "--quiet", "--depth", "2", &url, &clone.to_string_lossy()]);
+    let server = TestServer::setup("").repository(&clone).start().await;
+    let events = "/collections/posts/events";
+    let actions = async || {
+        let told = server.get(events).await.is(200).data();
+        let told = told.as_array().unwrap().iter();
+        told.map(|event| event["attributes"]["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(actions().await, ["updated", "created"]);
+    server.repo().git(&["fetch", "--quiet", "--unshallow"]);
+    assert_eq!(actions().await, ["updated", "updated", "updated", "created"]);
+    server.patch("posts", json!({"name": "D"})).await.is(200);
+    assert_eq!(actions().await.len(), 5);
 }

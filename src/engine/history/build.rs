@@ -3,6 +3,9 @@
 //! Whatever the branch did, the way is the same: follow first parents from the new head until a
 //! commit that the index knows, forget what stands behind that commit, add the rest. For an
 //! ordinary commit that is one step; for a rewritten branch it is everything after the fork.
+//!
+//! A shallow clone begins somewhere, and may be deepened or cut shorter at any time (`git fetch
+//! --unshallow`, `--depth`). Then all is read again, since what came first counts in what follows.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -27,6 +30,8 @@ pub(super) struct Builder {
     /// The `.yml` files that stand beside a `.yaml` one of the same key, at the index's head.
     twins: BTreeMap<Key, TreeEntry>,
     actors: HashMap<Arc<Actor>, u32>,
+    /// Where the repository was cut off when the index was held against that; `None` before.
+    pub(super) cut_off: Option<Vec<Revision>>,
     shared: Arc<Shared>,
 }
 
@@ -49,7 +54,7 @@ impl Builder {
         let numbered = index.actors().enumerate();
         let actors = numbered.map(|(at, actor)| (Arc::clone(actor), number(at))).collect();
         let twins = twins_at(index.head(), shared)?;
-        Ok(Self { index, twins, actors, shared: Arc::clone(shared) })
+        Ok(Self { index, twins, actors, cut_off: None, shared: Arc::clone(shared) })
     }
 
     /// Brings the index to `head`; tells how many of how many new commits are read, and leaves it
@@ -59,6 +64,14 @@ impl Builder {
         head: Option<Revision>,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,
     ) -> Result<(), StoreError> {
+        let cut_off = self.shared.archive.cut_off()?;
+        if self.cut_off.as_ref() != Some(&cut_off) {
+            if !self.begins_where_it_must(&cut_off) {
+                tracing::info!("the history begins elsewhere than it did, it is read anew");
+                self.cut(0)?;
+            }
+            self.cut_off = Some(cut_off);
+        }
         let Some(head) = head else {
             self.cut(0)?;
             return Ok(());
@@ -77,6 +90,19 @@ impl Builder {
             }
         }
         Ok(())
+    }
+
+    /// Whether the oldest commit of the index is the oldest that the repository has. One that is
+    /// gone is not, and if nothing can be read the reading anew will tell.
+    fn begins_where_it_must(&self, cut_off: &[Revision]) -> bool {
+        let Some(oldest) = self.index.oldest() else { return true };
+        let ends_later = |cut: &Revision| *cut != oldest && self.index.find(*cut).is_some();
+        if cut_off.iter().any(ends_later) {
+            return false;
+        }
+        // Of what lies beyond only the name is wanted.
+        let line = self.shared.archive.first_parents(oldest, &|revision| *revision != oldest);
+        line.is_ok_and(|line| line.onto.is_none())
     }
 
     fn cut(&mut self, len: u32) -> Result<(), StoreError> {

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 use super::event::{EventRecord, Position};
 use super::follow::{History, State};
-use super::page::Filter;
+use super::page::{Filter, Seeing};
 use super::sieve::Sieve;
 use super::{HistoryError, Shared, View};
 use crate::domain::Revision;
@@ -167,6 +167,17 @@ impl Subscription {
                 }
             }
         }
+    }
+
+    /// Whether the next event was read together with one that was told.
+    #[must_use]
+    pub fn has_read_ahead(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Tells events of other keys than before, from the next ones that are read on.
+    pub fn see(&mut self, seeing: Option<Seeing>) {
+        self.filter.seeing = seeing;
     }
 
     /// How far the subscriber is: the `id` of a heartbeat. `None` while not every event up to the

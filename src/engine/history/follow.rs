@@ -13,7 +13,7 @@ use super::build::Builder;
 use super::feed::BATCH_LEN;
 use super::index::Index;
 use super::{HistoryError, Shared, View, persist};
-use crate::domain::Key;
+use crate::domain::{Key, Revision};
 use crate::engine::{Head, chain};
 use crate::store::{Archive, StoreError};
 
@@ -82,6 +82,8 @@ pub(super) struct State {
     pub(super) events_before: u32,
     /// The head that the index was brought to last, or failed to be brought to.
     pub(super) followed: Head,
+    /// Where the repository was cut off then.
+    cut_off: Vec<Revision>,
     /// Why the index could not be brought there.
     pub(super) trouble: Option<Arc<str>>,
     done: usize,
@@ -157,7 +159,10 @@ impl History {
                         }));
                 };
                 let head = *self.heads.borrow();
-                if now.followed == head || head == Head::Ended {
+                // Who was in trouble there is told so, and what comes of another look the next one.
+                let begins_there = !self.begins_elsewhere(&now.cut_off) || now.trouble.is_some();
+                let is_there = now.followed == head && begins_there;
+                if is_there || head == Head::Ended {
                     return match &now.trouble {
                         Some(trouble) => Err(HistoryError::Unreadable(trouble.to_string())),
                         None => Ok(View { shared: Arc::clone(&self.shared), index: Arc::clone(index) }),
@@ -167,6 +172,17 @@ impl History {
             let stopped = || HistoryError::Unreadable("the service is shutting down".into());
             state.changed().await.map_err(|_| stopped())?;
         }
+    }
+
+    /// Whether the repository was deepened or cut shorter, which moves no head; then the thread that
+    /// follows is told to look.
+    fn begins_elsewhere(&self, cut_off: &[Revision]) -> bool {
+        let Ok(now) = self.shared.archive.cut_off() else { return false };
+        let elsewhere = now != cut_off;
+        if elsewhere {
+            self.shared.look_again.notify_one();
+        }
+        elsewhere
     }
 
     /// Waits until the history was read for the first time.
@@ -217,7 +233,14 @@ impl Follower {
                 Head::At(_) => self.follow(&mut builder, head),
                 Head::Ended => break,
             }
-            if runtime.block_on(self.heads.changed()).is_err() {
+            let (heads, again) = (&mut self.heads, &self.shared.look_again);
+            let is_followed = runtime.block_on(async {
+                tokio::select! {
+                    changed = heads.changed() => changed.is_ok(),
+                    () = again.notified() => true,
+                }
+            });
+            if !is_followed {
                 break;
             }
         }
@@ -235,6 +258,7 @@ impl Follower {
             return;
         }
         let index = builder.as_ref().map(|builder| Arc::new(builder.index.clone()));
+        let cut_off = builder.as_ref().and_then(|builder| builder.cut_off.clone());
         let trouble = outcome.err().map(|error| -> Arc<str> {
             let error = chain(&error);
             tracing::error!(error, "the history can't be read; what was read last is shown");
@@ -254,6 +278,7 @@ impl Follower {
             }
             state.trouble = trouble;
             state.followed = head;
+            state.cut_off = cut_off.unwrap_or_default();
         });
     }
 

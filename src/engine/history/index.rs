@@ -62,6 +62,11 @@ impl Index {
         self.commits.last().map(|row| row.revision)
     }
 
+    /// The commit that all others stand on.
+    pub(super) fn oldest(&self) -> Option<Revision> {
+        self.commits.front().map(|row| row.revision)
+    }
+
     pub(super) fn commit(&self, commit: u32) -> &CommitRow {
         &self.commits[commit as usize]
     }

@@ -68,7 +68,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use chrono::{DateTime, Utc};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::{Key, Revision};
 use crate::engine::layers::Good;
@@ -106,12 +106,16 @@ struct Shared {
     archive: Arc<dyn Archive>,
     options: Options,
     versions: Recent<(Key, Version), Reading>,
-    records: Recent<(Revision, Key), Arc<EventRecord>>,
-    catalogs: Recent<Revision, Arc<AsOf>>,
+    /// By the oldest commit too: what a commit did is told from what came before it.
+    records: Recent<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
+    /// By the oldest commit too: a broken file is shown as it was in an older one.
+    catalogs: Recent<(Option<Revision>, Revision), Arc<AsOf>>,
     /// How many follow along.
     subscribers: AtomicUsize,
     /// Whose turn it is to look for news.
     turns: Semaphore,
+    /// Tells the thread that follows the head to look again though that is where it was.
+    look_again: Notify,
 }
 
 /// What a file of the past holds.
@@ -138,6 +142,7 @@ impl Shared {
             catalogs: Recent::new(CATALOGS_KEPT),
             subscribers: AtomicUsize::new(0),
             turns: Semaphore::new(feed::TURNS_LEN),
+            look_again: Notify::new(),
         }
     }
 

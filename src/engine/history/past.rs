@@ -51,7 +51,7 @@ impl View {
     ///
     /// Fails when the repository can't be read.
     pub fn as_of(&self, revision: Revision) -> Result<Arc<AsOf>, HistoryError> {
-        if let Some(known) = self.shared.catalogs.get(&revision) {
+        if let Some(known) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
             return Ok(known);
         }
         let files = self.shared.counting(revision, &|_| true)?;
@@ -68,7 +68,7 @@ impl View {
         past.entries = entries.into_iter().collect();
         self.leave_out_other_cases(&mut past);
         let past = Arc::new(past);
-        self.shared.catalogs.put(revision, Arc::clone(&past));
+        self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past));
         Ok(past)
     }
 
@@ -80,7 +80,7 @@ impl View {
     /// [`HistoryError::UnknownKey`] when there was none.
     pub fn collection_as_of(&self, revision: Revision, key: &Key) -> Result<PastEntry, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
-        if let Some(past) = self.shared.catalogs.get(&revision) {
+        if let Some(past) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| layout::is_of(name, key);
@@ -101,7 +101,7 @@ impl View {
     ///
     /// As [`collection_as_of`](Self::collection_as_of).
     pub fn entry_as_of(&self, revision: Revision, key: &Key) -> Result<Arc<Entry>, HistoryError> {
-        let known = self.shared.catalogs.get(&revision);
+        let known = self.shared.catalogs.get(&(self.index.oldest(), revision));
         let known = known.as_ref().and_then(|past| past.snapshot.get()?.get(key.as_str()).cloned());
         if let Some(entry) = known {
             return Ok(entry);

@@ -6,7 +6,7 @@
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
-//! "collectory history 1\n"  what it was made from: 32 bytes
+//! "collectory history 2\n"  what it was made from: 32 bytes
 //! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
 //! commits: count, then id, time, actor, events, origin
 //! events: count, then id, key, action, file and its blob           numbers: little endian
@@ -25,7 +25,7 @@ use crate::domain::{Actor, Key, Revision};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
-const MAGIC: &[u8] = b"collectory history 1\n";
+const MAGIC: &[u8] = b"collectory history 2\n";
 const SUM_BYTES: usize = 4;
 
 /// What an index is made from besides the commits.

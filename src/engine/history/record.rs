@@ -47,7 +47,7 @@ impl View {
     pub(super) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
         let row = self.index.event(event);
         let revision = self.index.commit(row.commit).revision;
-        self.shared.records.get(&(revision, self.index.key(row.key).clone()))
+        self.shared.records.get(&(self.index.oldest(), revision, self.index.key(row.key).clone()))
     }
 
     /// An event as it is shown.
@@ -55,7 +55,7 @@ impl View {
         let row = self.index.event(event);
         let key = self.index.key(row.key);
         let commit = self.index.commit(row.commit);
-        let name = (commit.revision, key.clone());
+        let name = (self.index.oldest(), commit.revision, key.clone());
         if let Some(record) = self.shared.records.get(&name) {
             return Ok(record);
         }

@@ -9,6 +9,9 @@
 //! (one system call), all others use what is known. So a removed token is refused at most that
 //! much later, there is no thread to watch, and an idle service does nothing.
 //!
+//! An open stream of events is asked about again before more is sent on it, so it ends, or shows
+//! other keys, with the same delay.
+//!
 //! # What a token needs
 //!
 //! | permission | what it allows |

@@ -10,6 +10,10 @@
 //! reader keeps nobody waiting, and is told `reset` when it has fallen too far behind. One that
 //! takes nothing at all loses its connection like any other.
 //!
+//! Whoever may follow now need not be allowed to for ever: the authorizer is asked again about the
+//! same request before anything is sent, once for all events that are read together. When it refuses
+//! the stream ends, and a client that comes back is told why.
+//!
 //! The `id` of an event is how far whoever has got it has come; a client that comes back says so
 //! in `Last-Event-ID`, after any time and to any process that serves the repository.
 
@@ -17,23 +21,23 @@ use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_core::Stream;
 use warp::http::HeaderName;
 use warp::reply::{Reply as _, Response};
 use warp::sse::Event;
 
-use super::super::authorize::Action;
-use super::super::call::{Call, looking};
+use super::super::authorize::{Action, Allowed};
+use super::super::call::{Call, Caller, looking};
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::negotiate;
 use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, EventScope, Fields};
 use super::super::reply;
 use super::events::{Wanted, filter};
-use crate::domain::Revision;
-use crate::engine::history::{EventRecord, Followed, Position, Subscription};
+use crate::domain::{Key, Revision};
+use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
 use crate::shutdown::Shutdown;
 
 /// The media type of a stream.
@@ -51,6 +55,13 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
+    let leave = Leave {
+        caller: call.caller(),
+        key: key.clone(),
+        allowed: allowed.clone(),
+        asked: Instant::now(),
+        age_max: call.context.limits.policy_age_max(),
+    };
     let (filter, fields) = looking(move || Ok((filter(&view, &asked, key, allowed)?, asked.fields))).await?;
     let subscription = match (last_event_id(call), &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
@@ -58,7 +69,7 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
         (None, None) => history.subscribe(None, filter),
     };
     let (heartbeat, shutdown) = (call.context.limits.heartbeat(), call.context.shutdown.clone());
-    let teller = Teller { subscription, fields, heartbeat, shutdown };
+    let teller = Teller { subscription, fields, heartbeat, shutdown, leave };
     Ok(reply::of_revision(warp::sse::reply(Told::by(teller)).into_response(), head, None))
 }
 
@@ -76,6 +87,42 @@ struct Teller {
     fields: Fields,
     heartbeat: Duration,
     shutdown: Shutdown,
+    leave: Leave,
+}
+
+/// What the reader of a stream may hear, as the authorizer said last.
+struct Leave {
+    caller: Caller,
+    key: Option<Key>,
+    allowed: Allowed,
+    asked: Instant,
+    /// For how long an answer holds for events that were read together.
+    age_max: Duration,
+}
+
+impl Leave {
+    fn is_old(&self) -> bool {
+        self.asked.elapsed() >= self.age_max
+    }
+
+    /// Asks again; `false` when the reader may hear nothing any more.
+    async fn renew(&mut self) -> bool {
+        let answer = self.caller.authorize(Action::StreamEvents { key: self.key.as_ref() }).await;
+        self.asked = Instant::now();
+        match answer {
+            Ok(allowed) => self.allowed = allowed,
+            Err(denied) => {
+                let (status, id) = (denied.status().as_u16(), self.caller.request_id());
+                tracing::info!(
+                    request.id = id,
+                    status,
+                    "a stream of events ends, its reader may not follow it any more"
+                );
+                return false;
+            }
+        }
+        true
+    }
 }
 
 impl Teller {
@@ -92,19 +139,45 @@ impl Teller {
 
     /// What to tell next; `None` at the end.
     async fn next(&mut self) -> Option<Event> {
-        tokio::select! {
-            followed = self.subscription.next() => match followed {
-                Ok(Some(Followed::Event(event))) => Some(happened(&event, &self.fields)),
-                Ok(Some(Followed::Reset(revision))) => Some(reset(revision)),
-                Ok(None) => None,
-                Err(error) => {
-                    // The client comes back and goes on from what it has got.
-                    tracing::warn!(error = crate::engine::chain(&error), "a stream of events ends early");
-                    None
+        loop {
+            let goes_on = self.subscription.has_read_ahead();
+            let followed = self.followed().await?;
+            if (!goes_on || self.leave.is_old()) && !self.may_go_on().await {
+                return None;
+            }
+            match followed {
+                Some(Followed::Event(event)) if self.leave.allowed.sees(&event.key) => {
+                    return Some(happened(&event, &self.fields));
                 }
-            },
-            () = tokio::time::sleep(self.heartbeat) => Some(self.head()),
+                // It was read while the reader might see it.
+                Some(Followed::Event(_)) => {}
+                Some(Followed::Reset(revision)) => return Some(reset(revision)),
+                None => return Some(self.head()),
+            }
         }
+    }
+
+    /// What follows, or nothing for as long as a heartbeat lasts; `None` at the end.
+    async fn followed(&mut self) -> Option<Option<Followed>> {
+        let followed = tokio::select! {
+            followed = self.subscription.next() => followed,
+            () = tokio::time::sleep(self.heartbeat) => return Some(None),
+        };
+        match followed {
+            Ok(followed) => followed.map(Some),
+            Err(error) => {
+                // The client comes back and goes on from what it has got.
+                tracing::warn!(error = crate::engine::chain(&error), "a stream of events ends early");
+                None
+            }
+        }
+    }
+
+    /// Whether the reader may hear more; from now on it hears what it may see now.
+    async fn may_go_on(&mut self) -> bool {
+        let goes_on = self.leave.renew().await;
+        self.subscription.see(self.leave.allowed.visibility.clone().map(Seeing));
+        goes_on
     }
 
     /// The heartbeat: a place to resume from only when everything up to it has been told.

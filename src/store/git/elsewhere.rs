@@ -8,8 +8,8 @@ use super::place::Place;
 use super::refs::{self, Head};
 use crate::store::StoreError;
 
-/// Refuses a branch that another work tree of the repository shows: our commits would leave that
-/// one behind, and its next commit would revert them.
+/// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push
+/// into such a branch. One may be added at any time, so this is asked before every group of commits.
 pub(super) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreError> {
     let linked = fs::read_dir(place.common_dir.join("worktrees"));
     let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
@@ -26,8 +26,8 @@ pub(super) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreEr
             continue;
         };
         if at.exists() {
-            let why = format!("its branch {branch} is checked out at {}; serve that work tree", at.display());
-            return Err(place.unsuitable(why));
+            let (path, branch) = (place.path.clone(), branch.to_owned());
+            return Err(StoreError::ShownElsewhere { path, branch, at });
         }
     }
     Ok(())

@@ -20,6 +20,10 @@ use crate::store::StoreError;
 /// that is too large is seen to be.
 pub(super) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 
+/// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
+/// everybody would wait for it.
+const FILE_BYTES_HASHED_MAX: u64 = 1 << 20;
+
 /// How often a file is read again when it changes meanwhile.
 const READS_MAX: usize = 3;
 
@@ -130,15 +134,32 @@ pub(super) const fn kind(stat: &Stat) -> FileType {
 pub(super) struct Content {
     /// What it is in the file system.
     pub(super) stat: Stat,
-    /// The id that the whole content has in git.
+    /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
+    /// nothing has in git, and that is another one when the file changes.
     pub(super) oid: Oid,
     /// At most [`FILE_BYTES_KEPT_MAX`] of it.
     pub(super) bytes: Vec<u8>,
 }
 
+/// Whether a file is too large to be read whole.
+pub(super) fn is_unread(stat: &Stat) -> bool {
+    u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_HASHED_MAX)
+}
+
 /// Reads as many bytes as the file had when it was opened; `None` when it has become shorter.
 fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
     let len = u64::try_from(stat.st_size).unwrap_or(0);
+    if is_unread(&stat) {
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_KEPT_MAX as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < FILE_BYTES_KEPT_MAX {
+            return Ok(None);
+        }
+        // No blob has this name: its length is not that of what is hashed.
+        let mut hasher = BlobHasher::new(len);
+        hasher.update(format!("{:?}", Stamp::of(&stat)).as_bytes());
+        return Ok(Some(Content { stat, oid: hasher.finish(), bytes }));
+    }
     let mut hasher = BlobHasher::new(len);
     let mut kept = Vec::new();
     let mut piece = vec![0; FILE_BYTES_KEPT_MAX.min(usize::try_from(len).unwrap_or(usize::MAX)).max(1)];

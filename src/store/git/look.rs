@@ -7,7 +7,7 @@ use rustix::fs::{FileType, Stat};
 use super::barrier::read_if_there;
 use super::branch::DETACHED;
 use super::converted::{has_crlf, is_checkout};
-use super::folder::{Folder, Found, kind};
+use super::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread, kind};
 use super::index::GitIndex;
 use super::listing::{Name, list};
 use super::place::Place;
@@ -68,7 +68,8 @@ fn forget_skipped(place: &Place, edits: &mut Vec<Edit>) -> Result<(), StoreError
     Ok(())
 }
 
-/// Takes out what git has checked out with other line ends: nobody has edited it.
+/// Takes out what git has checked out with other line ends, and what is too large to be read whole and
+/// is a checkout by its index: nobody has edited it.
 fn forget_converted(
     place: &Place,
     folder: &Folder,
@@ -77,7 +78,10 @@ fn forget_converted(
     edits: &mut Vec<Edit>,
 ) -> Result<(), StoreError> {
     let is_candidate = |edit: &Edit| match &edit.now {
-        Saved::File { bytes, .. } => head.get(edit.name.as_bytes()).is_some() && has_crlf(bytes),
+        Saved::File { bytes, .. } => {
+            let may_be_unread = bytes.len() == FILE_BYTES_KEPT_MAX;
+            head.get(edit.name.as_bytes()).is_some() && (may_be_unread || has_crlf(bytes))
+        }
         Saved::Gone | Saved::Special(_) => false,
     };
     if !edits.iter().any(is_candidate) {
@@ -91,7 +95,11 @@ fn forget_converted(
         let converted = match (&edit.now, committed, folder.stat(&edit.name)?) {
             (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
                 let path = place.inside(&edit.name);
-                let is_checkout = is_checkout(&index, &path, &committed.oid, (&stat, bytes))?;
+                let is_checkout = if is_unread(&stat) {
+                    index.is_checkout(&path, &committed.oid, &stat)
+                } else {
+                    is_checkout(&index, &path, &committed.oid, (&stat, bytes))?
+                };
                 is_checkout.then(|| (committed.oid, *blob.as_bytes()))
             }
             _ => None,

@@ -28,13 +28,17 @@ mod branch;
 mod cached_tree;
 mod checkpoints;
 mod choice;
+mod chores;
 mod converted;
 mod damage;
 mod delta;
 mod elsewhere;
+mod encoding;
+mod figures;
 mod folder;
 mod forward;
 mod fresh;
+mod graph;
 mod history;
 mod index;
 mod init;
@@ -236,6 +240,7 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
+        elsewhere::check_elsewhere(&self.place, &self.branch)?;
         // After a move that was not ours, the work tree may be behind, or the note may be.
         self.bring_forward(self.lock_wait)?;
         let index = self.lock_index(self.lock_wait)?;
@@ -357,7 +362,8 @@ impl Journal for GitJournal {
             self.is_work_tree_dirty = false;
         }
         if self.maintain {
-            self.upkeep.tidy(self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX));
+            let is_busy = self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
+            self.upkeep.tidy(!self.place.keeps_objects, is_busy);
         }
         self.forget_removed_packs();
         Ok(())

@@ -8,6 +8,7 @@
 use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
 
+use super::encoding::Encoding;
 use crate::domain::{Actor, Revision};
 use crate::store::{Commit, StoreError};
 
@@ -127,9 +128,10 @@ pub(super) struct ParsedCommit {
 /// Reads a commit object; `None` when it is not one.
 ///
 /// Odd commits of other tools are read as far as they make sense: a missing author is anonymous, a
-/// missing time is 1970, another encoding than UTF-8 is read as if it were UTF-8.
+/// missing time is 1970, an encoding that is not known here is read as if it were UTF-8.
 pub(super) fn parse_commit(revision: Revision, raw: &[u8]) -> Option<ParsedCommit> {
-    let text = String::from_utf8_lossy(raw);
+    // Every encoding that is known has ASCII for the words and ends of lines.
+    let text = Encoding::of_commit(raw).decode(raw);
     let (headers, message) = text.split_once("\n\n").unwrap_or((text.trim_end_matches('\n'), ""));
     let mut lines = headers.lines();
     let tree = unhex(lines.next()?.strip_prefix("tree ")?.as_bytes())?;
@@ -195,7 +197,7 @@ mod tests {
         let read = parse_commit(Revision::new([9; 20]), raw).unwrap();
         assert_eq!((read.commit.author.name(), read.commit.author.email()), ("anonymous", "x"));
         assert_eq!(read.commit.at, DateTime::UNIX_EPOCH);
-        assert!(read.commit.message.starts_with("Gr"));
+        assert_eq!(read.commit.message, "Grüße");
         assert!(parse_commit(Revision::new([9; 20]), b"tree nonsense").is_none());
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::barrier::Barrier;
+use super::graph::{self, Graph};
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
@@ -39,9 +40,13 @@ pub struct Options {
     pub lock_wait_ms_max: u64,
     /// What to open it for.
     pub access: Access,
-    /// Whether to merge small packs and to pack loose objects in the background; never where
-    /// `extensions.preciousObjects` forbids to remove any.
+    /// Whether to keep up the commit-graph, to merge small packs and to pack loose objects in the
+    /// background; the latter two never where `extensions.preciousObjects` forbids to remove any.
     pub maintain: bool,
+    /// How many commits the commit-graph may lack before it is written again.
+    pub graph_commits_min: usize,
+    /// The git command that writes it, looked for in `PATH`.
+    pub git: PathBuf,
 }
 
 impl Options {
@@ -57,6 +62,8 @@ impl Options {
             lock_wait_ms_max: 2_000,
             access: Access::Serve,
             maintain: true,
+            graph_commits_min: graph::COMMITS_MIN,
+            git: PathBuf::from("git"),
         }
     }
 
@@ -115,7 +122,8 @@ impl GitJournal {
         };
         let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
         let note = Arc::new(Note::new(&place.work_tree_desk()));
-        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), barrier.clone());
+        let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
+        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.clone());
         let mut journal = Self {
             branch,
             committer: Committer { actor: options.committer, key: options.signing_key },
@@ -125,7 +133,7 @@ impl GitJournal {
             objects: Objects::new(&place.common_dir),
             packs,
             upkeep,
-            maintain: options.maintain && !place.keeps_objects,
+            maintain: options.maintain,
             trees: None,
             fresh: Arc::default(),
             appended_at: None,

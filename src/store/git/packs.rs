@@ -14,8 +14,8 @@
 //! check would not be expected to stand still.
 //!
 //! Merging is safe against a kill at any instant. The merged pack is on disk before the first of
-//! its parts is removed, and the same object in two packs is harmless; parts that were spare are
-//! merged once more then. What is not whole is removed
+//! its parts is noted to be spare, and the same object in two packs is harmless. Spare parts are removed
+//! at the next start, if what they were merged into is there. What is not whole is removed
 //! at the next start ([`Packs::clean_up`]), and told by this:
 //!
 //! | left by a kill | while | so it is |
@@ -81,7 +81,37 @@ pub(super) struct Packs {
     // Names without their endings. Held while the list is written, too.
     ours: Mutex<BTreeSet<String>>,
     // Those of them whose objects are all in another one.
-    spares: Mutex<BTreeSet<String>>,
+    spares: Mutex<Spares>,
+}
+
+/// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
+#[derive(Debug)]
+struct Spares {
+    note: PathBuf,
+    parts: Vec<(String, String)>,
+}
+
+impl Spares {
+    fn read(note: PathBuf) -> Self {
+        let text = read_if_there(&note).ok().flatten().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        let pairs = pairs.filter(|(part, whole)| is_name(part.as_bytes()) && is_name(whole.as_bytes()));
+        Self { note, parts: pairs.map(|(part, whole)| (part.to_owned(), whole.to_owned())).collect() }
+    }
+
+    fn change(&mut self, change: impl FnOnce(&mut Vec<(String, String)>)) {
+        let before = self.parts.len();
+        change(&mut self.parts);
+        if self.parts.len() != before {
+            let text: String = self.parts.iter().map(|(part, whole)| format!("{part} {whole}\n")).collect();
+            replace_note(&self.note, &text);
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|(part, _)| part == name)
+    }
 }
 
 /// A pack whose files are written and neither flushed nor named yet.
@@ -129,7 +159,8 @@ impl Packs {
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
         let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
-        Self { folder, marks, list, collecting, parts, ours, spares: Mutex::default() }
+        let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
+        Self { folder, marks, list, collecting, parts, ours, spares }
     }
 
     /// The folder of all objects.
@@ -154,10 +185,10 @@ impl Packs {
 
     /// How many parts of merged packs are left.
     pub(super) fn spares_len(&self) -> usize {
-        self.spares().len()
+        self.spares().parts.len()
     }
 
-    fn spares(&self) -> MutexGuard<'_, BTreeSet<String>> {
+    fn spares(&self) -> MutexGuard<'_, Spares> {
         self.spares.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -181,6 +212,7 @@ impl Packs {
             }
             self.release(&name);
         }
+        self.sweep()?;
         self.drop_halves()
     }
 
@@ -274,20 +306,30 @@ impl Packs {
         let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         self.write_whole(Purpose::Merge, &merged, None, barrier)?;
-        self.spares().extend(names.into_iter().filter(|name| *name != merged.name));
+        let parts = names.into_iter().filter(|name| *name != merged.name);
+        self.spares().change(|spares| spares.extend(parts.map(|part| (part, merged.name.clone()))));
         Ok(true)
     }
 
     /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
     /// good in two packs. Answers whether there were any.
     pub(super) fn sweep(&self) -> Result<bool, StoreError> {
-        let spares: Vec<String> = std::mem::take(&mut *self.spares()).into_iter().collect();
-        if spares.is_empty() {
+        let parts = self.spares().parts.clone();
+        if parts.is_empty() {
             return Ok(false);
         }
-        let removed = self.free(&spares)?;
-        removed.iter().try_for_each(|name| self.remove(name))?;
-        self.forget(removed.iter());
+        let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
+        let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
+        let mut removed = Vec::new();
+        // In this order, what a part was merged into is there even if it is spare itself.
+        for (part, whole) in &parts {
+            if free.contains(part) && self.is_whole(whole) {
+                self.remove(part)?;
+                removed.push(part);
+            }
+        }
+        self.forget(removed.iter().copied());
+        self.spares().change(|spares| spares.retain(|spare| !parts.contains(spare)));
         Ok(!removed.is_empty())
     }
 
@@ -336,7 +378,9 @@ impl Packs {
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
         let mut ours = self.ours().clone();
-        ours.retain(|name| !self.spares().contains(name));
+        let spares = self.spares();
+        ours.retain(|name| !spares.has(name));
+        drop(spares);
         // Asked for in this order, since the mark of one in the making goes when it is whole.
         let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
@@ -369,7 +413,7 @@ impl Packs {
     }
 
     fn remember(&self, name: &str) {
-        self.spares().remove(name);
+        self.spares().change(|spares| spares.retain(|(part, _)| part != name));
         let mut ours = self.ours();
         if ours.insert(name.to_owned()) {
             let add = || {
@@ -393,9 +437,13 @@ impl Packs {
             return;
         }
         let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
-        let draft = self.list.with_extension("new");
-        note(&self.list, fs::write(&draft, text).and_then(|()| fs::rename(&draft, &self.list)));
+        replace_note(&self.list, &text);
     }
+}
+
+fn replace_note(path: &Path, text: &str) {
+    let draft = path.with_extension("new");
+    note(path, fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)));
 }
 
 /// A note that can't be kept costs only that a pack is merged by `git gc` instead of us.

@@ -27,6 +27,8 @@ pub(super) struct Place {
     /// Whether no object may be removed, not even one that is elsewhere as well
     /// (`extensions.preciousObjects`).
     pub(super) keeps_objects: bool,
+    /// Whether a commit-graph is read and written (`core.commitGraph`).
+    pub(super) has_graph: bool,
 }
 
 /// Our own folder inside the repository.
@@ -50,8 +52,9 @@ impl Place {
         let work_tree = find_work_tree(&path_read, &git_dir, git_dir != common_dir, &config)?;
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
+        let has_graph = config.flag("core.commitgraph").unwrap_or(true);
         let path = path.to_owned();
-        Ok(Self { path, git_dir, common_dir, work_tree, folder, log_new_branches, keeps_objects })
+        Ok(Self { path, git_dir, common_dir, work_tree, folder, log_new_branches, keeps_objects, has_graph })
     }
 
     /// Our own folder in the part of the repository that all work trees share.

@@ -1,43 +1,41 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! There are three chores: files of the work tree are flushed (see `note` for what that is good for),
-//! small packs are merged (see `packs`), and loose objects are packed (see `loose`). A flush of a
-//! whole file system takes as long as whatever else is written there, and a merge reads and writes up
-//! to 64 MB; the writer only says that there is something to do, and goes on. When to look for loose
-//! objects again the thread knows by itself, since those that people commit have to grow old first.
+//! There are four chores: files of the work tree are flushed (see `note` for what that is good for),
+//! small packs are merged (see `packs`), loose objects are packed (see `loose`), and the commit-graph is
+//! kept up (see `graph`). A flush of a whole file system takes as long as whatever else is written
+//! there, and a merge reads and writes up to 64 MB; the writer only says that there is something to do,
+//! and goes on. When to look for loose objects again the thread knows by itself, since those that people
+//! commit have to grow old first.
 //!
-//! Tidying takes at most a [share](REST_FACTOR) of one core: after each merge, of whatever outcome, none
-//! begins for a multiple of what it took, and so with loose objects. A flush waits for what is under
-//! way and not for that rest, and does not shorten it. Only when packs have come to be very many is
-//! there no rest, since then every reader pays for them.
+//! Tidying takes at most a share of one core, a quarter: after each merge, of whatever outcome, none
+//! begins for a multiple of what it took, and so with loose objects and the graph; see `chores`. A flush
+//! waits for what is under way and not for that rest, and does not shorten it. Only when packs have come
+//! to be very many is there no rest, since then every reader pays for them. The graph is written by a
+//! process at the lowest priority, which a thread of its own waits for: so meanwhile flushes go on, and
+//! very many packs are merged.
+//!
+//! After something was done the operator is told what there is (see `figures`), once an hour at most
+//! and at the end.
 //!
 //! A chore that panics is a bug and harms nothing but speed: it is told to the operator, and what
 //! panicked is not tried again before the next start.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use super::barrier::Barrier;
+use super::chores::{Chore, Due, Outcome, Wishes};
+use super::figures::Figures;
+use super::graph::Graph;
 use super::loose::Looked;
 use super::note::Note;
 use super::object::Oid;
 use super::packs::{Packs, SPARES_MAX};
 use crate::store::StoreError;
-
-/// How many times as long as it worked the thread rests: it takes a quarter of a core at most.
-const REST_FACTOR: u32 = 3;
-
-/// For how long nobody must have written before the parts of merged packs are removed: a person who
-/// checks the repository after some writes has done so by then, see `packs`.
-const SWEEP_WAIT: Duration = Duration::from_secs(30);
-
-/// How long no one looks for loose objects after nothing was found to do: looking takes a while where
-/// they are many.
-const LOOSE_LOOK_WAIT: Duration = Duration::from_secs(60);
 
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
@@ -50,6 +48,7 @@ pub(super) struct Upkeep {
 struct Shared {
     packs: Arc<Packs>,
     note: Arc<Note>,
+    graph: Graph,
     barrier: Barrier,
     wishes: Mutex<Wishes>,
     changed: Condvar,
@@ -59,134 +58,13 @@ struct Shared {
     removed: AtomicBool,
 }
 
-#[derive(Debug, Default)]
-struct Wishes {
-    flush: Option<(PathBuf, Oid)>,
-    merge: bool,
-    busy: bool,
-    // Someone waits for the end, so there is no rest.
-    hurry: bool,
-    // No other tidying begins before.
-    rested_at: Option<Instant>,
-    // When to look for loose objects, and not before when.
-    look_at: Option<Instant>,
-    no_look_before: Option<Instant>,
-    // When to remove the parts of merged packs.
-    sweep_at: Option<Instant>,
-    // A chore has panicked.
-    given_up: bool,
-}
-
-/// Something to do.
-#[derive(Debug, PartialEq, Eq)]
-enum Chore {
-    /// The file system of this work tree, which was brought to this revision.
-    Flush(PathBuf, Oid),
-    /// One merge.
-    Merge,
-    /// The parts of merged packs.
-    Sweep,
-    /// One pack of loose objects.
-    PackLoose,
-}
-
-/// What came of a chore.
-#[derive(Debug)]
-enum Outcome {
-    /// There is no more of it to do.
-    Done,
-    /// Packs were merged, and there may be more.
-    Merged,
-    /// Loose objects were looked for.
-    Looked(Looked),
-}
-
-/// What there is to do now.
-#[derive(Debug, PartialEq, Eq)]
-enum Due {
-    /// This.
-    Now(Chore),
-    /// Nothing yet; look again after this time, or when something is wished.
-    Later(Option<Duration>),
-}
-
-impl Wishes {
-    /// Wishes for all that makes reading faster. Somebody has just written, so that parts of merged
-    /// packs stay for a while, unless there are `too_many`.
-    fn tidy(&mut self, now: Instant, too_many: bool) {
-        if self.given_up {
-            return;
-        }
-        self.merge = true;
-        self.look_again(now);
-        if self.sweep_at.is_some() {
-            self.sweep_at = Some(if too_many { now } else { now + SWEEP_WAIT });
-        }
-    }
-
-    /// Has loose objects looked for at a time, if not earlier.
-    fn look_again(&mut self, at: Instant) {
-        let at = self.no_look_before.map_or(at, |earliest| at.max(earliest));
-        self.look_at = Some(self.look_at.map_or(at, |planned| planned.min(at)));
-    }
-
-    /// Plans on what came of a chore that ended now.
-    fn go_on(&mut self, now: Instant, outcome: Outcome) {
-        match outcome {
-            Outcome::Done => (),
-            Outcome::Merged => {
-                self.merge = true;
-                self.sweep_at.get_or_insert(now + SWEEP_WAIT);
-            }
-            Outcome::Looked(Looked::Packed) => self.look_again(now),
-            Outcome::Looked(Looked::Nothing { again_in }) => {
-                self.no_look_before = Some(now + LOOSE_LOOK_WAIT);
-                again_in.into_iter().for_each(|wait| self.look_again(now + wait));
-            }
-        }
-    }
-
-    fn is_done(&self, now: Instant) -> bool {
-        let is_swept = self.sweep_at.is_none_or(|at| at > now && !self.hurry);
-        let is_looked = self.look_at.is_none_or(|at| at > now);
-        !self.busy && !self.merge && self.flush.is_none() && is_swept && is_looked
-    }
-
-    /// Takes what is due.
-    fn take(&mut self, now: Instant, is_crowd: bool) -> Due {
-        if let Some((root, revision)) = self.flush.take() {
-            return Due::Now(Chore::Flush(root, revision));
-        }
-        if self.sweep_at.is_some_and(|at| at <= now || (self.hurry && !self.merge)) {
-            self.sweep_at = None;
-            return Due::Now(Chore::Sweep);
-        }
-        let until = |at: Option<Instant>| at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
-        let rest = if self.hurry || is_crowd { Duration::ZERO } else { until(self.rested_at) };
-        let look = self.look_at.map(|at| until(Some(at)));
-        let wait = if self.merge { Some(rest) } else { look.map(|look| look.max(rest)) };
-        match wait {
-            Some(Duration::ZERO) if self.merge => {
-                self.merge = false;
-                Due::Now(Chore::Merge)
-            }
-            Some(Duration::ZERO) => {
-                self.look_at = None;
-                Due::Now(Chore::PackLoose)
-            }
-            Some(_) | None => {
-                Due::Later(wait.into_iter().chain(self.sweep_at.map(|at| until(Some(at)))).min())
-            }
-        }
-    }
-}
-
 impl Upkeep {
-    /// Prepares to look after these packs and the work tree of this note.
-    pub(super) fn new(packs: Arc<Packs>, note: Arc<Note>, barrier: Barrier) -> Self {
+    /// Prepares to look after these packs, this graph and the work tree of this note.
+    pub(super) fn new(packs: Arc<Packs>, note: Arc<Note>, graph: Graph, barrier: Barrier) -> Self {
         let shared = Shared {
             packs,
             note,
+            graph,
             barrier,
             wishes: Mutex::default(),
             changed: Condvar::new(),
@@ -198,14 +76,15 @@ impl Upkeep {
 
     /// Has the file system of a work tree flushed, which was brought to `revision`.
     pub(super) fn flush(&mut self, root: &Path, revision: Oid) {
-        self.shared.wishes().flush = Some((root.to_owned(), revision));
+        self.shared.wishes().flush(root.to_owned(), revision);
         self.wake();
     }
 
-    /// Has small packs merged and loose objects packed; `is_busy` says whether writes go on.
-    pub(super) fn tidy(&mut self, is_busy: bool) {
+    /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
+    /// packs merged and loose objects packed; `is_busy` says whether writes go on.
+    pub(super) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
         let too_many = is_busy && self.shared.packs.spares_len() > SPARES_MAX;
-        self.shared.wishes().tidy(Instant::now(), too_many);
+        self.shared.wishes().tidy(Instant::now(), may_remove, too_many);
         self.wake();
     }
 
@@ -217,12 +96,12 @@ impl Upkeep {
     /// Waits until everything that was asked for is done.
     pub(super) fn finish(&self) {
         let mut wishes = self.shared.wishes();
-        wishes.hurry = true;
+        wishes.hurry(true);
         self.shared.changed.notify_all();
-        while self.thread.is_some() && !wishes.is_done(Instant::now()) {
+        while self.thread.is_some() && !wishes.are_done(Instant::now()) {
             wishes = self.shared.wait(wishes, None);
         }
-        wishes.hurry = false;
+        wishes.hurry(false);
     }
 
     fn wake(&mut self) {
@@ -240,6 +119,7 @@ impl Upkeep {
 impl Drop for Upkeep {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.graph.stop();
         // Between the look at `stop` and the wait nobody may slip through.
         drop(self.shared.wishes());
         self.shared.changed.notify_all();
@@ -263,30 +143,44 @@ impl Shared {
         }
     }
 
-    fn run(&self) {
+    fn run(self: &Arc<Self>) {
+        let mut beside: Option<JoinHandle<()>> = None;
         while let Some(chore) = self.next() {
-            let started = Instant::now();
-            let is_flush = matches!(chore, Chore::Flush(..));
-            // Whatever a chore leaves half-done, a kill would have left, too.
-            let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(chore)));
-            let mut wishes = self.wishes();
-            let now = Instant::now();
-            if !is_flush {
-                wishes.rested_at = Some(now + started.elapsed() * REST_FACTOR);
+            if chore != Chore::Graph {
+                self.attend_to(chore);
+                continue;
             }
-            match outcome {
-                Ok(outcome) => wishes.go_on(now, outcome),
-                Err(_) => {
-                    tracing::error!(
-                        "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
-                         start the service again, or run `git gc` now and then"
-                    );
-                    (wishes.given_up, wishes.merge, wishes.look_at) = (true, false, None);
-                }
+            // The one before is done, or this would not be due.
+            beside.take().into_iter().for_each(|thread| drop(thread.join()));
+            let shared = Arc::clone(self);
+            let spawned = thread::Builder::new().name("graph".into());
+            match spawned.spawn(move || shared.attend_to(Chore::Graph)) {
+                Ok(thread) => beside = Some(thread),
+                // As well here, if not beside anything else.
+                Err(_) => self.attend_to(Chore::Graph),
             }
-            wishes.busy = false;
-            self.changed.notify_all();
         }
+        beside.into_iter().for_each(|thread| drop(thread.join()));
+        if self.wishes().owe_figures() {
+            self.tell_figures();
+        }
+    }
+
+    /// Carries out a chore, and plans on.
+    fn attend_to(&self, chore: Chore) {
+        let started = Instant::now();
+        // Whatever a chore leaves half-done, a kill would have left, too.
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&chore)));
+        let mut wishes = self.wishes();
+        if outcome.is_err() {
+            tracing::error!(
+                "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
+                 start the service again, or run `git gc` now and then"
+            );
+            wishes.give_up();
+        }
+        wishes.go_on(Instant::now(), &chore, started.elapsed(), outcome.unwrap_or(Outcome::Done));
+        self.changed.notify_all();
     }
 
     /// Waits for something to do; nothing when the thread is to end.
@@ -294,10 +188,7 @@ impl Shared {
         let mut wishes = self.wishes();
         while !self.is_stopped() {
             match wishes.take(Instant::now(), self.packs.are_a_crowd()) {
-                Due::Now(chore) => {
-                    wishes.busy = true;
-                    return Some(chore);
-                }
+                Due::Now(chore) => return Some(chore),
                 Due::Later(time) => wishes = self.wait(wishes, time),
             }
         }
@@ -308,10 +199,10 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn carry_out(&self, chore: Chore) -> Outcome {
+    fn carry_out(&self, chore: &Chore) -> Outcome {
         let outcome = match chore {
             Chore::Flush(root, revision) => {
-                tell(self.flush(&root, &revision));
+                tell(self.flush(root, revision));
                 Outcome::Done
             }
             Chore::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
@@ -328,6 +219,15 @@ impl Shared {
                 let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
                 Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
             }
+            Chore::Graph => {
+                let may_write = !self.packs.is_git_collecting();
+                let is_written = may_write && tell(self.graph.keep_up()).unwrap_or(false);
+                Outcome::Graph { is_written }
+            }
+            Chore::Figures => {
+                self.tell_figures();
+                Outcome::Done
+            }
         };
         if matches!(outcome, Outcome::Looked(Looked::Packed)) {
             self.removed.store(true, Ordering::Release);
@@ -339,6 +239,10 @@ impl Shared {
         self.barrier.file_system(root)?;
         self.note.write_flushed(revision)
     }
+
+    fn tell_figures(&self) {
+        Figures::of(self.packs.objects()).tell(tell(self.graph.commits()).flatten());
+    }
 }
 
 /// Trouble with the housekeeping harms nothing but speed.
@@ -349,73 +253,4 @@ fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
             tracing::warn!(%error, cause, "the housekeeping of the repository failed");
         })
         .ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const MINUTE: Duration = Duration::from_secs(60);
-
-    fn flush() -> (PathBuf, Oid) {
-        (PathBuf::from("work tree"), [1; 20])
-    }
-
-    #[test]
-    fn a_flush_waits_for_no_merge_that_rests_and_does_not_shorten_the_rest() {
-        let now = Instant::now();
-        let mut wishes =
-            Wishes { merge: true, flush: Some(flush()), rested_at: Some(now + MINUTE), ..Wishes::default() };
-        let (root, revision) = flush();
-        assert_eq!(wishes.take(now, false), Due::Now(Chore::Flush(root, revision)));
-        assert_eq!(wishes.take(now, false), Due::Later(Some(MINUTE)));
-        assert_eq!(wishes.take(now + MINUTE, false), Due::Now(Chore::Merge));
-        assert_eq!(wishes.take(now + MINUTE, false), Due::Later(None));
-    }
-
-    #[test]
-    fn loose_objects_are_looked_for_again_when_they_are_old_enough_and_not_too_often() {
-        let now = Instant::now();
-        let mut wishes = Wishes::default();
-        wishes.tidy(now, false);
-        assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
-        assert_eq!(wishes.take(now, false), Due::Now(Chore::PackLoose));
-        let again_in = Some(2 * LOOSE_LOOK_WAIT);
-        wishes.go_on(now, Outcome::Looked(Looked::Nothing { again_in }));
-        assert_eq!(wishes.take(now, false), Due::Later(again_in));
-        wishes.tidy(now, false);
-        assert_eq!(wishes.take(now, false), Due::Now(Chore::Merge));
-        assert_eq!(wishes.take(now, false), Due::Later(Some(LOOSE_LOOK_WAIT)));
-        assert!(wishes.is_done(now), "nobody waits for what is planned");
-        assert_eq!(wishes.take(now + LOOSE_LOOK_WAIT, false), Due::Now(Chore::PackLoose));
-        wishes.go_on(now + LOOSE_LOOK_WAIT, Outcome::Looked(Looked::Packed));
-        assert!(!wishes.is_done(now + LOOSE_LOOK_WAIT), "there may be more");
-    }
-
-    #[test]
-    fn parts_of_merged_packs_stay_until_nobody_has_written_for_a_while_or_they_are_too_many() {
-        let now = Instant::now();
-        let mut wishes = Wishes { rested_at: Some(now), ..Wishes::default() };
-        wishes.go_on(now, Outcome::Merged);
-        wishes.merge = false;
-        assert_eq!(wishes.take(now, false), Due::Later(Some(SWEEP_WAIT)));
-        let later = now + SWEEP_WAIT / 2;
-        wishes.tidy(later, false);
-        (wishes.merge, wishes.look_at) = (false, None);
-        assert_eq!(wishes.take(now + SWEEP_WAIT, false), Due::Later(Some(SWEEP_WAIT / 2)));
-        assert_eq!(wishes.take(later + SWEEP_WAIT, false), Due::Now(Chore::Sweep));
-        wishes.go_on(now, Outcome::Merged);
-        wishes.tidy(later, true);
-        assert_eq!(wishes.take(later, false), Due::Now(Chore::Sweep));
-    }
-
-    #[test]
-    fn many_packs_and_whoever_waits_for_the_end_allow_no_rest() {
-        let now = Instant::now();
-        let resting =
-            |hurry| Wishes { merge: true, rested_at: Some(now + MINUTE), hurry, ..Wishes::default() };
-        assert_eq!(resting(false).take(now, false), Due::Later(Some(MINUTE)));
-        assert_eq!(resting(false).take(now, true), Due::Now(Chore::Merge));
-        assert_eq!(resting(true).take(now, false), Due::Now(Chore::Merge));
-    }
 }

@@ -133,6 +133,23 @@ async fn a_file_whose_name_is_not_utf_8_is_a_problem_saved_or_committed() {
 }
 
 #[tokio::test]
+async fn a_huge_file_is_a_problem_and_nobody_waits_for_it() {
+    let mut server = TestServer::on("small").await;
+    let huge = server.repo().path().join("collections/huge.yaml");
+    // Without blocks, but to be read it would take minutes.
+    std::fs::File::create(&huge).unwrap().set_len(20 << 30).unwrap();
+    let problem = server.problem("collections/huge.yaml").await;
+    let message = problem["attributes"]["message"].as_str().unwrap();
+    assert!(message.contains("more than the 65536 bytes"), "{message}");
+    server.repo().save(POSTS, &named("By hand"));
+    server.shows("posts", "name", "By hand").await;
+    server.patch("pages", json!({"name": "Written beside it"})).await.is(200);
+    std::fs::remove_file(huge).unwrap();
+    server.no_problem().await;
+    server.leaves(" M collections/posts.yaml");
+}
+
+#[tokio::test]
 async fn an_empty_file_is_never_taken_for_no_settings() {
     let mut server = TestServer::on("small").await;
     server.repo().write(POSTS, "");

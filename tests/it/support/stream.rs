@@ -30,13 +30,23 @@ impl Stream {
         Self::try_open(address, query, last_event_id).expect("the service answers")
     }
 
+    /// The same from now on, with a token.
+    pub(crate) fn open_with_token(address: SocketAddr, query: &str, token: &str) -> Self {
+        let header = format!("Authorization: Bearer {token}\r\n");
+        Self::try_open_with(address, query, &header).expect("the service answers")
+    }
+
     /// The same of a service that may be gone.
     pub(crate) fn try_open(address: SocketAddr, query: &str, last_event_id: Option<&str>) -> Option<Self> {
+        let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
+        Self::try_open_with(address, query, &resume)
+    }
+
+    fn try_open_with(address: SocketAddr, query: &str, header: &str) -> Option<Self> {
         let mut socket = TcpStream::connect(address).ok()?;
         socket.set_read_timeout(Some(DEADLINE)).expect("a time limit can be set");
-        let resume = last_event_id.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
         let request =
-            format!("GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{resume}\r\n");
+            format!("GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n");
         socket.write_all(request.as_bytes()).ok()?;
         let mut body = BufReader::new(socket);
         let mut head = String::new();

@@ -42,6 +42,10 @@ impl Archive for Counting {
         self.archive.signature(revision)
     }
 
+    fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
+        self.archive.cut_off()
+    }
+
     fn first_parents(&self, from: Revision, known: &dyn Fn(&Revision) -> bool) -> Result<Line, StoreError> {
         self.archive.first_parents(from, known)
     }

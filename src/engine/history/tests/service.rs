@@ -395,3 +395,41 @@ mod any_change {
         }
     }
 }
+
+#[tokio::test]
+async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_question() {
+    let repo = Repo::new("collections");
+    let commits: Vec<_> =
+        ["A", "B", "C"].map(|name| repo.commit(&[("posts.yaml", &named(name))], name)).into();
+    let shallow = repo.path().join("shallow");
+    let cut_at = |revision: Revision| std::fs::write(&shallow, format!("{revision}\n")).unwrap();
+    let whole =
+        ["updated posts (name B C)", "updated posts (name A B)", "created posts (type - document, name - A)"];
+    let cut = ["updated posts (name B C)", "created posts (type - document, name - B)"];
+    cut_at(commits[1]);
+    let running = Running::on(repo).await;
+    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    std::fs::remove_file(&shallow).unwrap();
+    assert_eq!(told(&running.history.view().await.unwrap()), whole);
+    cut_at(commits[1]);
+    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    // One that the branch never had changes nothing.
+    std::fs::write(&shallow, format!("{}\n{}\n", commits[1], "7".repeat(40))).unwrap();
+    assert_eq!(told(&running.history.view().await.unwrap()), cut);
+    running.stop().await;
+}
+
+#[test]
+fn a_kept_index_of_a_shallow_clone_is_not_taken_for_a_whole_one() {
+    let repo = Repo::new("collections");
+    let mut commits: Vec<_> = Vec::new();
+    for n in 0..1200 {
+        commits.push(repo.commit(&[("posts.yaml", &named(&format!("N{n}")))], "n"));
+    }
+    let shallow = repo.path().join("shallow");
+    std::fs::write(&shallow, format!("{}\n", commits[100])).unwrap();
+    assert_eq!(read(&repo).commits_len(), 1100);
+    assert!(repo.archive().recall("history-index").unwrap().is_some(), "it was kept");
+    std::fs::remove_file(&shallow).unwrap();
+    assert_eq!(read(&repo).commits_len(), 1200);
+}

@@ -5,6 +5,7 @@
 
 use chrono::{DateTime, Utc};
 
+use super::super::encoding::Encoding;
 use crate::domain::{Actor, Revision};
 use crate::store::{Commit, RawSignature};
 
@@ -16,16 +17,24 @@ pub(in crate::store::git) struct RawCommit<'a> {
     author: &'a [u8],
     committer: &'a [u8],
     message: &'a [u8],
+    encoding: Encoding,
 }
 
 impl<'a> RawCommit<'a> {
     /// Reads a commit object; `None` when it is none.
     pub(in crate::store::git) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, message) = split(bytes);
-        let mut commit =
-            Self { tree: Revision::new([0; 20]), parents: Vec::new(), author: b"", committer: b"", message };
+        let mut commit = Self {
+            tree: Revision::new([0; 20]),
+            parents: Vec::new(),
+            author: b"",
+            committer: b"",
+            message,
+            encoding: Encoding::default(),
+        };
         let mut has_tree = false;
-        for line in header.split(|byte| *byte == b'\n') {
+        let mut lines = header.split(|byte| *byte == b'\n');
+        while let Some(line) = lines.next() {
             if let Some(id) = line.strip_prefix(b"tree ") {
                 commit.tree = revision(id)?;
                 has_tree = true;
@@ -35,6 +44,7 @@ impl<'a> RawCommit<'a> {
                 commit.author = who;
             } else if let Some(who) = line.strip_prefix(b"committer ") {
                 commit.committer = who;
+                commit.encoding = Encoding::among(lines);
                 break;
             }
         }
@@ -43,15 +53,15 @@ impl<'a> RawCommit<'a> {
 
     /// The commit as the rest of the service knows it.
     pub(in crate::store::git) fn told(&self, revision: Revision) -> Commit {
-        let (author, _) = person(self.author);
-        let (committer, at) = person(self.committer);
+        let (author, _) = person(&self.encoding.decode(self.author));
+        let (committer, at) = person(&self.encoding.decode(self.committer));
         Commit {
             revision,
             parents: self.parents.clone(),
             author,
             committer,
             at,
-            message: String::from_utf8_lossy(self.message).into_owned(),
+            message: self.encoding.decode(self.message).into_owned(),
         }
     }
 }
@@ -70,9 +80,8 @@ fn revision(hex: &[u8]) -> Option<Revision> {
 
 /// `NAME <EMAIL> SECONDS ZONE`, as leniently as git reads it (`split_ident_line` in `ident.c`):
 /// the time stands after the last `>`.
-fn person(line: &[u8]) -> (Actor, DateTime<Utc>) {
-    let line = String::from_utf8_lossy(line);
-    let (who, when) = line.rsplit_once('>').unwrap_or((&line, ""));
+fn person(line: &str) -> (Actor, DateTime<Utc>) {
+    let (who, when) = line.rsplit_once('>').unwrap_or((line, ""));
     let (name, email) = who.split_once('<').unwrap_or((who, ""));
     let seconds = when.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(0);
     (Actor::new(name, email), DateTime::from_timestamp(seconds, 0).unwrap_or_default())
@@ -132,6 +141,17 @@ mod tests {
     }
 
     #[test]
+    fn a_commit_in_another_encoding_is_read_in_that() {
+        let mut raw =
+            format!("tree {ID}\nauthor _ric <e@x> 5 +0100\ncommitter J_rg <j@x> 7 +0000\n").into_bytes();
+        raw.extend_from_slice(b"gpgsig a\n encoding x\nencoding ISO-8859-1\n\nraison _t_\n");
+        raw.iter_mut().filter(|byte| **byte == b'_').for_each(|byte| *byte = 0xe9);
+        let commit = RawCommit::parse(&raw).unwrap().told(ID.parse().unwrap());
+        assert_eq!((commit.author.name(), commit.committer.name()), ("éric", "Jérg"));
+        assert_eq!(commit.message, "raison été\n");
+    }
+
+    #[test]
     fn strange_identities_are_read_all_the_same() {
         for (line, name, seconds) in [
             ("<> 7 +0000", "anonymous", 7),
@@ -139,7 +159,7 @@ mod tests {
             ("only", "only", 0),
             ("", "anonymous", 0),
         ] {
-            let (actor, at) = person(line.as_bytes());
+            let (actor, at) = person(line);
             assert_eq!((actor.name(), at.timestamp()), (name, seconds), "{line:?}");
         }
     }

@@ -321,14 +321,11 @@ impl<'a> Walker<'a> {
     }
 }
 
-/// The first parent of a commit, unless that is beyond what a shallow clone has.
-fn first_parent(
-    (odb, cut): &(Borrowed<'_>, HashSet<[u8; 20]>),
-    revision: Revision,
-) -> Result<Option<Revision>, StoreError> {
+/// The first parent of a commit.
+fn first_parent(odb: &Borrowed<'_>, revision: Revision) -> Result<Option<Revision>, StoreError> {
     let object = needed(odb, revision.as_bytes(), ObjectType::Commit)?;
     let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-    Ok(commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes())))
+    Ok(commit.parents.first().copied())
 }
 
 impl Archive for GitArchive {
@@ -352,11 +349,18 @@ impl Archive for GitArchive {
         Ok(commit::signature(needed(&odb, revision.as_bytes(), ObjectType::Commit)?.data()))
     }
 
+    fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
+        let mut cut: Vec<_> = cut_off(&self.place)?.into_iter().map(Revision::new).collect();
+        cut.sort_unstable();
+        Ok(cut)
+    }
+
     fn first_parents(
         &self,
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<Line, StoreError> {
+        let cut = cut_off(&self.place)?;
         let mut reader = None;
         let mut line = Line { revisions: Vec::new(), onto: None };
         let mut next = Some(from);
@@ -366,10 +370,11 @@ impl Archive for GitArchive {
                 break;
             }
             next = match self.fresh.first_parent(revision) {
+                _ if cut.contains(revision.as_bytes()) => None,
                 Some(parent) => parent,
                 None => match &reader {
                     Some(reader) => first_parent(reader, revision)?,
-                    None => first_parent(reader.insert((self.borrow()?, cut_off(&self.place)?)), revision)?,
+                    None => first_parent(reader.insert(self.borrow()?), revision)?,
                 },
             };
             line.revisions.push(revision);
@@ -379,15 +384,19 @@ impl Archive for GitArchive {
 
     fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
         // Those that are remembered are the newest, and stand first.
+        let cut = cut_off(&self.place)?;
+        let remembered = |revision: &Revision| {
+            let is_whole = !cut.contains(revision.as_bytes());
+            is_whole.then(|| self.fresh.step(*revision)).flatten()
+        };
         let mut fresh = 0;
-        while let Some(step) = revisions.get(fresh).and_then(|revision| self.fresh.step(*revision)) {
+        while let Some(step) = revisions.get(fresh).and_then(remembered) {
             each(fresh, step);
             fresh += 1;
         }
         if fresh == revisions.len() {
             return Ok(());
         }
-        let cut = cut_off(&self.place)?;
         self.share(revisions.len() - fresh, &|odb, range| {
             let folder = Folder { odb, parts: &self.place.folder, last: None };
             let mut walker = Walker { folder, cut: &cut, parent: None, tree: None };

@@ -450,6 +450,16 @@ fn an_index_that_a_racing_commit_wrote_back_is_mended() {
 }
 
 #[test]
+fn a_huge_file_that_nobody_touched_is_no_edit() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n"), ("huge.yaml", &"x".repeat(3 << 20))]);
+    let mut journal = repo.open();
+    assert_eq!(edits(&mut journal), []);
+    repo.save("huge.yaml", &"y".repeat(3 << 20));
+    assert_eq!(edits(&mut journal).len(), 1);
+}
+
+#[test]
 fn a_write_that_a_person_took_back_stays_out_of_the_index() {
     let (repo, mut journal) = served();
     append(&mut journal, &[set("a.yaml", "a2\n")]);

@@ -2,9 +2,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::AtomicBool;
 
-use super::super::GitJournal;
 use super::super::packs::PACKS_MAX;
+use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
 
@@ -55,6 +57,26 @@ fn only_whole_packs_are_left(repo: &Repo) {
     assert!(listing.iter().all(|path| ends_well(path)), "{listing:#?}");
     assert!(repo.packs().iter().all(|pack| pack.with_extension("idx").exists()), "{listing:#?}");
     assert_eq!(listing.len(), 2 * repo.packs().len(), "{listing:#?}");
+}
+
+#[test]
+fn parts_of_a_merged_pack_stay_for_who_reads_them_and_go_at_the_end_or_the_next_start() {
+    let (repo, journal) = crowded();
+    let before = repo.packs().len();
+    assert!(journal.packs.merge_small(&journal.barrier, &AtomicBool::new(false)).unwrap());
+    assert_eq!(repo.packs().len(), before + 1);
+    assert!(!journal.packs.merge_small(&journal.barrier, &AtomicBool::new(false)).unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let killed = folder.path().join("killed");
+    assert!(Command::new("cp").arg("-a").args([repo.path(), &killed]).status().unwrap().success());
+    drop(GitJournal::open(Options::new(&killed)).unwrap());
+    let left = fs::read_dir(killed.join("objects/pack")).unwrap();
+    let left = left.filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|it| it == "pack"));
+    assert_eq!(left.count(), 1);
+    git_in(&killed, &["fsck", "--full", "--strict"]);
+    drop(journal);
+    assert_eq!(repo.packs().len(), 1);
+    repo.check();
 }
 
 #[test]

@@ -3,6 +3,7 @@
 mod archive;
 mod commits;
 mod flushes;
+mod graph;
 mod hands;
 mod line_ends;
 mod loose;

@@ -11,7 +11,9 @@ use crate::store::{Journal as _, StoreError};
 #[track_caller]
 fn refused(options: Options, why: &str) {
     match GitJournal::open(options) {
-        Err(error @ StoreError::Unsuitable { .. }) => assert!(error.to_string().contains(why), "{error}"),
+        Err(error @ (StoreError::Unsuitable { .. } | StoreError::ShownElsewhere { .. })) => {
+            assert!(error.to_string().contains(why), "{error}");
+        }
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("should be refused: {why}"),
     }

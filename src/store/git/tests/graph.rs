@@ -1,0 +1,348 @@
+//! The commit-graph, judged by git, and the figures.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::super::figures::Figures;
+use super::super::graph::Graph;
+use super::super::packs::PACKS_MAX;
+use super::super::place::Place;
+use super::super::{GitJournal, Options};
+use super::support::*;
+use crate::store::Journal as _;
+
+/// Enough commits for a graph, in these tests.
+const COMMITS_MIN: usize = 20;
+
+fn options(repo: &Repo) -> Options {
+    Options { graph_commits_min: COMMITS_MIN, ..repo.options() }
+}
+
+fn open(repo: &Repo) -> GitJournal {
+    GitJournal::open(options(repo)).unwrap()
+}
+
+fn commit(journal: &mut GitJournal, count: usize) {
+    let drafts: Vec<_> = (0..count).map(|i| set(&format!("c{}.yaml", i % 7), &format!("{i}\n"))).collect();
+    append(journal, &drafts);
+    append(journal, &[set("last.yaml", &format!("{:?}\n", journal.flushes()))]);
+}
+
+/// A bare repository with enough commits, and nobody who serves it.
+fn long_history() -> Repo {
+    let repo = Repo::bare();
+    let mut journal = GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap();
+    commit(&mut journal, COMMITS_MIN);
+    repo
+}
+
+fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
+    let place = Place::find(repo.path(), "collections").unwrap();
+    Graph::new(place, "refs/heads/main".to_owned(), git.into(), COMMITS_MIN)
+}
+
+fn info(repo: &Repo) -> PathBuf {
+    repo.pack_folder().with_file_name("info")
+}
+
+fn has_graph(repo: &Repo) -> bool {
+    info(repo).join("commit-graphs/commit-graph-chain").exists()
+}
+
+/// Says what the log of a file has used, as git tells it.
+fn filters_used_by(repo: &Repo, path: &str) -> String {
+    let told = repo.path().join("../told");
+    let mut command = Command::new("git");
+    command.current_dir(repo.path()).args(["log", "--oneline", "main", "--", path]);
+    assert!(
+        command
+            .env("GIT_TRACE2_PERF", fs::canonicalize(repo.path()).unwrap().join("../told"))
+            .output()
+            .is_ok()
+    );
+    let text = fs::read_to_string(told).unwrap();
+    text.lines().filter(|line| line.contains("bloom")).map(str::to_owned).collect()
+}
+
+/// A command that runs this script.
+fn script(repo: &Repo, text: &str) -> PathBuf {
+    let path = fs::canonicalize(repo.path()).unwrap().join("../fake-git");
+    // Written by another process: no thread of ours that forks meanwhile may have it open to write.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "printf '%s' \"$1\" > \"$2\" && chmod 755 \"$2\"", "sh"]);
+    assert!(shell.arg(format!("#!/bin/sh\n{text}")).arg(&path).status().unwrap().success());
+    path
+}
+
+fn fifo(repo: &Repo) -> PathBuf {
+    let path = fs::canonicalize(repo.path()).unwrap().join("../fifo");
+    assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+    path
+}
+
+#[test]
+fn after_enough_commits_the_log_of_a_file_uses_the_filters_of_a_graph() {
+    for repo in [Repo::bare(), Repo::new()] {
+        for round in 1..=3 {
+            let mut journal = open(&repo);
+            commit(&mut journal, round * COMMITS_MIN);
+            tend(&mut journal);
+            repo.git(&["commit-graph", "verify"]);
+            repo.check();
+            let used = filters_used_by(&repo, "collections/c3.yaml");
+            assert!(used.contains("definitely_not"), "{used}");
+            let counted = repo.git(&["rev-list", "--count", "main"]);
+            let known = graph(&repo, "git").commits().unwrap().unwrap();
+            assert_eq!(known.to_string(), counted.trim());
+        }
+    }
+}
+
+#[test]
+fn commits_of_people_count_too_and_those_that_a_graph_has_do_not() {
+    let repo = Repo::new();
+    let mut journal = open(&repo);
+    for i in 0..COMMITS_MIN - 1 {
+        repo.git(&["commit", "-q", "--allow-empty", "-m", &i.to_string()]);
+    }
+    let graph = graph(&repo, "git");
+    assert!(!graph.keep_up().unwrap());
+    append(&mut journal, &[set("a.yaml", "the last\n")]);
+    assert!(graph.keep_up().unwrap());
+    assert!(!graph.keep_up().unwrap());
+    commit(&mut journal, COMMITS_MIN - 2);
+    assert!(!graph.keep_up().unwrap());
+    repo.git(&["commit", "-q", "--allow-empty", "-m", "one more"]);
+    assert!(graph.keep_up().unwrap());
+    repo.git(&["commit-graph", "verify"]);
+}
+
+#[test]
+fn a_graph_that_somebody_removed_is_written_again() {
+    let repo = long_history();
+    assert!(graph(&repo, "git").keep_up().unwrap());
+    fs::remove_dir_all(info(&repo)).unwrap();
+    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(has_graph(&repo));
+}
+
+#[test]
+fn no_graph_is_written_when_it_is_not_wished_or_git_has_no_use_for_it() {
+    let stands_in_the_way: [&dyn Fn(&Repo); 4] = [
+        &|repo| drop(repo.git(&["config", "core.commitGraph", "false"])),
+        &|repo| fs::write(repo.path().join("gc.pid"), "1 elsewhere").unwrap(),
+        &|repo| drop(repo.git(&["replace", "main~1", "main~2"])),
+        &|repo| fs::write(repo.path().join("shallow"), repo.git(&["rev-parse", "main~9"])).unwrap(),
+    ];
+    for stand in stands_in_the_way {
+        let repo = long_history();
+        stand(&repo);
+        tend(&mut open(&repo));
+        assert!(!has_graph(&repo));
+    }
+    let repo = long_history();
+    tend(&mut GitJournal::open(Options { maintain: false, ..options(&repo) }).unwrap());
+    assert!(!has_graph(&repo));
+    tend(&mut open(&repo));
+    assert!(has_graph(&repo));
+}
+
+#[test]
+fn where_no_object_may_be_removed_there_is_a_graph_and_packs_stay() {
+    let repo = Repo::bare();
+    repo.git(&["config", "core.repositoryFormatVersion", "1"]);
+    repo.git(&["config", "extensions.preciousObjects", "true"]);
+    let mut journal = open(&repo);
+    for i in 0..=PACKS_MAX {
+        append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
+    }
+    tend(&mut journal);
+    assert!(has_graph(&repo));
+    assert_eq!(repo.packs().len(), PACKS_MAX + 1);
+}
+
+#[test]
+fn writes_and_flushes_go_on_while_the_graph_is_written() {
+    let repo = Repo::new();
+    let fifo = fifo(&repo);
+    let log = fifo.with_file_name("log");
+    let text = format!("read go < {}; nice > {}; exec git \"$@\"", fifo.display(), log.display());
+    let mut journal = GitJournal::open(Options { git: script(&repo, &text), ..options(&repo) }).unwrap();
+    commit(&mut journal, COMMITS_MIN);
+    journal.tend().unwrap();
+    // It has begun when somebody reads.
+    let mut go = OpenOptions::new().write(true).open(&fifo).unwrap();
+    for _ in 0..2 * PACKS_MAX {
+        commit(&mut journal, 1);
+        journal.tend().unwrap();
+    }
+    assert!(!has_graph(&repo));
+    go.write_all(b"go\n").unwrap();
+    journal.finish_upkeep();
+    repo.git(&["commit-graph", "verify"]);
+    repo.check();
+    assert_eq!(fs::read_to_string(log).unwrap().trim(), "19", "at the lowest priority");
+}
+
+#[test]
+fn a_stop_in_the_middle_ends_git_and_the_next_start_goes_on() {
+    let repo = long_history();
+    let fifo = fifo(&repo);
+    let git = script(&repo, &format!("read go < {}", fifo.display()));
+    let mut journal = GitJournal::open(Options { git, ..options(&repo) }).unwrap();
+    journal.tend().unwrap();
+    let mut go = OpenOptions::new().write(true).open(&fifo).unwrap();
+    drop(journal);
+    assert!(go.write_all(b"go\n").is_err(), "nobody reads any more");
+    // What git leaves when it can't clean up.
+    let folder = info(&repo).join("commit-graphs");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("tmp_graph_abcdef"), "half a graph").unwrap();
+    repo.check();
+    tend(&mut open(&repo));
+    assert!(has_graph(&repo));
+    repo.git(&["commit-graph", "verify"]);
+}
+
+#[test]
+fn nothing_that_the_repository_names_runs_and_only_its_own_configuration_is_read() {
+    let repo = long_history();
+    let marker = fs::canonicalize(repo.path()).unwrap().join("../ran");
+    let environment = marker.with_file_name("environment");
+    let trap = marker.with_file_name("trap");
+    fs::write(&trap, format!("#!/bin/sh\ntouch {}\n", marker.display())).unwrap();
+    fs::set_permissions(&trap, fs::Permissions::from_mode(0o755)).unwrap();
+    let trap = trap.to_str().unwrap();
+    for (name, value) in [
+        ("core.fsmonitor", trap),
+        ("core.pager", trap),
+        ("pager.commit-graph", trap),
+        ("alias.commit-graph", &format!("!{trap}")),
+        ("core.sshCommand", trap),
+        ("remote.origin.url", "ssh://nowhere/x"),
+        ("remote.origin.promisor", "true"),
+        ("remote.origin.uploadpack", trap),
+    ] {
+        repo.git(&["config", name, value]);
+    }
+    for hook in ["pre-auto-gc", "reference-transaction", "post-commit", "post-index-change"] {
+        fs::create_dir_all(repo.path().join("hooks")).unwrap();
+        fs::copy(trap, repo.path().join("hooks").join(hook)).unwrap();
+    }
+    // A ref to what is missing would be fetched from a remote that promises it.
+    fs::write(repo.path().join("refs/heads/missing"), format!("{}\n", "1".repeat(40))).unwrap();
+    let text = format!("env > {}; exec git \"$@\"", environment.display());
+    graph(&repo, script(&repo, &text)).keep_up().unwrap();
+    assert!(!marker.exists());
+    let environment = fs::read_to_string(environment).unwrap();
+    let names = environment.lines().filter_map(|line| line.split_once('=').map(|(name, _)| name));
+    // What the shell itself adds is none of ours.
+    let mut names: Vec<_> = names.filter(|name| !["PWD", "SHLVL", "_", "OLDPWD"].contains(name)).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "GIT_ALLOW_PROTOCOL",
+            "GIT_CONFIG_GLOBAL",
+            "GIT_CONFIG_NOSYSTEM",
+            "GIT_DIR",
+            "GIT_NO_LAZY_FETCH",
+            "LC_ALL",
+            "PATH"
+        ]
+    );
+}
+
+#[test]
+fn a_git_that_is_missing_or_keeps_failing_is_not_tried_again() {
+    let repo = long_history();
+    let missing = graph(&repo, "/nowhere/git");
+    assert!(!missing.keep_up().unwrap());
+    let runs = fs::canonicalize(repo.path()).unwrap().join("../runs");
+    let text = format!("echo again >> {}; echo 'fatal: no' >&2; exit 128", runs.display());
+    let failing = graph(&repo, script(&repo, &text));
+    for _ in 0..4 {
+        assert!(!failing.keep_up().unwrap());
+    }
+    assert_eq!(fs::read_to_string(runs).unwrap(), "again\nagain\n", "once may be for somebody's gc");
+    assert!(!missing.keep_up().unwrap());
+    assert!(graph(&repo, "git").keep_up().unwrap(), "the next start tries again");
+}
+
+#[test]
+fn a_lock_of_somebody_else_is_waited_for_and_never_removed() {
+    let repo = long_history();
+    let lock = info(&repo).join("commit-graphs/commit-graph-chain.lock");
+    fs::create_dir_all(lock.parent().unwrap()).unwrap();
+    // One is there before git begins, the other one is taken in between.
+    let locking = script(&repo, &format!("touch {}; exec git \"$@\"", lock.display()));
+    for git in [Path::new("git"), &locking] {
+        let graph = graph(&repo, git);
+        if git == Path::new("git") {
+            fs::write(&lock, "").unwrap();
+        }
+        assert!(!graph.keep_up().unwrap());
+        assert!(lock.exists() && !has_graph(&repo));
+        fs::remove_file(&lock).unwrap();
+        if git == Path::new("git") {
+            assert!(graph.keep_up().unwrap());
+            fs::remove_dir_all(info(&repo).join("commit-graphs")).unwrap();
+            fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_person_s_gc_at_the_same_time_harms_neither() {
+    let repo = Repo::bare();
+    let mut journal = GitJournal::open(Options { lock_wait_ms_max: 60_000, ..options(&repo) }).unwrap();
+    let done = AtomicBool::new(false);
+    let beside = graph(&repo, "git");
+    std::thread::scope(|threads| {
+        let collecting = threads.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                repo.try_git(&["-c", "gc.writeCommitGraph=true", "gc", "-q", "--prune=now"]);
+            }
+        });
+        let tried = catch_unwind(AssertUnwindSafe(|| {
+            for _ in 0..6 {
+                commit(&mut journal, COMMITS_MIN);
+                // What is read may be gone in between, which the next look mends.
+                drop(beside.keep_up());
+            }
+        }));
+        done.store(true, Ordering::Relaxed);
+        collecting.join().unwrap();
+        tried.unwrap_or_else(|panic| resume_unwind(panic));
+    });
+    commit(&mut journal, COMMITS_MIN);
+    assert!(graph(&repo, "git").keep_up().unwrap());
+    repo.git(&["commit-graph", "verify"]);
+    repo.check();
+}
+
+#[test]
+fn the_figures_are_those_of_git() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "by hand\n")]);
+    let mut journal = open(&repo);
+    for i in 0..3 {
+        append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
+    }
+    let figures = Figures::of(repo.pack_folder().parent().unwrap());
+    let listed = repo.git(&["count-objects", "-v"]);
+    let by_git = |name: &str| {
+        let line = listed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
+        line.unwrap().parse::<u64>().unwrap()
+    };
+    assert_eq!(figures.packs, by_git("packs"));
+    assert_eq!(figures.objects, by_git("in-pack"));
+    assert_eq!(figures.loose_objects, by_git("count"));
+    assert_eq!(figures.bytes / 1_024, by_git("size-pack"));
+    assert_eq!(graph(&repo, "git").commits().unwrap(), Some(4));
+}
