@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::service::updates;
-use super::{rounds, which};
+use super::{rounds, settle, which};
 use crate::support::{Connection, Process, file, key, median, repository, setting};
 
 const CLIENTS: usize = 64;
@@ -28,7 +28,9 @@ pub(crate) async fn compare() {
     let service = Process::serve(&path);
     let mut rates: [Vec<f64>; 3] = Default::default();
     for round in 0..rounds() {
+        settle();
         let ours = updates(service.address, CLIENTS, count, round).await;
+        settle();
         let theirs = puts(etcd.address, count, round).await;
         rates[0].push(ours);
         rates[1].push(theirs);

@@ -22,6 +22,11 @@ pub(crate) fn rounds() -> usize {
     crate::support::setting("COLLECTORY_BENCH_ROUNDS", 5)
 }
 
+/// Flushes what others have left to the system: whoever is measured next would pay for it.
+pub(crate) fn settle() {
+    rustix::fs::sync();
+}
+
 /// The file that commit `number` of a run changes: spread over the folder, as real ones are.
 pub(crate) fn which(number: usize, collections: usize) -> usize {
     // A prime, so that every file has its turn.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::{hand, journal, rounds};
+use super::{hand, journal, rounds, settle};
 use crate::support::{Connection, Process, key, median, repository, setting};
 
 const CLIENTS: usize = 64;
@@ -27,10 +27,14 @@ pub(crate) async fn compare() {
     let mut rates: [Vec<f64>; 6] = Default::default();
     let flushed = ["-c", "core.fsync=all", "-c", "core.fsyncMethod=fsync"];
     for round in 0..rounds() {
+        settle();
         rates[0].push(updates(service.address, 1, count, round).await);
+        settle();
         rates[1].push(updates(service.address, CLIENTS, count, round).await);
+        settle();
         rates[2].push(hand::commits(&by_hand, count, (round, GIT_COMMITS), &[]));
         rates[3].push(hand::commits(&by_hand, count, (round, GIT_COMMITS), &flushed));
+        settle();
         rates[4].push(hand::libgit2(&library, count, round, LIBGIT2_COMMITS));
         rates[5].push(journal::imports(&import, count, round * IMPORTED_COMMITS, IMPORTED_COMMITS));
     }
@@ -61,7 +65,9 @@ pub(crate) async fn compare_work_tree() {
     for clients in [1, 32, CLIENTS] {
         let mut rates: [Vec<f64>; 2] = Default::default();
         for round in 0..rounds() {
+            settle();
             rates[0].push(updates(checked_out.address, clients, count, round).await);
+            settle();
             rates[1].push(updates(bare.address, clients, count, round).await);
         }
         let [with, without] = rates.map(|figures| median(&figures));
