@@ -6,6 +6,8 @@ pub mod domain;
 pub mod engine;
 pub mod format;
 pub mod http;
+#[cfg(test)]
+mod random;
 pub mod service;
 pub mod shutdown;
 pub mod store;

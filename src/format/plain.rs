@@ -163,6 +163,7 @@ mod tests {
 
     use super::super::read::strictly_written;
     use super::*;
+    use crate::random::cases;
 
     /// What is read quickly must be what the strict reader reads, in the same order.
     fn agrees(text: &str) -> Result<(), TestCaseError> {
@@ -332,7 +333,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 4096, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(cases(4096))]
 
         #[test]
         fn random_files_are_read_the_same_by_both(lines in prop::collection::vec(line(), 0..8), end in "\n?") {

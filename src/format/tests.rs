@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
+use crate::random::cases;
 
 pub(super) fn key() -> Key {
     Key::parse("posts").unwrap()
@@ -429,7 +430,7 @@ fn expected(collection: &Collection) -> serde_json::Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
+    #![proptest_config(cases(200))]
 
     #[test]
     fn what_is_written_is_read_the_same_by_every_reader(collection in any_collection()) {
@@ -504,7 +505,7 @@ fn mutated() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
+    #![proptest_config(cases(1500))]
 
     #[test]
     fn what_is_read_is_what_an_independent_reader_reads(text in mutated()) {
@@ -514,6 +515,26 @@ proptest! {
                 prop_assert_eq!(seen, expected(&collection), "{}", text);
             }
         }
+    }
+}
+
+#[test]
+fn a_text_at_the_end_of_a_file_has_the_line_end_that_stands_there() {
+    for (text, expected) in [
+        ("|\n  a", "a"),
+        ("|\n  a\n", "a\n"),
+        ("|+\n  a:", "a:"),
+        ("|+\n  a\n\n", "a\n\n"),
+        (">\n  a\n  b", "a b"),
+        ("|\r\n  a\r\n  b", "a\nb"),
+        ("|-\n  a", "a"),
+        ("|\n  a\n# c", "a\n"),
+        ("|", ""),
+    ] {
+        let file = format!("type: document\nx-a: {text}");
+        let read = good(&file);
+        assert_eq!(json(read.get(&Attribute::parse(Kind::Document, "x-a").unwrap()).unwrap()), expected);
+        assert_eq!(seen_by_serde(&file).unwrap(), self::expected(&read), "{file}");
     }
 }
 

@@ -10,8 +10,10 @@
 //! Without the third line the comment would be a line of the text. It stays a comment where the
 //! names stand.
 
+use std::ops::Range;
+
 use super::super::scalar::Style;
-use super::super::tree::{Content, Node};
+use super::super::tree::{self, Content, Node};
 use super::splice::{Sheet, Splice};
 
 /// How an item or a member ends.
@@ -28,9 +30,7 @@ impl Ending {
     pub(super) fn of(text: &str, value: &Node) -> Self {
         match &value.content {
             Content::Scalar(_, Style::Block) => {
-                let header = text[value.span.clone()].lines().next().unwrap_or_default();
-                let indicators = header.split([' ', '\t']).next().unwrap_or_default();
-                Self::Text { keeps_blank_lines: indicators.contains('+') }
+                Self::Text { keeps_blank_lines: indicators(text, &value.span).contains('+') }
             }
             Content::Scalar(_, Style::Plain | Style::Single | Style::Double) => Self::Plain,
             Content::List(items, _) => items.last().map_or(Self::Plain, |item| Self::of(text, item)),
@@ -47,6 +47,26 @@ impl Ending {
             Self::Plain => None,
         }
     }
+}
+
+/// What a text begins with that stands on lines of its own, such as `|` or `>2-`.
+fn indicators<'t>(text: &'t str, span: &Range<usize>) -> &'t str {
+    let header = text[span.clone()].lines().next().unwrap_or_default();
+    header.split([' ', '\t']).next().unwrap_or_default()
+}
+
+/// The same file with an end of its last line, where that is the last line of a text behind `|` or `>`:
+/// to read on as it did, the text no longer keeps its line ends (`|-`).
+pub(super) fn ended(text: &str) -> Option<String> {
+    let mut last = 0..0;
+    tree::parse(text).root?.scalars(&mut |span| last = span.clone());
+    let indicators = indicators(text, &last);
+    if text.ends_with('\n') || !indicators.starts_with(['|', '>']) {
+        return None;
+    }
+    let stripped = indicators.replace(['+', '-'], "") + "-";
+    let (before, after) = (&text[..last.start], &text[last.start + indicators.len()..]);
+    Some(format!("{before}{stripped}{after}{}", Sheet::new(text).line_end))
 }
 
 /// Keeps the blank lines and the comment from a byte on out of a text that ends above: the blank

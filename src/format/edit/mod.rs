@@ -37,7 +37,10 @@ pub(super) fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edite
         Some(rest) => (BYTE_ORDER_MARK, rest),
         None => ("", text),
     };
-    let (text, fallback) = match edited(text, before, after) {
+    // A line that is added behind a text without a last line end would give it one.
+    let attempt = edited(text, before, after)
+        .or_else(|reason| edited(&below::ended(text).ok_or(reason)?, before, after));
+    let (text, fallback) = match attempt {
         Ok((text, reasons)) => (text, (!reasons.is_empty()).then(|| reasons.join("; "))),
         Err(reason) => {
             (rewritten(text, after), Some(format!("{reason}, so the whole file was written anew")))

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{Collection, Kind, Patch};
+use crate::random::cases;
 
 const ID: &str = "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e";
 
@@ -259,7 +260,7 @@ fn nasty() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(64) })]
+    #![proptest_config(cases(64))]
 
     #[test]
     fn no_text_forges_a_line_or_a_trailer(reason in nasty(), request in nasty(), name in nasty(), member in nasty()) {

@@ -175,13 +175,24 @@ impl<'t> Builder<'t> {
     }
 
     /// Finds where a scalar really stands.
-    fn scalar(&self, at: usize, end: usize, text: String, style: ScalarStyle) -> Node {
+    fn scalar(&self, at: usize, end: usize, mut text: String, style: ScalarStyle) -> Node {
         let (span, style) = match style {
             ScalarStyle::Plain if text.is_empty() => (self.behind..self.behind, Style::Plain),
             ScalarStyle::Plain => (at..at + self.text[at..end.max(at)].trim_end().len(), Style::Plain),
             ScalarStyle::SingleQuoted => (self.quoted(at, '\''), Style::Single),
             ScalarStyle::DoubleQuoted => (self.quoted(at, '"'), Style::Double),
-            ScalarStyle::Literal | ScalarStyle::Folded => (self.block(end, &text), Style::Block),
+            ScalarStyle::Literal | ScalarStyle::Folded => {
+                let span = match style {
+                    ScalarStyle::Literal => self.literal(&text),
+                    _ => self.folded(end, &text),
+                };
+                // A text keeps the line end of its last line, and at the end of a file there may be
+                // none (YAML 1.2, `b-chomped-last`); the parser takes the end of the file for one.
+                if end >= self.text.len() && !self.text.ends_with('\n') && text.ends_with('\n') {
+                    text.pop();
+                }
+                (span, Style::Block)
+            }
         };
         Node { span, content: Content::Scalar(text, style) }
     }
@@ -204,9 +215,19 @@ impl<'t> Builder<'t> {
         at..self.text.len()
     }
 
-    /// From the `|` or `>` to the end of the last line that counts: blank lines at the end do
-    /// only where the value ends in one.
-    fn block(&self, end: usize, value: &str) -> Range<usize> {
+    /// From the `|` to the end of the last line: the value has as many.
+    fn literal(&self, value: &str) -> Range<usize> {
+        let start = self.next();
+        let lines = self.text[start..].split_inclusive('\n').take(1 + value.lines().count());
+        let end = start + lines.map(str::len).sum::<usize>();
+        let text = &self.text[start..end];
+        let text = text.strip_suffix('\n').unwrap_or(text);
+        start..start + text.strip_suffix('\r').unwrap_or(text).len()
+    }
+
+    /// From the `>` to the end of the last line that counts: blank lines at the end do only where
+    /// the value ends in one.
+    fn folded(&self, end: usize, value: &str) -> Range<usize> {
         let start = self.next();
         let header = self.text[start..].lines().next().unwrap_or_default().trim_end();
         let content = &self.text[start..end.max(start)];

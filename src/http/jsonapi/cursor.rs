@@ -92,6 +92,7 @@ mod tests {
     use super::super::super::testing::entry;
     use super::*;
     use crate::domain::Kind;
+    use crate::random::cases;
 
     #[test]
     fn a_cursor_fits_only_the_order_that_it_was_made_for() {
@@ -114,6 +115,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn bytes_survive_their_text(bytes: Vec<u8>) {
             let text = base64url(&bytes);

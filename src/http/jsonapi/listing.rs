@@ -219,6 +219,7 @@ mod tests {
     use super::super::query;
     use super::*;
     use crate::domain::Kind;
+    use crate::random::cases;
 
     fn catalog(items: impl IntoIterator<Item = (String, String)>) -> Catalog<Arc<Entry>> {
         items
@@ -329,6 +330,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(cases(256))]
+
         #[test]
         fn walking_visits_every_item_once_in_any_style_and_order(
             items in prop::collection::btree_map("[a-d]{1,3}", "[ab\u{e4}\u{0}]{0,2}", 0..24),

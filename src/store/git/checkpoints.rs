@@ -45,9 +45,10 @@ mod tests {
 
     use super::super::object::{Kind, name};
     use super::*;
+    use crate::random::cases;
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(cases(64))]
 
         #[test]
         fn a_name_is_that_of_the_whole_tree_whatever_was_named_before(

@@ -175,6 +175,7 @@ mod tests {
 
     use super::super::tree::{FILE, Pointer, RawTree};
     use super::*;
+    use crate::random::cases;
 
     fn apply(base: &[u8], delta: &[u8]) -> Vec<u8> {
         let mut tree = base.to_vec();
@@ -183,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(cases(64))]
 
         #[test]
         fn a_delta_makes_the_target_from_the_base(

@@ -350,6 +350,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::random::cases;
 
     fn file(byte: u8) -> Pointer {
         Pointer { mode: FILE, oid: [byte; 20] }
@@ -425,7 +426,7 @@ mod tests {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+        #![proptest_config(cases(64))]
 
         #[test]
         fn spliced_trees_are_sorted_whole_and_compare_as_their_maps_do(first in names(), second in names()) {

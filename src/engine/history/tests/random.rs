@@ -8,6 +8,7 @@ use tokio::sync::watch;
 use super::*;
 use crate::domain::Collection;
 use crate::engine::Head;
+use crate::random::cases;
 use crate::store::git::testing::{Making, Put};
 
 /// A step of a random history.
@@ -205,7 +206,7 @@ async fn follow(repo: &Repo, acts: &[Act], cuts: &[bool]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+    #![proptest_config(cases(24))]
 
     #[test]
     fn events_folded_from_the_first_give_every_past_and_the_stream_gives_every_event_once(

@@ -333,6 +333,7 @@ mod any_change {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::random::cases;
 
     fn file() -> impl Strategy<Value = String> {
         let lines = prop::collection::vec(
@@ -374,7 +375,7 @@ mod any_change {
     }
 
     proptest! {
-        #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+        #![proptest_config(cases(16))]
 
         #[test]
         fn followed_by_its_undoing_leaves_the_identical_file(file in file(), change in change()) {

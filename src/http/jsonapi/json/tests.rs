@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::domain::{Number, Value};
+use crate::random::cases;
 
 const DEPTH_MAX: usize = 8;
 
@@ -135,6 +136,8 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
+    #![proptest_config(cases(256))]
+
     #[test]
     fn what_is_written_reads_the_same_here_and_elsewhere(value in value()) {
         let mut out = Vec::new();

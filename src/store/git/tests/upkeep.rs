@@ -11,6 +11,7 @@ use super::super::packs::PACKS_MAX;
 use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
+use crate::random::cases;
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 
 #[test]
@@ -302,7 +303,7 @@ fn drafts(group: &[Vec<(u8, Option<u8>)>], model: &mut BTreeMap<String, String>)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 8, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(cases(8))]
 
     #[test]
     fn whatever_happens_head_files_and_index_are_what_was_written(steps in steps()) {
