@@ -20,7 +20,7 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -148,23 +148,31 @@ impl Teller {
     /// What to tell next; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let mut told = Vec::new();
-        while told.is_empty() || (self.subscription.has_read_ahead() && told.len() < CHUNK_BYTES_MAX) {
+        while told.is_empty() {
             let goes_on = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
             if (!goes_on || self.leave.is_old()) && !self.may_go_on().await {
                 return None;
             }
             match followed {
-                Some(Followed::Event(event)) if self.leave.allowed.sees(&event.key) => {
-                    told.extend_from_slice(&message(&event, &self.fields));
-                }
-                // It was read while the reader might see it.
-                Some(Followed::Event(_)) => {}
-                Some(Followed::Reset(revision)) => told.extend_from_slice(&bytes(&reset(revision))),
-                None => told.extend_from_slice(&bytes(&self.head())),
+                Some(Followed::Event(event)) => self.tell_all(event, &mut told),
+                Some(Followed::Reset(revision)) => return Some(bytes(&reset(revision))),
+                None => return Some(bytes(&self.head())),
             }
         }
         Some(told.into())
+    }
+
+    /// Adds an event and those that were read with it, as far as the reader might see them then.
+    fn tell_all(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            if self.leave.allowed.sees(&event.key) {
+                told.extend_from_slice(&message(&event, &self.fields));
+            }
+            let is_full = told.len() >= CHUNK_BYTES_MAX;
+            next = if is_full { None } else { self.subscription.read_ahead() };
+        }
     }
 
     /// What follows, or nothing for as long as a heartbeat lasts; `None` at the end.
