@@ -84,6 +84,9 @@ async fn a_file_that_changes_its_ending_is_renamed_at_once_and_no_problem() {
     }
 }
 
+/// Longer than a busy machine takes between the two halves of a save, and short enough to wait for.
+pub(super) const LONG_PATIENCE: &[&str] = &["--settle-patience-ms", "3000"];
+
 /// Saves `content` over `posts` in one of the ways in which programs do.
 pub(super) type Save = fn(&TestServer, &str);
 
@@ -174,7 +177,7 @@ fn copy_with(server: &TestServer, content: &str, command: &[&str]) {
 
 #[tokio::test]
 async fn every_way_of_saving_is_seen_and_never_shows_a_gap() {
-    let mut server = TestServer::on("small").await;
+    let mut server = TestServer::setup("small").flag(LONG_PATIENCE).start().await;
     for (index, (way, save)) in WAYS.iter().enumerate() {
         let name = format!("Saved {index}");
         save(&server, &named(&name));
