@@ -57,6 +57,7 @@ mod pack;
 mod packs;
 mod parts;
 pub mod peek;
+mod pens;
 mod personal;
 mod place;
 mod publish;
@@ -90,6 +91,7 @@ use fresh::Fresh;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
+use pens::Pens;
 use place::Place;
 use sign::Committer;
 use stale::Recent;
@@ -124,6 +126,8 @@ pub struct GitJournal {
     trees: Option<Trees>,
     fresh: Arc<Fresh>,
     stats: StatCache,
+    // Who is writing to the files; nobody asks when only reading.
+    pens: Option<Pens>,
     note: Arc<Note>,
     recent: Recent,
     // Whether the index has what the files do not have yet.
@@ -307,8 +311,8 @@ impl Journal for GitJournal {
         self.trees(head)?;
         loop {
             let trees = self.trees.as_ref().expect("loaded above");
-            let (place, cache) = (&self.place, &mut self.stats);
-            let mut seen = look::compare(place, &self.branch, cache, trees.folder(), look, despite_locks)?;
+            let (place, known) = (&self.place, (&mut self.stats, &mut self.pens));
+            let mut seen = look::compare(place, &self.branch, known, trees.folder(), look, despite_locks)?;
             self.behind.forget_explained(&mut seen);
             if despite_locks || !turning::may_be_turning(place, &seen, self.turn_max)? {
                 return Ok(seen);

@@ -11,6 +11,7 @@ use super::graph::{self, Graph};
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
+use super::pens::Pens;
 use super::place::{self, Place};
 use super::refs;
 use super::sign::{Committer, SigningKey};
@@ -139,6 +140,7 @@ impl GitJournal {
             fresh: Arc::default(),
             appended_at: None,
             stats: StatCache::default(),
+            pens: (options.access == Access::Serve).then(Pens::default),
             note,
             durable: None,
             recent: Recent::default(),

@@ -13,6 +13,8 @@ mod places;
 mod power;
 mod signing;
 mod support;
+#[cfg(target_os = "linux")]
+mod unfinished;
 mod upkeep;
 
 use std::io;
