@@ -3,19 +3,27 @@
 pub(crate) mod etcd;
 pub(crate) mod hand;
 pub(crate) mod journal;
+pub(crate) mod kinto;
 pub(crate) mod long;
 pub(crate) mod service;
 pub(crate) mod size;
+
+use std::net::{SocketAddr, TcpListener};
+use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use collectory::domain::Actor;
 use collectory::store::git::{GitJournal, Options};
 use collectory::store::{Draft, Journal as _};
+use tokio::net::TcpStream;
 
 use crate::support::{file, key};
 
 /// How many commits a group has.
 pub(crate) const GROUP_LEN: usize = 64;
+
+/// How long a peer may take until it listens.
+const START_WAIT: Duration = Duration::from_secs(20);
 
 /// How many rounds are measured, of which the median counts.
 pub(crate) fn rounds() -> usize {
@@ -25,6 +33,21 @@ pub(crate) fn rounds() -> usize {
 /// Flushes what others have left to the system: whoever is measured next would pay for it.
 pub(crate) fn settle() {
     rustix::fs::sync();
+}
+
+/// Where a peer may listen.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound")
+}
+
+/// Waits for a peer that was just started.
+pub(crate) async fn until_it_listens(address: SocketAddr) {
+    let started = Instant::now();
+    while TcpStream::connect(address).await.is_err() {
+        assert!(started.elapsed() < START_WAIT, "the peer does not listen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The file that commit `number` of a run changes: spread over the folder, as real ones are.
@@ -70,7 +93,7 @@ pub(crate) fn append(
     for start in (first..first + count).step_by(group_len) {
         let end = (start + group_len).min(first + count);
         let drafts: Vec<Draft> = (start..end).map(|number| draft(number, collections, run)).collect();
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let committed = journal.append(head, &drafts).expect("nobody else writes");
         if (times.len() + 1) % UNTENDED_GROUPS_MAX == 0 {
             journal.tend().expect("nobody is in the way");
