@@ -8,12 +8,14 @@
 //! cargo bench --bench write_path -- etcd      over HTTP, against etcd's gateway, where installed
 //! cargo bench --bench write_path -- kinto     over HTTP, against Kinto on PostgreSQL, where installed
 //! cargo bench --bench write_path -- size      bytes per commit after maintenance, against `git gc`
-//! cargo bench --bench write_path -- long      whether writing slows down as the history grows
+//! cargo bench --bench write_path -- long      whether writing slows down as the history grows, and
+//!                                             what packs, memory and open files come to
 //! ```
 //!
 //! What is compared is measured in turn within one run; medians and ratios are printed. `journal`
 //! opens the repository as the service does and hands it groups, so it is the bound of what the
-//! service can reach. `long` makes 20,000 commits, `COLLECTORY_BENCH_COMMITS=1000000` a million.
+//! service can reach. `long` makes 20,000 commits, `COLLECTORY_BENCH_COMMITS=1000000` a million, which
+//! take some minutes and 2 GB below `TMPDIR`.
 //!
 //! `COLLECTORY_BENCH_COLLECTIONS` (1000; `journal`: 1,000, 10,000 and 100,000),
 //! `COLLECTORY_BENCH_ROUNDS` (5), `COLLECTORY_BENCH_MS` (1000 a measurement of the service),

@@ -9,6 +9,7 @@ pub(crate) mod service;
 pub(crate) mod size;
 
 use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
@@ -74,7 +75,7 @@ pub(crate) fn draft(number: usize, collections: usize, run: &str) -> Draft {
 }
 
 /// Opens a repository as the service does.
-pub(crate) fn open(path: &std::path::Path) -> GitJournal {
+pub(crate) fn open(path: &Path) -> GitJournal {
     GitJournal::open(Options::new(path)).expect("a repository that was just made can be served")
 }
 
@@ -102,4 +103,30 @@ pub(crate) fn append(
         head = committed.last().map(|it| it.revision).or(head);
     }
     times
+}
+
+/// How many packs a repository has.
+pub(crate) fn pack_files(path: &Path) -> usize {
+    let entries = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
+    entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count()
+}
+
+/// How many bytes packs, their indexes and loose objects have.
+pub(crate) fn objects_bytes(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path.join("objects")) else { return 0 };
+    let folders =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.ends_with("pack") || is_fan(path));
+    let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flat_map(Iterator::flatten);
+    files
+        .filter(|file| {
+            let path = file.path();
+            path.extension().is_none_or(|ending| ending == "pack" || ending == "idx")
+        })
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+fn is_fan(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.len() == 2)
 }
