@@ -280,9 +280,11 @@ impl Process {
         Self { child, address, log, readers }
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends a signal, as many times without a pause.
+    fn signal(&self, name: &str, times: usize) {
         let pid = self.child.id().to_string();
-        let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid]).status();
+        let script = vec!["kill -s \"$1\" \"$2\""; times].join(" && ");
+        let status = Command::new("sh").args(["-c", &script, "sh", name, &pid]).status();
         assert!(status.expect("there is a shell").success(), "cannot send {name}");
     }
 
@@ -385,7 +387,7 @@ impl TestServer {
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
         let mut process = self.process.take().expect("the service runs");
-        process.signal("TERM");
+        process.signal("TERM", 1);
         let status = process.wait();
         let log = process.log();
         assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
@@ -409,7 +411,12 @@ impl TestServer {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
-        self.running().signal(name);
+        self.running().signal(name, 1);
+    }
+
+    /// Sends the service a signal twice without a pause, as `timeout` does.
+    pub(crate) fn signal_twice(&self, name: &str) {
+        self.running().signal(name, 2);
     }
 
     /// Starts again after `stop` or `kill`, with the same settings and another port.
