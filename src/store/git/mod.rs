@@ -100,7 +100,7 @@ use trees::Trees;
 use upkeep::Upkeep;
 
 pub use open::{Access, Options};
-pub use personal::{SignatureFiles, signature_files};
+pub use personal::{SignatureFiles, hooks_folder, signature_files};
 pub use sign::{SigningKey, SigningKeyError, Unfit};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
