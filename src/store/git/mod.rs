@@ -48,6 +48,7 @@ mod lock;
 mod look;
 mod loose;
 mod marks;
+mod merging;
 mod names;
 mod note;
 mod object;

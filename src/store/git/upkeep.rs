@@ -32,9 +32,10 @@ use super::chores::{Chore, Due, Outcome, Wishes};
 use super::figures::Figures;
 use super::graph::Graph;
 use super::loose::Looked;
+use super::merging::SPARES_MAX;
 use super::note::Note;
 use super::object::Oid;
-use super::packs::{Packs, SPARES_MAX};
+use super::packs::Packs;
 use crate::store::StoreError;
 
 /// The thread, begun when there is something to do first, and what is told to it.
