@@ -38,10 +38,11 @@ mod key;
 mod media_type;
 mod refusal;
 mod revision;
+mod rule;
 mod value;
 
 pub use actor::Actor;
-pub use attribute::{Attribute, Extension, Shorthand, TEXT_CHARS_MAX};
+pub use attribute::{Attribute, Extension, Shorthand};
 pub use catalog::{Catalog, Held};
 pub use collection::{Collection, Kind, Patch};
 pub use command::{Command, Exact, Restore, Reverses};
@@ -55,4 +56,5 @@ pub use media_type::MediaType;
 pub use refusal::{Refusal, Segment, Violation};
 pub use revision::Revision;
 pub(crate) use revision::hex;
+pub use rule::TEXT_CHARS_MAX;
 pub use value::{Number, VALUE_DEPTH_MAX, Value};
