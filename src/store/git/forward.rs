@@ -14,6 +14,7 @@ use git2::ObjectType;
 use super::append::{PathChange, PathChanges};
 use super::barrier::read_if_there;
 use super::index::GitIndex;
+use super::lock::LockFile;
 use super::note::{Noted, UNBORN};
 use super::object::Oid;
 use super::refs;
@@ -28,18 +29,20 @@ use crate::store::{StoreError, TreeEntry};
 /// that when we were killed is kept as if a person had edited it.
 const PASSED_COMMITS_MAX: usize = 1_000;
 
+fn is_done(noted: Noted, head: Oid) -> bool {
+    noted.revision == head && !noted.after_restart
+}
+
 impl GitJournal {
     /// Brings a work tree forward that is behind; see
     /// [`Journal::catch_up`](crate::store::Journal::catch_up). `wait` is how long to wait for
     /// someone else's lock.
     pub(super) fn bring_forward(&mut self, wait: Duration) -> Result<(), StoreError> {
-        let read = |journal: &Self| refs::read(&journal.place.common_dir, &journal.branch);
-        let is_done = |noted: Noted, head: Oid| noted.revision == head && !noted.after_restart;
         let noted = self.note.read();
         if look::away(&self.place, &self.branch)?.is_some() {
             return Ok(());
         }
-        let head = read(self)?.unwrap_or(UNBORN);
+        let head = refs::read(&self.place.common_dir, &self.branch)?.unwrap_or(UNBORN);
         if noted.is_some_and(|noted| is_done(noted, head)) {
             return Ok(());
         }
@@ -48,9 +51,16 @@ impl GitJournal {
         {
             return self.note.write(&head);
         }
-        let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
-        let head = read(self)?.unwrap_or(UNBORN);
-        if let Some(noted) = noted.filter(|noted| !is_done(*noted, head))
+        match self.lock_index(wait)? {
+            Some(lock) => self.bring_forward_under(lock),
+            None => Ok(()),
+        }
+    }
+
+    /// The same for who has the lock of the index already, while the work tree shows the branch.
+    pub(super) fn bring_forward_under(&mut self, lock: LockFile) -> Result<(), StoreError> {
+        let head = refs::read(&self.place.common_dir, &self.branch)?.unwrap_or(UNBORN);
+        if let Some(noted) = self.note.read().filter(|noted| !is_done(*noted, head))
             && self.is_ahead(&head, &noted.revision)?
         {
             let mut changes = self.changes_between(&noted.revision, &head)?;

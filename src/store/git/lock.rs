@@ -94,6 +94,20 @@ impl LockFile {
         LockDraft::write(desk, target, b"")?.take(wait)
     }
 
+    /// Takes over the lock of `target` that a killed process of ours has left, empty; `None` if it has
+    /// left none. Nobody else can take it in between.
+    ///
+    /// Only for the holder of the service lock: then no living process owns it.
+    pub(super) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
+        if !is_left(desk, target) {
+            return Ok(None);
+        }
+        let private = private(desk, target);
+        let file = File::options().write(true).truncate(true).open(&private);
+        let file = file.map_err(|source| StoreError::at("open", &private, source))?;
+        Ok(Some(Self { target: target.to_owned(), path: lock_of(target), private, file }))
+    }
+
     /// The open lock file, to write the new content into.
     pub(super) const fn file(&mut self) -> &mut File {
         &mut self.file
@@ -296,6 +310,21 @@ mod tests {
         remove_left(folder.path(), &[folder.path()]).unwrap();
         let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
         assert_eq!(left, [other]);
+    }
+
+    #[test]
+    fn a_lock_that_a_kill_left_can_be_taken_over_without_being_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        assert!(LockFile::take_over(folder.path(), &x).unwrap().is_none());
+        std::mem::forget(take(folder.path(), b"half of").unwrap());
+        let mut ours = LockFile::take_over(folder.path(), &x).unwrap().unwrap();
+        assert!(take(folder.path(), b"another's").is_err());
+        io::Write::write_all(ours.file(), b"new").unwrap();
+        ours.commit().unwrap();
+        assert_eq!(fs::read(&x).unwrap(), b"new");
+        fs::write(&lock, "another's").unwrap();
+        assert!(LockFile::take_over(folder.path(), &x).unwrap().is_none());
     }
 
     #[test]

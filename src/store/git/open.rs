@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::barrier::Barrier;
 use super::behind::Behind;
 use super::graph::{self, Graph};
+use super::lock::{self, LockFile};
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
@@ -20,7 +21,7 @@ use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::{GitJournal, ahead, branch, elsewhere, history, init, lock, swap};
+use super::{GitJournal, ahead, branch, elsewhere, history, init, swap};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -175,31 +176,40 @@ impl GitJournal {
         Ok(())
     }
 
-    /// Puts back the index of a write that a kill has cut short before the branch moved.
-    fn recover_index(&mut self) -> Result<(), StoreError> {
+    /// Makes good a write that a kill has cut short: brings the old index back where the branch has not
+    /// moved, and the files to where it has. All that time the lock that was left keeps everybody else
+    /// from the index, since a commit by hand would take files that are not there yet for deleted.
+    fn recover_write(&mut self) -> Result<(), StoreError> {
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let is_locked = lock::is_left(&desk, &index);
+        let lock = LockFile::take_over(&desk, &index)?;
         let head = refs::read(&self.place.common_dir, &self.branch)?;
         let (objects, place) = (&mut self.objects, &self.place);
-        self.is_index_ahead = ahead::recover(&index, &desk, is_locked, |target| match head {
+        self.is_index_ahead = ahead::recover(&index, &desk, lock.is_some(), |target| match head {
             Some(head) => history::descends(objects, place, head, target),
             None => Ok(false),
         })?;
+        // Before files are made: a draft may be what a person saved last.
+        swap::remove_drafts(&self.place, &mut self.objects)?;
+        if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
+            && let Err(error) = self.bring_forward_under(lock)
+        {
+            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+            tracing::warn!(%error, cause, "the work tree is not up to date yet after a kill");
+        }
         Ok(())
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
-        self.recover_index()?;
+        self.recover_write()?;
         let Place { git_dir, common_dir, .. } = &self.place;
         let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         for desk in [self.place.desk(), self.place.work_tree_desk()] {
             lock::remove_left(&desk, &roots)?;
         }
-        self.packs.clean_up(&self.barrier)?;
-        swap::remove_drafts(&self.place, &mut self.objects)
+        self.packs.clean_up(&self.barrier)
     }
 }
 

@@ -208,6 +208,29 @@ fn after_a_kill_the_work_tree_is_brought_forward_and_edits_are_kept() {
 }
 
 #[test]
+fn after_a_kill_the_index_stays_locked_until_the_files_are_there() {
+    let (repo, mut journal) = served();
+    let (from, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
+    let to = killed.clone();
+    journal.interlude = Some(Box::new(move || {
+        drop(fs::remove_dir_all(&to));
+        // Hard links stay such: the lock is known by them.
+        let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status();
+        assert!(copied.unwrap().success());
+    }));
+    append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]);
+    assert!(killed.join(".git/index.lock").exists());
+    assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a1\n");
+    // Nobody asks it to catch up.
+    drop(GitJournal::open(Options::new(&killed)).unwrap());
+    assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a2\n");
+    assert!(!killed.join("collections/b.yaml").exists());
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "");
+    git_in(&killed, &["commit", "-q", "--allow-empty", "-a", "-m", "By hand"]);
+    assert_eq!(git_in(&killed, &["diff", "--name-only", "HEAD~1"]), "");
+}
+
+#[test]
 fn after_a_kill_before_the_first_commit_is_shown_it_is_shown_all_the_same() {
     let repo = Repo::new();
     let mut journal = repo.open();
