@@ -294,15 +294,9 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
 /// What the watcher has to keep an eye on: the collection files, and what git writes when a branch
 /// moves or another one is checked out.
 fn places(journal: &GitJournal) -> Places {
-    let common = journal.common_dir();
     Places {
         work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
-        branch_files: vec![
-            journal.git_dir().join("HEAD"),
-            journal.git_dir().join("index"),
-            common.join("packed-refs"),
-            common.join("refs/heads").join(journal.branch()),
-        ],
+        branch_files: journal.branch_files(),
     }
 }
 

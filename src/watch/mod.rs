@@ -42,7 +42,8 @@ pub struct Places {
     /// The root of the work tree and the collections folder in it, if there is a work tree.
     pub work_tree: Option<(PathBuf, PathBuf)>,
     /// The files that git writes when a branch moves or another one is checked out: `HEAD`, the
-    /// index, the ref of the branch, `packed-refs`. A lock of one of them that goes is told too.
+    /// index, the ref of the branch, `packed-refs`, and the signs of a merge, a rebase and the like.
+    /// A lock of one of them that goes is told too.
     pub branch_files: Vec<PathBuf>,
 }
 

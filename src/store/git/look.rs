@@ -137,17 +137,20 @@ fn is_busy(place: &Place) -> bool {
     ["index.lock", "HEAD.lock"].iter().any(|lock| place.git_dir.join(lock).symlink_metadata().is_ok())
 }
 
-/// What `git status` would say is under way (`wt_status_get_state` in git's `wt-status.c`).
+/// What git keeps beside the index while something is under way, and what that is
+/// (`wt_status_get_state` in git's `wt-status.c`).
+pub(super) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
+    ("rebase-merge", "a rebase"),
+    ("rebase-apply", "a rebase"),
+    ("MERGE_HEAD", "a merge"),
+    ("CHERRY_PICK_HEAD", "a cherry-pick"),
+    ("REVERT_HEAD", "a revert"),
+    ("BISECT_LOG", "a bisection"),
+];
+
+/// What `git status` would say is under way.
 fn half_done(place: &Place) -> Option<&'static str> {
-    const SIGNS: [(&str, &str); 6] = [
-        ("rebase-merge", "a rebase"),
-        ("rebase-apply", "a rebase"),
-        ("MERGE_HEAD", "a merge"),
-        ("CHERRY_PICK_HEAD", "a cherry-pick"),
-        ("REVERT_HEAD", "a revert"),
-        ("BISECT_LOG", "a bisection"),
-    ];
-    SIGNS.iter().find(|(file, _)| place.git_dir.join(file).exists()).map(|(_, what)| *what)
+    HALF_DONE_SIGNS.iter().find(|(file, _)| place.git_dir.join(file).exists()).map(|(_, what)| *what)
 }
 
 fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {

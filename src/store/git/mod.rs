@@ -185,6 +185,21 @@ impl GitJournal {
         &self.place.common_dir
     }
 
+    /// What git writes when the branch moves or another one is checked out, and what it removes at the
+    /// end of a merge, a rebase and the like.
+    #[must_use]
+    pub fn branch_files(&self) -> Vec<PathBuf> {
+        let Place { git_dir, common_dir, .. } = &self.place;
+        let mut files = vec![
+            git_dir.join("HEAD"),
+            git_dir.join("index"),
+            common_dir.join("packed-refs"),
+            common_dir.join(&self.branch),
+        ];
+        files.extend(look::HALF_DONE_SIGNS.iter().map(|(sign, _)| git_dir.join(sign)));
+        files
+    }
+
     /// The read side of the same branch, which need not read what this commits.
     #[must_use]
     pub fn archive(&self) -> GitArchive {

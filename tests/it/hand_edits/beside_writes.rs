@@ -175,6 +175,33 @@ async fn a_half_done_merge_is_left_exactly_as_it_is() {
 }
 
 #[tokio::test]
+async fn the_end_of_a_rebase_or_a_merge_is_noticed_at_once() {
+    let server = TestServer::setup("small").flag(&["--tick-ms", "3600000"]).start().await;
+    let repo = server.repo();
+    let says = async |what: &str, is_said: bool| {
+        eventually(what, async || {
+            let ready = server.get("/readyz").await.is(200);
+            (String::from_utf8_lossy(ready.bytes()).contains(what) == is_said).then_some(())
+        })
+        .await;
+    };
+    for (what, end) in [("rebase", &["rebase", "--continue"][..]), ("merge", &["commit", "--no-edit"])] {
+        repo.git(&["checkout", "--quiet", "-B", "side"]);
+        repo.write("notes.txt", &format!("{what} side\n"));
+        repo.commit("Side");
+        repo.git(&["checkout", "--quiet", "main"]);
+        repo.write("notes.txt", &format!("{what} main\n"));
+        repo.commit("Main");
+        assert!(!repo.try_git(&[what, "side"]).status.success(), "there is a conflict");
+        says(what, true).await;
+        repo.write("notes.txt", &format!("{what} both\n"));
+        repo.git(&["add", "notes.txt"]);
+        repo.git(&[&["-c", "core.editor=true"][..], end].concat());
+        says(what, false).await;
+    }
+}
+
+#[tokio::test]
 async fn creating_a_key_that_exists_only_by_hand_is_a_conflict() {
     let mut server = TestServer::on("small").await;
     server.repo().save("collections/mine.yaml", &named("Mine"));
