@@ -89,10 +89,26 @@ impl Process {
 
     /// The memory that the process holds, in bytes (Linux).
     pub(crate) fn resident_bytes(&self) -> Option<usize> {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).ok()?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-        line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1024)
+        resident_bytes(&self.child.id().to_string())
     }
+}
+
+/// The memory that this process holds, in bytes (Linux).
+pub(crate) fn own_resident_bytes() -> Option<usize> {
+    resident_bytes("self")
+}
+
+/// What `proc_pid_status(5)` says.
+fn resident_bytes(process: &str) -> Option<usize> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse::<usize>().ok().map(|kib| kib * 1024)
+}
+
+/// How many files this process has open (Linux; zero elsewhere).
+pub(crate) fn own_open_files() -> usize {
+    // Looking opens one.
+    std::fs::read_dir("/proc/self/fd").map_or(0, |files| files.count().saturating_sub(1))
 }
 
 /// The processor time that this process has used.

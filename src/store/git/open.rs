@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::barrier::Barrier;
+use super::behind::Behind;
 use super::graph::{self, Graph};
 use super::note::Note;
 use super::objects::Objects;
@@ -144,6 +145,7 @@ impl GitJournal {
             durable: None,
             recent: Recent::default(),
             is_index_ahead: false,
+            behind: Behind::load(&place)?,
             is_work_tree_dirty: false,
             turn_max: TURN_MAX,
             #[cfg(test)]

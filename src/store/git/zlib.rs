@@ -22,6 +22,9 @@ const TINY_LEN_MAX: usize = 64;
 /// How many bytes a stored block has.
 const BLOCK_LEN_MAX: usize = 0xffff;
 
+/// What a stored stream of one block has beside its content: a header, the block's, and a checksum.
+const STORED_EXTRA_LEN: usize = 2 + 5 + 4;
+
 /// From this length on, content is deflated fast: such are the trees of large folders, nearly half
 /// of which is random.
 const LARGE_LEN_MIN: usize = 16 << 10;
@@ -88,12 +91,15 @@ impl Deflater {
         let compress = if content.len() < LARGE_LEN_MIN { &mut self.small } else { &mut self.large };
         compress.reset();
         let start = out.len();
-        // A stored stream has six bytes around it and five more a block.
-        out.reserve(content.len() + 11 + content.len() / 1_000);
+        // No more than a stored stream takes, and no `compress_vec`: that clears all the capacity of
+        // `out` first, which for a large pack is megabytes for every small object.
+        out.resize(start + content.len() + STORED_EXTRA_LEN, 0);
+        let done = compress.compress(content, &mut out[start..], FlushCompress::Finish);
+        let len = usize::try_from(compress.total_out()).expect("it is in memory");
         // It fits, or it is not shorter: then what there is of it goes again.
-        let done = compress.compress_vec(content, out, FlushCompress::Finish);
-        let is_whole = matches!(done, Ok(flate2::Status::StreamEnd));
-        if !is_whole || out.len() - start >= content.len() + 11 {
+        if matches!(done, Ok(flate2::Status::StreamEnd)) && len < content.len() + STORED_EXTRA_LEN {
+            out.truncate(start + len);
+        } else {
             out.truncate(start);
             store_under(DEFAULT, out, content);
         }
@@ -119,6 +125,7 @@ fn adler32(content: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::time::{Duration, Instant};
 
     use flate2::read::ZlibDecoder;
 
@@ -128,6 +135,25 @@ mod tests {
         let mut content = Vec::new();
         ZlibDecoder::new(stream).read_to_end(&mut content).unwrap();
         content
+    }
+
+    /// How long it takes to deflate some small contents into this, at best.
+    fn deflating(out: &mut Vec<u8>) -> Duration {
+        let content = "type: media\nname: Pictures and films\n".repeat(4);
+        let mut deflater = Deflater::default();
+        let mut run = || {
+            out.clear();
+            let started = Instant::now();
+            (0..20).for_each(|_| deflater.deflate(out, content.as_bytes()));
+            started.elapsed()
+        };
+        (0..5).map(|_| run()).min().unwrap()
+    }
+
+    #[test]
+    fn what_is_added_to_a_large_pack_takes_no_longer_than_in_a_small_one() {
+        let [small, large] = [4 << 10, 64 << 20].map(|room| deflating(&mut Vec::with_capacity(room)));
+        assert!(large < small * 10, "{large:?} instead of {small:?}");
     }
 
     #[test]

@@ -1,21 +1,17 @@
 //! The whole service over HTTP against etcd's gateway: no git there, one log, flushed in batches.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::SocketAddr;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use super::service::updates;
-use super::{rounds, settle, which};
+use super::{free_address, rounds, settle, until_it_listens, which};
 use crate::support::{Connection, Process, file, key, median, repository, setting};
 
 const CLIENTS: usize = 64;
-
-/// How long etcd may take to answer at all.
-const START_WAIT: Duration = Duration::from_secs(20);
 
 /// Prints both, when etcd is installed.
 pub(crate) async fn compare() {
@@ -68,11 +64,7 @@ impl Etcd {
         }
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?;
         let etcd = Self { child, address: clients, _folder: folder };
-        let started = Instant::now();
-        while TcpStream::connect(clients).await.is_err() {
-            assert!(started.elapsed() < START_WAIT, "etcd does not listen");
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        until_it_listens(clients).await;
         Some(etcd)
     }
 }
@@ -82,11 +74,6 @@ impl Drop for Etcd {
         self.child.kill().ok();
         self.child.wait().ok();
     }
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
-    listener.local_addr().expect("it is bound")
 }
 
 /// Puts through the gateway, each client its own keys.

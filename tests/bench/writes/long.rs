@@ -1,43 +1,120 @@
-//! Whether writing slows down as the history grows.
+//! Whether writing slows down as the history grows, and what grows with it.
 
-use super::{GROUP_LEN, append, open};
-use crate::support::{median, repository, setting, thread_cpu_s};
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use collectory::store::Journal as _;
+use collectory::store::git::GitJournal;
+
+use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
+use crate::support::{
+    median, own_open_files, own_processor_time, own_resident_bytes, repository, setting, thread_cpu_s,
+};
 
 /// How many parts the run is told in.
 const PARTS: usize = 10;
 
-/// Prints the speed of each tenth of the run.
+/// Prints the speed of each tenth of the run, and what there is after it.
 pub(crate) fn compare() {
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
-    let commits = setting("COLLECTORY_BENCH_COMMITS", 20_000);
+    let part = setting("COLLECTORY_BENCH_COMMITS", 20_000) / PARTS;
     let (_folder, path) = repository(collections, true);
     let mut journal = open(&path);
-    println!("{commits} commits in groups of {GROUP_LEN}, {collections} files, by tenths:");
     println!(
-        "{:>10}  {:>9}  {:>14}  {:>13}  {:>5}",
-        "commits", "commits/s", "median group", "CPU/commit", "packs"
+        "{} commits in groups of {GROUP_LEN}, {collections} files, with housekeeping, by tenths:",
+        part * PARTS
     );
-    let mut medians = Vec::new();
-    let part = commits / PARTS;
+    println!(
+        "{:>10}  {:>9}  {:>12}  {:>10}  {:>12}   what there is then",
+        "commits", "commits/s", "median group", "CPU/commit", "housekeeping"
+    );
+    println!("{:>10}  {:>9}  {:>12}  {:>10}  {:>12}   {}", 0, "", "", "", "", Size::of(&path));
+    let mut parts = Vec::new();
     for number in 0..PARTS {
-        let cpu = thread_cpu_s();
-        let times = append(&mut journal, (number * part, part, GROUP_LEN), collections, "long");
-        let cpu = (thread_cpu_s() - cpu) / part as f64 * 1e6;
-        let packs = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
-        let packs = packs.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count();
-        let (rate, middle) = (part as f64 / times.iter().sum::<f64>(), median(&times));
-        println!(
-            "{:>10}  {rate:>9.0}  {:>11.1} ms  {cpu:>10.0} µs  {packs:>5}",
-            (number + 1) * part,
-            middle * 1e3
-        );
-        medians.push([rate, middle, cpu]);
+        let speed = Speed::of(&mut journal, number * part, part, collections);
+        println!("{:>10}  {speed}   {}", (number + 1) * part, Size::of(&path));
+        parts.push(speed);
     }
-    let [first, .., last] = medians.as_slice() else { return };
-    println!(
-        "at the end / at the start: {:.2} by the mean, {:.2} by the median group, {:.2} by CPU time",
-        last[0] / first[0],
-        first[1] / last[1],
-        first[2] / last[2]
-    );
+    finish(journal, &path);
+    if let [first, .., last] = parts.as_slice() {
+        println!(
+            "at the end / at the start: {:.2} by the mean, {:.2} by the median group, {:.2} by CPU time",
+            last.rate / first.rate,
+            first.group_s / last.group_s,
+            first.cpu_s / last.cpu_s
+        );
+    }
+}
+
+/// Waits until everything is tidied up.
+fn finish(mut journal: GitJournal, path: &Path) {
+    let started = Instant::now();
+    journal.tend().expect("nobody is in the way");
+    journal.finish_upkeep();
+    println!("when all is tidied up, {:.1} s later: {}", started.elapsed().as_secs_f64(), Size::of(path));
+}
+
+/// How fast a part of the run was.
+struct Speed {
+    /// Commits a second.
+    rate: f64,
+    /// How long the median group took.
+    group_s: f64,
+    /// What a commit takes of the writer's thread.
+    cpu_s: f64,
+    /// Which part of one core the other threads took, which are the housekeeping.
+    others: f64,
+}
+
+impl Speed {
+    fn of(journal: &mut GitJournal, first: usize, count: usize, collections: usize) -> Self {
+        let (started, whole, cpu) = (Instant::now(), own_processor_time(), thread_cpu_s());
+        let times = append(journal, (first, count, GROUP_LEN), collections, "long");
+        let (cpu, whole) = (thread_cpu_s() - cpu, own_processor_time() - whole);
+        let others = whole.saturating_sub(Duration::from_secs_f64(cpu));
+        Self {
+            rate: count as f64 / times.iter().sum::<f64>(),
+            group_s: median(&times),
+            cpu_s: cpu / count as f64,
+            others: others.as_secs_f64() / started.elapsed().as_secs_f64(),
+        }
+    }
+}
+
+impl std::fmt::Display for Speed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (group_ms, cpu_us) = (self.group_s * 1e3, self.cpu_s * 1e6);
+        let rate = self.rate;
+        write!(f, "{rate:>9.0}  {group_ms:>9.1} ms  {cpu_us:>7.0} µs  {:>5.2} cores", self.others)
+    }
+}
+
+/// What may grow with the history.
+struct Size {
+    packs: usize,
+    bytes: u64,
+    resident_bytes: usize,
+    open_files: usize,
+}
+
+impl Size {
+    fn of(path: &Path) -> Self {
+        Self {
+            packs: pack_files(path),
+            bytes: objects_bytes(path),
+            resident_bytes: own_resident_bytes().unwrap_or_default(),
+            open_files: own_open_files(),
+        }
+    }
+}
+
+impl std::fmt::Display for Size {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { packs, bytes, resident_bytes, open_files } = self;
+        let (bytes, resident) = (*bytes as f64 / 1e6, *resident_bytes as f64 / 1e6);
+        write!(
+            f,
+            "{packs:>3} packs, {bytes:>7.1} MB; {resident:>5.0} MB of memory, {open_files:>3} files open"
+        )
+    }
 }

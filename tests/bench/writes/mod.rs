@@ -3,19 +3,28 @@
 pub(crate) mod etcd;
 pub(crate) mod hand;
 pub(crate) mod journal;
+pub(crate) mod kinto;
 pub(crate) mod long;
 pub(crate) mod service;
 pub(crate) mod size;
+
+use std::net::{SocketAddr, TcpListener};
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use chrono::DateTime;
 use collectory::domain::Actor;
 use collectory::store::git::{GitJournal, Options};
 use collectory::store::{Draft, Journal as _};
+use tokio::net::TcpStream;
 
 use crate::support::{file, key};
 
 /// How many commits a group has.
 pub(crate) const GROUP_LEN: usize = 64;
+
+/// How long a peer may take until it listens.
+const START_WAIT: Duration = Duration::from_secs(20);
 
 /// How many rounds are measured, of which the median counts.
 pub(crate) fn rounds() -> usize {
@@ -25,6 +34,21 @@ pub(crate) fn rounds() -> usize {
 /// Flushes what others have left to the system: whoever is measured next would pay for it.
 pub(crate) fn settle() {
     rustix::fs::sync();
+}
+
+/// Where a peer may listen.
+pub(crate) fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("there is a free port");
+    listener.local_addr().expect("it is bound")
+}
+
+/// Waits for a peer that was just started.
+pub(crate) async fn until_it_listens(address: SocketAddr) {
+    let started = Instant::now();
+    while TcpStream::connect(address).await.is_err() {
+        assert!(started.elapsed() < START_WAIT, "the peer does not listen");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// The file that commit `number` of a run changes: spread over the folder, as real ones are.
@@ -51,7 +75,7 @@ pub(crate) fn draft(number: usize, collections: usize, run: &str) -> Draft {
 }
 
 /// Opens a repository as the service does.
-pub(crate) fn open(path: &std::path::Path) -> GitJournal {
+pub(crate) fn open(path: &Path) -> GitJournal {
     GitJournal::open(Options::new(path)).expect("a repository that was just made can be served")
 }
 
@@ -70,7 +94,7 @@ pub(crate) fn append(
     for start in (first..first + count).step_by(group_len) {
         let end = (start + group_len).min(first + count);
         let drafts: Vec<Draft> = (start..end).map(|number| draft(number, collections, run)).collect();
-        let started = std::time::Instant::now();
+        let started = Instant::now();
         let committed = journal.append(head, &drafts).expect("nobody else writes");
         if (times.len() + 1) % UNTENDED_GROUPS_MAX == 0 {
             journal.tend().expect("nobody is in the way");
@@ -79,4 +103,30 @@ pub(crate) fn append(
         head = committed.last().map(|it| it.revision).or(head);
     }
     times
+}
+
+/// How many packs a repository has.
+pub(crate) fn pack_files(path: &Path) -> usize {
+    let entries = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
+    entries.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count()
+}
+
+/// How many bytes packs, their indexes and loose objects have.
+pub(crate) fn objects_bytes(path: &Path) -> u64 {
+    let Ok(entries) = std::fs::read_dir(path.join("objects")) else { return 0 };
+    let folders =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.ends_with("pack") || is_fan(path));
+    let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flat_map(Iterator::flatten);
+    files
+        .filter(|file| {
+            let path = file.path();
+            path.extension().is_none_or(|ending| ending == "pack" || ending == "idx")
+        })
+        .filter_map(|file| file.metadata().ok())
+        .map(|metadata| metadata.len())
+        .sum()
+}
+
+fn is_fan(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.len() == 2)
 }

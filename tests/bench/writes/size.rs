@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 
 use collectory::store::Journal as _;
 
-use super::{GROUP_LEN, append, open};
+use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{git, hermetic, repository, setting};
 
 /// Prints both, for a history of groups and for one of single commits.
@@ -28,34 +28,13 @@ pub(crate) fn compare() {
         let ours = per_commit(&path, seed, commits);
         let (_theirs, by_git) = imported(&path);
         let theirs = per_commit(&by_git, seed, commits);
-        let packs = std::fs::read_dir(path.join("objects/pack")).expect("it is there").flatten();
-        let packs = packs.filter(|entry| entry.path().extension().is_some_and(|it| it == "pack")).count();
+        let packs = pack_files(&path);
         println!("{group_len:>9}  {ours:>9.0}  {packs:>8}  {theirs:>20.0}  {:>6.2}", ours / theirs);
     }
 }
 
 fn per_commit(path: &Path, seed: u64, commits: usize) -> f64 {
     objects_bytes(path).saturating_sub(seed) as f64 / commits as f64
-}
-
-/// How many bytes packs, their indexes and loose objects have.
-fn objects_bytes(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path.join("objects")) else { return 0 };
-    let folders =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.ends_with("pack") || is_fan(path));
-    let files = folders.filter_map(|folder| std::fs::read_dir(folder).ok()).flat_map(Iterator::flatten);
-    files
-        .filter(|file| {
-            let path = file.path();
-            path.extension().is_none_or(|ending| ending == "pack" || ending == "idx")
-        })
-        .filter_map(|file| file.metadata().ok())
-        .map(|metadata| metadata.len())
-        .sum()
-}
-
-fn is_fan(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.len() == 2)
 }
 
 /// The same history in a repository of git's own making.

@@ -1,0 +1,165 @@
+//! The whole service over HTTP against Kinto on PostgreSQL, the settings service that comes nearest.
+//!
+//! Kinto runs as its documentation advises for production: on uWSGI, with PostgreSQL behind it for
+//! everything, PostgreSQL as `initdb` sets it up, so that every commit is flushed. Nobody logs in, with
+//! ours as with theirs. One half of its records has a history, as all of ours have, the other none.
+
+mod database;
+mod server;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::task::JoinSet;
+
+use self::server::{Kinto, PROCESSES};
+use super::service::updates;
+use super::{rounds, settle, until_it_listens};
+use crate::support::{Connection, Process, key, median, repository, setting};
+
+const CLIENTS: usize = 32;
+
+/// How to get what is needed.
+const INSTALL: &str = "Kinto is not installed: `apt-get install postgresql python3-venv python3-dev gcc`, \
+    `python3 -m venv ~/kinto`, `~/kinto/bin/pip install \"kinto[postgresql]\" \"setuptools<81\" uwsgi`, \
+    and `COLLECTORY_BENCH_KINTO=~/kinto/bin/kinto` for the bench";
+
+/// Where Kinto keeps its history, and where it was told not to.
+const BUCKETS: [(&str, &str); 2] = [("kept", "with its history plugin"), ("plain", "without history")];
+
+/// How many requests Kinto takes at once, unless told otherwise.
+const BATCH_LEN_MAX: usize = 25;
+
+/// Prints both, when Kinto and PostgreSQL are installed.
+pub(crate) async fn compare() {
+    let Some(kinto) = Kinto::start() else {
+        println!("{INSTALL}");
+        return;
+    };
+    until_it_listens(kinto.address).await;
+    let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
+    for (bucket, _) in BUCKETS {
+        fill(kinto.address, bucket, count).await;
+    }
+    let (_folder, path) = repository(count, true);
+    let service = Process::serve(&path);
+    let mut figures: [Figures; 2] = Default::default();
+    for round in 0..rounds() {
+        settle();
+        let ours = updates(service.address, CLIENTS, count, round).await;
+        for (figures, (bucket, _)) in figures.iter_mut().zip(BUCKETS) {
+            settle();
+            figures.push(ours, &patches(kinto.address, bucket, count, round).await);
+        }
+    }
+    println!(
+        "durable PATCH/s over HTTP, {CLIENTS} clients, {count} collections, bare / Kinto on PostgreSQL, \
+         uWSGI with {PROCESSES} processes:"
+    );
+    for (figures, (_, name)) in figures.iter().zip(BUCKETS) {
+        figures.print(name);
+    }
+}
+
+/// What the rounds brought.
+#[derive(Default)]
+struct Figures {
+    ours: Vec<f64>,
+    theirs: Vec<f64>,
+    ratios: Vec<f64>,
+    refused: Vec<f64>,
+}
+
+impl Figures {
+    fn push(&mut self, ours: f64, theirs: &Patched) {
+        self.ours.push(ours);
+        self.theirs.push(theirs.rate);
+        self.ratios.push(ours / theirs.rate);
+        self.refused.push(theirs.refused);
+    }
+
+    fn print(&self, name: &str) {
+        let [ours, theirs, ratio] = [&self.ours, &self.theirs, &self.ratios].map(|it| median(it));
+        let refused = median(&self.refused) * 100.0;
+        println!("  {name:<24} {ours:.0} / {theirs:.0}  {ratio:.1}   {refused:.1} % refused by Kinto");
+    }
+}
+
+/// Makes a bucket that everybody may write, with one collection of records.
+async fn fill(address: SocketAddr, bucket: &str, count: usize) {
+    let mut connection = Connection::open(address).await;
+    let everybody = json!({"permissions": {"write": ["system.Everyone"]}});
+    let folder = format!("/v1/buckets/{bucket}");
+    expect(&mut connection, &request("PUT", &folder, &everybody), 201).await;
+    let folder = format!("{folder}/collections/settings");
+    expect(&mut connection, &request("PUT", &folder, &json!({})), 201).await;
+    let numbers: Vec<usize> = (0..count).collect();
+    for numbers in numbers.chunks(BATCH_LEN_MAX) {
+        let requests: Vec<Value> = numbers.iter().map(|number| record(bucket, *number)).collect();
+        let batch = json!({"defaults": {"method": "PUT"}, "requests": requests});
+        expect(&mut connection, &request("POST", "/v1/batch", &batch), 200).await;
+    }
+}
+
+async fn expect(connection: &mut Connection, request: &str, wanted: u16) {
+    let (status, answer) = connection.ask(request.as_bytes()).await;
+    assert_eq!(status, wanted, "{}", String::from_utf8_lossy(answer));
+}
+
+/// What our file of this number has.
+fn record(bucket: &str, number: usize) -> Value {
+    json!({"path": path(bucket, number), "body": {"data": {
+        "type": "document", "name": "Seed", "directory": format!("content/section/{number}"),
+        "recursive": true, "format": "markdown", "documentTitleKey": "title",
+        "documentDescriptionKey": "summary", "revisionDirectory": format!("revisions/{number}"),
+    }}})
+}
+
+/// Where a record is, as of the root of the interface.
+fn path(bucket: &str, number: usize) -> String {
+    format!("/buckets/{bucket}/collections/settings/records/{}", key(number))
+}
+
+/// What came of a round.
+struct Patched {
+    /// How many a second were answered with 200.
+    rate: f64,
+    /// Which part of all was answered with anything else: two writers were in each other's way.
+    refused: f64,
+}
+
+/// Updates names, each client its own records.
+async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round: usize) -> Patched {
+    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
+    let started = Instant::now();
+    let mut tasks = JoinSet::new();
+    for client in 0..CLIENTS {
+        tasks.spawn(async move {
+            let mut connection = Connection::open(address).await;
+            let (mut done, mut asked) = (0_usize, 0_usize);
+            while started.elapsed() < time {
+                let name = format!("Round {round} of {CLIENTS} clients, {client} writes {asked}");
+                let path = format!("/v1{}", path(bucket, (client + CLIENTS * asked) % count));
+                let patch = request("PATCH", &path, &json!({"data": {"name": name}}));
+                let (status, _) = connection.ask(patch.as_bytes()).await;
+                done += usize::from(status == 200);
+                asked += 1;
+            }
+            (done, asked)
+        });
+    }
+    let counts = tasks.join_all().await;
+    let (done, asked) = counts.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    let (done, asked) = (done as f64, asked as f64);
+    Patched { rate: done / started.elapsed().as_secs_f64(), refused: 1.0 - done / asked }
+}
+
+fn request(method: &str, path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    format!(
+        "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+         Content-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
