@@ -196,7 +196,10 @@ fn edits(
     let mut unfinished = BTreeMap::new();
     if let Some(pens) = pens {
         pens.end();
-        let alone = |name: &Name| Some((name.shown.clone(), pens.unfinished(folder, name)?));
+        // In the order of the names, as they are.
+        let is_edit = |name: &Name| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
+        let alone =
+            |name: &Name| Some((name.shown.clone(), pens.unfinished(folder, name, || is_edit(name))?));
         unfinished.extend(names.iter().filter_map(alone));
     }
     if matches!(look, Look::All) {

@@ -72,12 +72,18 @@ impl Pens {
     }
 
     /// For how long a file has been left alone that somebody is not finished with, or was not when it
-    /// was read; `None` for a file that is whole.
-    pub(super) fn unfinished(&self, folder: &Folder, name: &Name) -> Option<Duration> {
+    /// was read; `None` for a file that is whole. Where nobody saw whether it was closed, one that is
+    /// as the head has it is whole: a start finds thousands of those.
+    pub(super) fn unfinished(
+        &self,
+        folder: &Folder,
+        name: &Name,
+        is_edit: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
         let watched = self.watched.as_ref()?;
-        let (now, began) = (now_ns(), watched.since_ns());
         let is_written = watched.is_written(name.os().as_bytes());
-        if !is_written && now > began + self.unseen_wait_ns {
+        let (now, began) = (now_ns(), watched.since_ns());
+        if !is_written && (now > began + self.unseen_wait_ns || !is_edit()) {
             return None;
         }
         let newest = Stamp::of(&folder.stat(name.os()).ok()??).newest_ns();

@@ -50,7 +50,7 @@ fn read_during(pens: &mut Pens, repo: &Repo, meanwhile: impl FnOnce()) -> Vec<St
     meanwhile();
     pens.end();
     let names = list(&folder).unwrap();
-    let unfinished = names.into_iter().filter(|name| pens.unfinished(&folder, name).is_some());
+    let unfinished = names.into_iter().filter(|name| pens.unfinished(&folder, name, || true).is_some());
     unfinished.map(|name| name.shown).collect()
 }
 
@@ -121,6 +121,10 @@ fn a_file_that_was_written_right_before_anybody_looked_may_be_open() {
     repo.commit(&[("a.yaml", "a1\n")]);
     assert_eq!(read_during(&mut Pens::with(LONG), &repo, || ()), ["a.yaml"]);
     assert_eq!(read_during(&mut Pens::with(Duration::ZERO), &repo, || ()), [""; 0]);
+    let mut journal = repo.open();
+    journal.pens = Some(Pens::with(LONG));
+    repo.save("b.yaml", "b1\n");
+    assert_eq!(unfinished(&mut journal), ["b.yaml"], "the other is as the head has it");
 }
 
 #[test]
