@@ -1,5 +1,6 @@
 //! `collectory check`: read everything and tell what is wrong, in the words of the service.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -191,7 +192,9 @@ impl Journal for Glass {
         match &self.view {
             // What is saved is saved, also while git holds its locks.
             View::WorkTree => self.journal.work_tree(head, look, true),
-            View::Staged(edits) => Ok(WorkTree::Here { edits: edits.clone(), half_done: None }),
+            View::Staged(edits) => {
+                Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
+            }
             View::Revision(revision) => Ok(WorkTree::Away(format!("the commit {revision} is looked at"))),
         }
     }

@@ -16,7 +16,7 @@ use crate::config::FOLDER_DEFAULT;
 use crate::domain::{Event, Key};
 use crate::format::{self, layout, message};
 use crate::http::Clock;
-use crate::store::git::{Access, GitJournal, Options, SigningKey};
+use crate::store::git::{Access, GitJournal, Options, SigningKey, hooks_folder};
 use crate::store::{Draft, Journal as _};
 
 /// Make a repository and commit a commented example
@@ -83,10 +83,24 @@ impl Init {
         if self.hook {
             // Also beside a running service.
             let journal = GitJournal::open(self.options(Access::Survey))?;
-            let hook = install_hook(journal.common_dir(), &self.folder)?;
+            let hook = self.install_hook(&journal)?;
             note(&format!("installed {}", hook.display()));
         }
         Ok(Done::Well)
+    }
+
+    /// Installs the hook where git looks for it.
+    fn install_hook(&self, journal: &GitJournal) -> anyhow::Result<PathBuf> {
+        let repository = self.repository.display();
+        if journal.work_tree_root().is_none() {
+            bail!("{repository} has no work tree, so nobody commits there and git runs no pre-commit hook");
+        }
+        if let Some(folder) = hooks_folder(&self.repository)? {
+            // It may be the hooks of all repositories of the person.
+            let (folder, command) = (folder.display(), command(&self.folder));
+            bail!("git takes its hooks from {folder} (core.hooksPath); add `{command}` to pre-commit there");
+        }
+        install_hook(journal.common_dir(), &self.folder)
     }
 
     fn options(&self, access: Access) -> Options {

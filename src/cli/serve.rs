@@ -1,6 +1,7 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
 use std::num::NonZeroUsize;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -22,8 +23,8 @@ Serve a repository over HTTP.
 The repository is made when the folder is absent or empty. When the service is ready it prints one line \
 on standard output, `listening on http://127.0.0.1:8080/`; logs go to standard error.
 
-SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal \
-ends it at once; what was answered is durable all the same.
+SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
+half a second later or more, ends it at once; what was answered is durable all the same.
 
 -h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
 pub(super) struct Serve {
@@ -53,6 +54,10 @@ fn worker_threads_default() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores - 1).unwrap_or(NonZeroUsize::MIN)
 }
+
+/// A second signal within this time is the first one, told twice: to the process and to its group, as
+/// timeout(1) and supervisors do.
+const SAME_SIGNAL_MAX: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -111,7 +116,7 @@ async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Res
     tracing::info!(signal = name, "shutting down");
     let finished = tokio::select! {
         finished = service.shutdown() => finished,
-        name = signals.next() => return Err(anyhow!("stopped at once by a second signal, {name}").into()),
+        name = signals.next_but_same(Instant::now()) => return Err(anyhow!("stopped at once by a second signal, {name}").into()),
     };
     match finished {
         Ok(()) => Ok(Done::Well),
@@ -172,6 +177,16 @@ impl Signals {
         tokio::select! {
             _ = self.interrupt.recv() => "SIGINT",
             _ = self.terminate.recv() => "SIGTERM",
+        }
+    }
+
+    /// Waits for one that is not the same as that which came at a time.
+    async fn next_but_same(&mut self, before: Instant) -> &'static str {
+        loop {
+            let name = self.next().await;
+            if before.elapsed() >= SAME_SIGNAL_MAX {
+                return name;
+            }
         }
     }
 }

@@ -103,7 +103,7 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.settle_quiet_ms)]
     pub settle_quiet_ms: u64,
 
-    /// How long a file must stay invalid, empty or gone before that is believed.
+    /// How long a file must stay invalid, empty, gone or half-written before that is believed.
     #[arg(long, env = "COLLECTORY_SETTLE_PATIENCE_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.settle_patience_ms)]
     pub settle_patience_ms: u64,

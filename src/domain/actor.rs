@@ -26,6 +26,34 @@ impl Actor {
         Self { name: or(cleaned(name), no_name), email: or(cleaned(email).replace(' ', ""), no_email) }
     }
 
+    /// Takes a name that git can hold as it is, and that is not [`anonymous`](Self::anonymous)'s.
+    ///
+    /// # Errors
+    ///
+    /// Says what a name may be.
+    pub fn check_name(name: &str) -> Result<(), String> {
+        if Self::new(name, "").name == name && name != Self::anonymous().name {
+            return Ok(());
+        }
+        Err(format!(
+            "{name:?} can't be the name of an author in git: a name is not empty, not `anonymous`, has no `<`, `>` or control characters and no blanks or punctuation at its edges"
+        ))
+    }
+
+    /// Takes an e-mail address that git can hold as it is.
+    ///
+    /// # Errors
+    ///
+    /// Says what an address may be.
+    pub fn check_email(email: &str) -> Result<(), String> {
+        if !email.is_empty() && Self::new("", email).email == email {
+            return Ok(());
+        }
+        Err(format!(
+            "{email:?} can't be an e-mail address in git: it is not empty, has no blanks, `<`, `>` or control characters and no punctuation at its edges"
+        ))
+    }
+
     /// Whoever made a change when no authorizer named anybody.
     #[must_use]
     pub const fn anonymous() -> Self {
@@ -72,6 +100,17 @@ mod tests {
         let actor = Actor::new("Mara\nCommitter: <x@y> \u{2028}z", "m<a>ra@example.org\n");
         assert_eq!(actor.name(), "Mara Committer: x@y  z");
         assert_eq!(actor.email(), "mara@example.org");
+    }
+
+    #[test]
+    fn what_git_would_alter_is_refused_where_somebody_can_mend_it() {
+        assert_eq!((Actor::check_name("Mara"), Actor::check_email("mara@example.org")), (Ok(()), Ok(())));
+        for name in ["", "<", "a<b", " a", "a.", "anonymous", "a\nb"] {
+            assert!(Actor::check_name(name).is_err(), "{name:?}");
+        }
+        for email in ["", "a<b", "not an email", "a@b,", "a\u{7f}@b"] {
+            assert!(Actor::check_email(email).is_err(), "{email:?}");
+        }
     }
 
     #[test]

@@ -37,7 +37,7 @@ pub(super) struct MirrorOptions {
     pub(super) folder: String,
     /// Whether uncommitted hand edits are served.
     pub(super) serve_uncommitted: bool,
-    /// How long a file that is broken, empty or gone must stay so before it is believed.
+    /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
     pub(super) patience: Duration,
     /// How long git may stand in the middle of changing the work tree before we look all the same.
     pub(super) busy_max: Duration,
@@ -53,10 +53,11 @@ struct Believed {
     saved: Saved,
 }
 
-/// A file that looks broken, empty or gone, and since when.
+/// A file that looks broken, empty, gone or half-written, and since when.
 #[derive(Debug)]
 struct Suspect {
-    saved: Saved,
+    /// What differs from the head, if anything does.
+    saved: Option<Saved>,
     since: Instant,
 }
 

@@ -14,8 +14,9 @@
 //! * A write is answered after it is on disk *and* readable.
 //! * Readers never wait: they hold a [`Snapshot`] and share nothing else.
 //! * A repository that cannot be read leaves the last good snapshot in place.
-//! * A saved file that looks broken, empty or gone is believed only after it stayed so for
-//!   [`Options::settle_patience`]; a write to its key, in whatever letter case, waits for that.
+//! * A saved file that looks broken, empty or gone, or that somebody has not finished writing, is
+//!   believed only after it stayed so for [`Options::settle_patience`]; a write to its key, in
+//!   whatever letter case, waits for that.
 //! * No commit of the service adds a key that differs from another one in it in letter case only.
 //!
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
@@ -70,7 +71,7 @@ pub struct Options {
     pub batch_len_max: usize,
     /// How often a batch is decided again after it lost a race for the branch.
     pub races_max: usize,
-    /// How long a file that is broken, empty or gone must stay so before it is believed.
+    /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
     pub settle_patience: Duration,
     /// How long git may stand in the middle of changing the work tree before we look all the same.
     pub busy_max: Duration,

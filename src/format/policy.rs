@@ -40,7 +40,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Token {
     name: Checked<Name>,
-    email: Option<String>,
+    email: Option<Checked<Email>>,
     hash: Checked<SecretHash>,
     may: Vec<Checked<Permission>>,
     #[serde(default, deserialize_with = "some_keys")]
@@ -91,12 +91,16 @@ struct Name(String);
 
 impl Check for Name {
     fn check(text: &str) -> Result<Self, String> {
-        if Actor::new(text, "").name() != text || text == Actor::anonymous().name() {
-            return Err(format!(
-                "{text:?} can't be the name of an author in git: a name is not empty, not `anonymous`, has no `<`, `>` or control characters and no blanks or punctuation at its edges"
-            ));
-        }
-        Ok(Self(text.to_owned()))
+        Actor::check_name(text).map(|()| Self(text.to_owned()))
+    }
+}
+
+/// The address of a person or a program, as git shows it.
+struct Email(String);
+
+impl Check for Email {
+    fn check(text: &str) -> Result<Self, String> {
+        Actor::check_email(text).map(|()| Self(text.to_owned()))
     }
 }
 
@@ -172,7 +176,7 @@ fn fault(text: &str, error: &serde_yaml::Error) -> Fault {
 impl From<Token> for Grant {
     fn from(token: Token) -> Self {
         Self {
-            actor: actor(&token.name.0.0, token.email.as_deref()),
+            actor: actor(&token.name.0.0, token.email.as_ref().map(|email| &*email.0.0)),
             secret_hash: token.hash.0.0,
             may: token.may.into_iter().map(|may| may.0).collect(),
             keys: token.keys.map(|keys| keys.into_iter().map(|key| key.0).collect()),
@@ -213,9 +217,9 @@ pub enum AddError {
     /// There is a token with this name.
     #[error("there is a token of {0:?} already; take another name, or remove that token first")]
     NameTaken(String),
-    /// The name can't be an author.
+    /// The name or the e-mail address can't be an author's.
     #[error("{0}")]
-    Name(String),
+    Author(String),
     /// The list of tokens is written in a way that can't be added to at its end.
     #[error(
         "the list of tokens can't be added to as it is written; write it as `tokens:` and below it one `  - name: ...` a token, and try again"
@@ -228,10 +232,11 @@ pub enum AddError {
 ///
 /// # Errors
 ///
-/// Refuses a broken file, a taken name, and a file that would not read as the old tokens and the
+/// Refuses a broken file, a taken name, a name or address that git would alter, and a file that would not read as the old tokens and the
 /// new one.
 pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, AddError> {
-    Name::check(&token.name).map_err(AddError::Name)?;
+    Actor::check_name(&token.name).map_err(AddError::Author)?;
+    token.email.as_deref().map_or(Ok(()), Actor::check_email).map_err(AddError::Author)?;
     let Some(old) = old else {
         return Ok(format!("{HEADING}tokens:\n{}", entry(token, "  ")));
     };
@@ -382,6 +387,7 @@ tokens:
             (with("keys: [\"a/b\"]"), 5, "no pattern of keys"),
             (with("may: [read]"), 2, "duplicate"),
             (with("email: []"), 5, "string"),
+            (with("email: a<b"), 5, "e-mail"),
             ("tokens:\n  - name: A\n    hash: sha256:12\n    may: []\n".into(), 3, "64 hexadecimal digits"),
             ("tokens:\n  - name: A\n    hash: x\n    may: []\n".into(), 3, "sha256"),
             (with("keys: [a]").replace("[read]", "[raed]"), 4, "no permission; there are read, write, audit"),
@@ -452,7 +458,9 @@ tokens:
     #[test]
     fn a_taken_or_impossible_name_is_refused() {
         assert_eq!(add(Some(TWO), &token("Mara")), Err(AddError::NameTaken("Mara".into())));
-        assert!(matches!(add(None, &token("")), Err(AddError::Name(_))));
+        assert!(matches!(add(None, &token("")), Err(AddError::Author(_))));
+        let altered = NewToken { email: Some("not an email <".into()), ..token("B") };
+        assert!(matches!(add(None, &altered), Err(AddError::Author(_))));
         assert!(matches!(add(Some("tokens: 5"), &token("B")), Err(AddError::Broken(_))));
     }
 

@@ -14,7 +14,9 @@ pub mod git;
 pub mod memory;
 pub mod signature;
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sha1::Digest as _;
@@ -143,6 +145,9 @@ pub enum WorkTree {
     Here {
         /// What differs from the head among the files that were looked at, by name.
         edits: Vec<Edit>,
+        /// Which of the files that were looked at somebody was in the middle of writing, edits or not,
+        /// as far as the system tells, and for how long they have been left alone.
+        unfinished: BTreeMap<String, Duration>,
         /// What stands half-done, if anything ("a merge"), for `/readyz` and the log.
         half_done: Option<&'static str>,
     },

@@ -1,5 +1,7 @@
 //! The program on the command line: help, codes, variables, logs, and the other commands.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 
 use serde_json::{Value, json};
@@ -149,6 +151,56 @@ async fn both_signals_stop_the_service_cleanly() {
         server.signal(name);
         server.ends(0);
     }
+}
+
+#[tokio::test]
+async fn a_signal_that_comes_twice_at_once_is_one() {
+    let mut server = TestServer::on("small").await;
+    let mut stream = TcpStream::connect(server.address()).unwrap();
+    let body = json!({"data": {"type": "document-collection", "id": "posts", "attributes": {"name": "x"}}});
+    let body = body.to_string();
+    let head = format!(
+        "PATCH /collections/posts HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
+         Expect: 100-continue\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // It asks for the body: the request is under way.
+    stream.read_exact(&mut [0; 1]).unwrap();
+    server.signal_twice("TERM");
+    eventually("the end begins", async || server.log().contains("shutting down").then_some(())).await;
+    stream.write_all(body.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("HTTP/1.1 200"), "{answer}");
+    server.ends(0);
+}
+
+#[test]
+fn a_hook_is_installed_only_where_git_looks_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.bare_clone(folder.path().join("bare"));
+    let refused = run(folder.path(), &["init", "bare", "--hook"]).exits(1);
+    assert!(refused.stderr.contains("has no work tree"), "{}", refused.stderr);
+    repo.git(&["config", "core.hooksPath", ".hooks"]);
+    let refused = run(folder.path(), &["init", "r", "--hook"]).exits(1);
+    assert!(refused.stderr.contains("collectory check --staged ."), "{}", refused.stderr);
+    assert!(refused.stderr.contains(".hooks (core.hooksPath)"), "{}", refused.stderr);
+    assert!(!repo.has(".git/hooks/pre-commit"));
+}
+
+#[test]
+fn names_and_addresses_that_git_would_alter_are_wrong_usage() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["serve", "--auth", "none", "--repo", "r", "--listen", "127.0.0.1:0"];
+    for flag in [["--committer-email", "a<b"], ["--committer-name", "<"], ["--committer-name", "anonymous"]] {
+        run(folder.path(), &[&serve[..], &flag[..]].concat()).exits(2);
+    }
+    let token = ["token", "N", "--policy", "p.yaml", "--email", "not an email <"];
+    let refused = run(folder.path(), &token).exits(1);
+    assert!(refused.stderr.contains("can't be an e-mail address in git"), "{}", refused.stderr);
+    assert!(!folder.path().join("p.yaml").exists());
 }
 
 #[test]

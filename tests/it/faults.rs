@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use serde_json::json;
@@ -29,6 +30,19 @@ async fn fails(server: &TestServer, statuses: &[u16]) -> String {
     assert_eq!(server.repo().tip("main"), head);
     assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts");
     refused.detail()
+}
+
+#[tokio::test]
+async fn a_folder_that_may_not_be_written_is_503_and_nothing_is_written_that_would_be_left_behind() {
+    let server = TestServer::setup("small").without_capabilities().start().await;
+    let folder = server.repo().path().join("collections");
+    let may_write = |mode| fs::set_permissions(&folder, fs::Permissions::from_mode(mode)).unwrap();
+    may_write(0o555);
+    fails(&server, &[503]).await;
+    server.create(&document("new", json!({}))).await.is(503);
+    server.delete("posts").await.is(503);
+    may_write(0o755);
+    recovers(&server).await;
 }
 
 async fn impatient() -> TestServer {

@@ -97,6 +97,8 @@ pub struct EventRecord {
     pub effect: Effect,
     /// The ready-made resource, filled by whoever answers first.
     pub answer: OnceLock<Bytes>,
+    /// The ready-made message of the stream, filled by whoever tells it first.
+    pub message: OnceLock<Bytes>,
 }
 
 /// What an event did to the attributes.

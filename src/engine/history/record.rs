@@ -74,6 +74,7 @@ impl View {
             request_id: message.request_id,
             effect: self.effect(event)?,
             answer: OnceLock::new(),
+            message: OnceLock::new(),
         });
         self.shared.records.put(name, Arc::clone(&record));
         Ok(record)

@@ -29,6 +29,6 @@ impl<J: Journal> Mirror<J> {
         let good = |edit: &&Believed| matches!(edit.content, Some(Content::Good(_)));
         self.edits.get(name).filter(good)?;
         let other = names_of(&key).into_iter().find(|other| other != name)?;
-        self.suspects.get(&other).filter(|suspect| suspect.saved == Saved::Gone).map(|_| other)
+        self.suspects.get(&other).filter(|suspect| suspect.saved == Some(Saved::Gone)).map(|_| other)
     }
 }

@@ -1,7 +1,9 @@
 //! What is seen in the work tree, and what of it is believed.
 //!
 //! A saved file that is good is believed at once. One that is broken, empty or gone is a suspect
-//! until it has stayed so for a while: many editors pass through such a state when they save.
+//! until it has stayed so for a while: many editors pass through such a state when they save. So is
+//! one that somebody is in the middle of writing, however good it looks: half of `name: Posts of May`
+//! is a name too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -84,19 +86,20 @@ impl<J: Journal> Mirror<J> {
         } else if self.note_busy() {
             seen = self.journal.work_tree(head, look, true)?;
         }
-        let (edits, note) = match seen {
+        let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),
             WorkTree::Away(why) => {
                 looked = self.edits.keys().cloned().collect();
                 self.suspects.clear();
                 self.away = true;
-                (Vec::new(), Some(why))
+                (Vec::new(), BTreeMap::new(), Some(why))
             }
-            WorkTree::Here { edits, half_done } => {
+            WorkTree::Here { edits, unfinished, half_done } => {
                 if std::mem::take(&mut self.away) && matches!(look, Look::At(_)) {
                     return self.look(head, Look::All);
                 }
-                (edits, half_done.map(|what| format!("{what} stands half-done in the work tree")))
+                let note = half_done.map(|what| format!("{what} stands half-done in the work tree"));
+                (edits, unfinished, note)
             }
         };
         self.note_work_tree(note);
@@ -105,7 +108,7 @@ impl<J: Journal> Mirror<J> {
         looked.extend(found.keys().cloned());
         for name in looked {
             let now = found.remove(&name);
-            if self.believe(&name, now) {
+            if self.believe(&name, now, unfinished.get(&name).copied()) {
                 self.unbuilt.insert(name);
             }
         }
@@ -126,38 +129,40 @@ impl<J: Journal> Mirror<J> {
         self.snapshot = Arc::new(next);
     }
 
-    /// Decides whether to believe what a file is now; returns whether that changes anything.
-    pub(super) fn believe(&mut self, name: &str, now: Option<Saved>) -> bool {
-        let Some(saved) = now else {
-            self.suspects.remove(name);
-            return self.edits.remove(name).is_some();
-        };
-        if self.edits.get(name).is_some_and(|edit| edit.saved == saved) {
+    /// Decides whether to believe what a file is now, which somebody may be in the middle of writing
+    /// and has left alone for a while; returns whether that changes anything.
+    pub(super) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
+        if self.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
             self.suspects.remove(name);
             return false;
         }
-        let (content, bytes) = read_saved(name, &saved);
-        let good = matches!(content, Some(Content::Good(_)));
-        if !good && !self.is_patience_over(name, &saved) {
+        let found = now.as_ref().map(|saved| read_saved(name, saved));
+        let is_good = found.as_ref().is_none_or(|(content, _)| matches!(content, Some(Content::Good(_))));
+        let is_doubtful = !is_good || unfinished.is_some();
+        if is_doubtful && !self.is_patience_over(name, &now, unfinished.filter(|_| is_good)) {
             return false;
         }
         self.suspects.remove(name);
-        self.edits.insert(name.to_owned(), Believed { content, bytes: Arc::new(bytes), saved });
+        match now.zip(found) {
+            Some((saved, (content, bytes))) => {
+                let believed = Believed { content, bytes: Arc::new(bytes), saved };
+                self.edits.insert(name.to_owned(), believed);
+            }
+            None => drop(self.edits.remove(name)),
+        }
         true
     }
 
-    pub(super) fn is_patience_over(&mut self, name: &str, saved: &Saved) -> bool {
-        if self.options.patience.is_zero() {
-            return true;
+    /// Whether a file has stayed as it is for long enough, of which `alone` is known already.
+    fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
+        let patience = self.options.patience;
+        let is_known = self.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
+        if !is_known {
+            let began = Instant::now();
+            let since = alone.and_then(|alone| began.checked_sub(alone.min(patience))).unwrap_or(began);
+            self.suspects.insert(name.to_owned(), Suspect { saved: now.clone(), since });
         }
-        match self.suspects.get(name) {
-            Some(suspect) if suspect.saved == *saved => suspect.since.elapsed() >= self.options.patience,
-            _ => {
-                let suspect = Suspect { saved: saved.clone(), since: Instant::now() };
-                self.suspects.insert(name.to_owned(), suspect);
-                false
-            }
-        }
+        self.suspects[name].since.elapsed() >= patience
     }
 }
 

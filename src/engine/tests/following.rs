@@ -190,3 +190,63 @@ fn a_deletion_behind_an_update_in_one_batch_leaves_no_twin_behind() {
     assert_eq!(journal.saved_files().len(), 0);
     running.stop();
 }
+
+/// An engine that believes nothing doubtful as long as a test lasts.
+fn patient(journal: &MemoryJournal) -> Running {
+    Running::with(journal, Options { settle_patience: DEADLINE * 100, ..options() })
+}
+
+#[test]
+fn a_half_written_value_is_not_served_whatever_it_looks_like() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = patient(&journal);
+    let saved = || {
+        journal.save(POSTS, named("Posts of May"));
+        running.notice(files(&[POSTS]));
+        running.settled();
+        assert_eq!(running.shown("posts"), Some(("Posts of May".into(), true)));
+    };
+    saved();
+    // The notice of a save is acted on when the next save has begun.
+    for begun in ["Posts", "First"] {
+        journal.begin_to_save(POSTS, named(begun));
+        for hint in [files(&[POSTS]), Hint::Everything, Hint::Branch] {
+            running.notice(hint);
+            running.settled();
+            assert_eq!(running.shown("posts"), Some(("Posts of May".into(), true)));
+        }
+        saved();
+    }
+    running.stop();
+}
+
+#[test]
+fn a_file_that_is_kept_open_is_served_when_it_was_left_alone() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::with(&journal, Options { settle_patience: Duration::from_millis(1), ..options() });
+    journal.begin_to_save(POSTS, named("Second"));
+    running.notice(files(&[POSTS]));
+    running.eventually("it is served", |running| {
+        (running.shown("posts") == Some(("Second".into(), true))).then_some(())
+    });
+    running.stop();
+}
+
+#[test]
+fn a_write_waits_for_who_is_saving_the_same_file() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = patient(&journal);
+    journal.begin_to_save(POSTS, named("Posts"));
+    thread::scope(|scope| {
+        let write = scope.spawn(|| running.submit(rename("posts", "By API")));
+        journal.save(POSTS, named("Posts of May"));
+        running.notice(files(&[POSTS]));
+        write.join().unwrap().unwrap();
+    });
+    let contents: Vec<_> = journal.log().iter().map(|it| journal.files_at(Some(it.revision))).collect();
+    assert!(contents.iter().all(|files| files[POSTS] != named("Posts").into_bytes()));
+    running.stop();
+}

@@ -616,3 +616,28 @@ proptest! {
         check_edit(seed, &before, &collection(&after))?;
     }
 }
+
+/// Lists of texts that end in blanks and line ends, in every place of a file.
+fn ragged() -> impl Strategy<Value = Vec<(String, Value)>> {
+    let text = || prop_oneof!["[a ]{0,2}(\n[a# ]{0,2}){0,2}\n?", "[a-z]{1,2} \n"].prop_map(Value::from);
+    let list = || prop::collection::vec(text(), 0..4).prop_map(|items| Value::List(items.into()));
+    let map = || {
+        let members = prop::collection::btree_map("[a-c]", prop_oneof![text(), list()], 0..3);
+        members.prop_map(|members| Value::Map(members.into_iter().collect()))
+    };
+    let value = prop_oneof![text(), list(), map()];
+    prop::collection::btree_map("name|x-[a-c]", value, 0..4).prop_map(|members| {
+        let is_name_text = |(name, value): &(String, Value)| name != "name" || value.as_text().is_some();
+        let kind = ("type".to_owned(), Value::from("document"));
+        std::iter::once(kind).chain(members.into_iter().filter(is_name_text)).collect()
+    })
+}
+
+proptest! {
+    #![proptest_config(cases(250))]
+
+    #[test]
+    fn texts_that_end_in_blanks_are_changed_in_place_too(seed in any::<u64>(), before in ragged(), after in ragged()) {
+        check_edit(seed, &before, &collection(&after))?;
+    }
+}

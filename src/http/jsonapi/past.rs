@@ -215,6 +215,7 @@ mod tests {
             request_id: Some("1".into()),
             effect,
             answer: OnceLock::new(),
+            message: OnceLock::new(),
         }
     }
 

@@ -8,7 +8,8 @@
 //!
 //! The connection itself asks for what comes next when it has taken what came before: a slow
 //! reader keeps nobody waiting, and is told `reset` when it has fallen too far behind. One that
-//! takes nothing at all loses its connection like any other.
+//! takes nothing at all loses its connection like any other. What was read together is sent
+//! together, each message as it was made for the first who follows along.
 //!
 //! Whoever may follow now need not be allowed to for ever: the authorizer is asked again about the
 //! same request before anything is sent, once for all events that are read together. When it refuses
@@ -19,12 +20,14 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use futures_core::Stream;
-use warp::http::HeaderName;
+use warp::http::header::CONTENT_TYPE;
+use warp::http::{HeaderName, HeaderValue};
 use warp::reply::{Reply as _, Response};
 use warp::sse::Event;
 
@@ -32,7 +35,7 @@ use super::super::authorize::{Action, Allowed};
 use super::super::call::{Call, Caller, looking};
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::negotiate;
-use super::super::jsonapi::past;
+use super::super::jsonapi::past::{self, EVENT};
 use super::super::jsonapi::query::{self, EventScope, Fields};
 use super::super::reply;
 use super::events::{Wanted, filter};
@@ -42,6 +45,9 @@ use crate::shutdown::Shutdown;
 
 /// The media type of a stream.
 pub(super) const EVENT_STREAM: &str = "text/event-stream";
+
+/// What is sent at once ends with the message that reaches this length.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
@@ -70,7 +76,9 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
     };
     let (heartbeat, shutdown) = (call.context.limits.heartbeat(), call.context.shutdown.clone());
     let teller = Teller { subscription, fields, heartbeat, shutdown, leave };
-    Ok(reply::of_revision(warp::sse::reply(Told::by(teller)).into_response(), head, None))
+    let mut response = warp::reply::stream(Told::by(teller)).into_response();
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
+    Ok(reply::of_revision(response, head, None))
 }
 
 /// How far the client has come. A text that is no position is none that anybody was ever told, so
@@ -127,7 +135,7 @@ impl Leave {
 
 impl Teller {
     /// What to tell next, and who tells what comes after; `None` when the service stops.
-    async fn tell(mut self) -> Option<(Event, Self)> {
+    async fn tell(mut self) -> Option<(Bytes, Self)> {
         let shutdown = self.shutdown.clone();
         let next = tokio::select! {
             biased;
@@ -138,22 +146,32 @@ impl Teller {
     }
 
     /// What to tell next; `None` at the end.
-    async fn next(&mut self) -> Option<Event> {
-        loop {
+    async fn next(&mut self) -> Option<Bytes> {
+        let mut told = Vec::new();
+        while told.is_empty() {
             let goes_on = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
             if (!goes_on || self.leave.is_old()) && !self.may_go_on().await {
                 return None;
             }
             match followed {
-                Some(Followed::Event(event)) if self.leave.allowed.sees(&event.key) => {
-                    return Some(happened(&event, &self.fields));
-                }
-                // It was read while the reader might see it.
-                Some(Followed::Event(_)) => {}
-                Some(Followed::Reset(revision)) => return Some(reset(revision)),
-                None => return Some(self.head()),
+                Some(Followed::Event(event)) => self.tell_all(event, &mut told),
+                Some(Followed::Reset(revision)) => return Some(bytes(&reset(revision))),
+                None => return Some(bytes(&self.head())),
             }
+        }
+        Some(told.into())
+    }
+
+    /// Adds an event and those that were read with it, as far as the reader might see them then.
+    fn tell_all(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
+        let mut next = Some(first);
+        while let Some(event) = next {
+            if self.leave.allowed.sees(&event.key) {
+                told.extend_from_slice(&message(&event, &self.fields));
+            }
+            let is_full = told.len() >= CHUNK_BYTES_MAX;
+            next = if is_full { None } else { self.subscription.read_ahead() };
         }
     }
 
@@ -190,10 +208,23 @@ impl Teller {
     }
 }
 
+/// What happened, made once for all who want to hear the whole of it.
+fn message(event: &EventRecord, fields: &Fields) -> Bytes {
+    match fields.wanted(EVENT) {
+        None => event.message.get_or_init(|| bytes(&happened(event, fields))).clone(),
+        Some(_) => bytes(&happened(event, fields)),
+    }
+}
+
 fn happened(event: &EventRecord, fields: &Fields) -> Event {
     let resource = past::event(event, fields);
     let data = String::from_utf8_lossy(&resource);
     Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
+}
+
+/// As it is sent.
+fn bytes(event: &Event) -> Bytes {
+    event.to_string().into()
 }
 
 /// What was told is not the past any more; without a commit there is no place to resume from.
@@ -212,7 +243,7 @@ struct Told {
     next: Mutex<Option<Next>>,
 }
 
-type Next = Pin<Box<dyn Future<Output = Option<(Event, Teller)>> + Send>>;
+type Next = Pin<Box<dyn Future<Output = Option<(Bytes, Teller)>> + Send>>;
 
 impl Told {
     fn by(teller: Teller) -> Self {
@@ -221,16 +252,16 @@ impl Told {
 }
 
 impl Stream for Told {
-    type Item = Result<Event, Infallible>;
+    type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let slot = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(next) = slot else { return Poll::Ready(None) };
-        let Some((event, teller)) = ready!(next.as_mut().poll(cx)) else {
+        let Some((told, teller)) = ready!(next.as_mut().poll(cx)) else {
             *slot = None;
             return Poll::Ready(None);
         };
         *slot = Some(Box::pin(teller.tell()));
-        Poll::Ready(Some(Ok(event)))
+        Poll::Ready(Some(Ok(told)))
     }
 }

@@ -1,6 +1,7 @@
 //! The work tree, compared with the head.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rustix::fs::{FileType, Stat};
 
@@ -10,6 +11,7 @@ use super::converted::{has_crlf, is_checkout};
 use super::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread, kind};
 use super::index::GitIndex;
 use super::listing::{Name, list};
+use super::pens::Pens;
 use super::place::Place;
 use super::read::is_told;
 use super::refs::{self, Head};
@@ -21,7 +23,7 @@ use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
 pub(super) fn compare(
     place: &Place,
     branch: &str,
-    cache: &mut StatCache,
+    (cache, pens): (&mut StatCache, &mut Option<Pens>),
     head: &RawTree,
     look: Look<'_>,
     despite_locks: bool,
@@ -32,13 +34,13 @@ pub(super) fn compare(
     if is_busy(place) && !despite_locks {
         return Ok(WorkTree::Busy);
     }
-    let mut edits = match Folder::collections(place, false)? {
+    let (mut edits, unfinished) = match Folder::collections(place, false)? {
         Found::Folder(folder) => {
-            let mut edits = edits(&folder, cache, head, look)?;
+            let (mut edits, unfinished) = edits(&folder, (cache, pens), head, look)?;
             forget_converted(place, &folder, cache, head, &mut edits)?;
-            edits
+            (edits, unfinished)
         }
-        Found::Nothing => all_gone(head, look),
+        Found::Nothing => (all_gone(head, look), BTreeMap::new()),
         Found::Obstacle(path) => {
             let root = place.work_tree.as_deref().unwrap_or(&path);
             let inside = path.strip_prefix(root).unwrap_or(&path);
@@ -55,7 +57,7 @@ pub(super) fn compare(
     if (is_busy(place) && !despite_locks) || away(place, branch)?.is_some() {
         return Ok(WorkTree::Busy);
     }
-    Ok(WorkTree::Here { edits, half_done: half_done(place) })
+    Ok(WorkTree::Here { edits, unfinished, half_done: half_done(place) })
 }
 
 /// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has
@@ -163,12 +165,13 @@ fn told(head: &RawTree) -> impl Iterator<Item = String> {
     head.iter().map(|entry| String::from_utf8_lossy(entry.name).into_owned()).filter(|name| is_told(name))
 }
 
+/// What differs from the head, and what somebody was in the middle of writing.
 fn edits(
     folder: &Folder,
-    cache: &mut StatCache,
+    (cache, pens): (&mut StatCache, &mut Option<Pens>),
     head: &RawTree,
     look: Look<'_>,
-) -> Result<Vec<Edit>, StoreError> {
+) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
     let names = match look {
         Look::All => list(folder)?,
         // Whatever a caller asks for, only names of the folder itself are looked at.
@@ -178,11 +181,20 @@ fn edits(
             own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
         }
     };
+    if let Some(pens) = pens {
+        pens.begin(folder);
+    }
     let mut edits = Vec::new();
     for name in &names {
         if let Some(now) = edit(folder, cache, head, name)? {
             edits.push(Edit { name: name.shown.clone(), now });
         }
+    }
+    let mut unfinished = BTreeMap::new();
+    if let Some(pens) = pens {
+        pens.end();
+        let alone = |name: &Name| Some((name.shown.clone(), pens.unfinished(folder, name)?));
+        unfinished.extend(names.iter().filter_map(alone));
     }
     if matches!(look, Look::All) {
         let is_there = |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
@@ -191,7 +203,7 @@ fn edits(
         edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
         edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
     }
-    Ok(edits)
+    Ok((edits, unfinished))
 }
 
 fn edit(

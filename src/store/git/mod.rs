@@ -24,6 +24,7 @@ mod append;
 mod archive;
 mod aside;
 mod barrier;
+mod behind;
 mod branch;
 mod cached_tree;
 mod checkpoints;
@@ -56,6 +57,7 @@ mod pack;
 mod packs;
 mod parts;
 pub mod peek;
+mod pens;
 mod personal;
 mod place;
 mod publish;
@@ -83,11 +85,13 @@ pub use archive::GitArchive;
 #[cfg(test)]
 pub(crate) use archive::testing;
 use barrier::Barrier;
+use behind::Behind;
 use folder::{Folder, Found};
 use fresh::Fresh;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
+use pens::Pens;
 use place::Place;
 use sign::Committer;
 use stale::Recent;
@@ -96,7 +100,7 @@ use trees::Trees;
 use upkeep::Upkeep;
 
 pub use open::{Access, Options};
-pub use personal::{SignatureFiles, signature_files};
+pub use personal::{SignatureFiles, hooks_folder, signature_files};
 pub use sign::{SigningKey, SigningKeyError, Unfit};
 
 use super::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
@@ -122,10 +126,14 @@ pub struct GitJournal {
     trees: Option<Trees>,
     fresh: Arc<Fresh>,
     stats: StatCache,
+    // Who is writing to the files; nobody asks when only reading.
+    pens: Option<Pens>,
     note: Arc<Note>,
     recent: Recent,
     // Whether the index has what the files do not have yet.
     is_index_ahead: bool,
+    // Files that could not be brought up to the branch.
+    behind: Behind,
     // The revision up to which everything is on disk; `None` as long as that is not known.
     durable: Option<Option<object::Oid>>,
     // When the last group was made visible.
@@ -249,6 +257,10 @@ impl Journal for GitJournal {
             return Err(StoreError::HeadMoved { expected, found });
         }
         self.forget_what_is_not_on_the_branch()?;
+        if let Some(lock) = &index {
+            self.check_work_tree()?;
+            self.retry_behind(lock)?;
+        }
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -299,8 +311,9 @@ impl Journal for GitJournal {
         self.trees(head)?;
         loop {
             let trees = self.trees.as_ref().expect("loaded above");
-            let (place, cache) = (&self.place, &mut self.stats);
-            let seen = look::compare(place, &self.branch, cache, trees.folder(), look, despite_locks)?;
+            let (place, known) = (&self.place, (&mut self.stats, &mut self.pens));
+            let mut seen = look::compare(place, &self.branch, known, trees.folder(), look, despite_locks)?;
+            self.behind.forget_explained(&mut seen);
             if despite_locks || !turning::may_be_turning(place, &seen, self.turn_max)? {
                 return Ok(seen);
             }
@@ -317,6 +330,7 @@ impl Journal for GitJournal {
             Access::Serve => {
                 self.step_aside()?;
                 self.bring_forward(Duration::ZERO)?;
+                self.retry_if_behind()?;
                 self.mend_index()
             }
             Access::Read | Access::Survey => Ok(()),

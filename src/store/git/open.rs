@@ -6,10 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::barrier::Barrier;
+use super::behind::Behind;
 use super::graph::{self, Graph};
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
+use super::pens::Pens;
 use super::place::{self, Place};
 use super::refs;
 use super::sign::{Committer, SigningKey};
@@ -138,10 +140,12 @@ impl GitJournal {
             fresh: Arc::default(),
             appended_at: None,
             stats: StatCache::default(),
+            pens: (options.access == Access::Serve).then(Pens::default),
             note,
             durable: None,
             recent: Recent::default(),
             is_index_ahead: false,
+            behind: Behind::load(&place)?,
             is_work_tree_dirty: false,
             turn_max: TURN_MAX,
             #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The configuration of whoever runs us: the only place where more than the repository's own is
-//! read, and only to be told two things: who commits by hand, and whom to believe a signature.
+//! read, and only to be told three things: who commits by hand, whom to believe a signature, and
+//! where hooks are looked for.
 //!
 //! The files are those of git (git-config(1), FILES and ENVIRONMENT), the later ones over the
 //! earlier: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that
@@ -49,6 +50,18 @@ pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> 
         allowed_signers: path("gpg.ssh.allowedSignersFile"),
         revoked_keys: path("gpg.ssh.revocationFile"),
     })
+}
+
+/// The folder that git takes its hooks from in place of its own (`core.hooksPath`).
+///
+/// # Errors
+///
+/// Fails when there is no repository, or one that can't be served.
+pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let place = Place::find(repository, ".")?;
+    let named = open(&place, &|name| env::var_os(name)).get_path("core.hooksPath").ok();
+    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    Ok(named.map(|path| root.join(path)))
 }
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says

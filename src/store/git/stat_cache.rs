@@ -85,8 +85,9 @@ fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
     newest + tick < now_ns
 }
 
+/// Now, in nanoseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "compared with times that the file system's clock gave")]
-fn now_ns() -> i128 {
+pub(super) fn now_ns() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -20,7 +20,7 @@ use super::folder::{Folder, Found};
 use super::object::Oid;
 use super::objects::Objects;
 use super::place::Place;
-use super::tree::EXECUTABLE;
+use super::tree::{EXECUTABLE, Pointer};
 use crate::store::StoreError;
 
 /// What drafts in the desk begin with; the rest is the file's name.
@@ -45,6 +45,13 @@ pub(super) struct New<'a> {
     pub(super) mode: u32,
     /// The bytes.
     pub(super) bytes: &'a [u8],
+}
+
+impl<'a> New<'a> {
+    /// What a place in a tree names, with its content; nothing where either is missing.
+    pub(super) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
+        pointer.zip(bytes).map(|(pointer, bytes)| Self { oid: pointer.oid, mode: pointer.mode, bytes })
+    }
 }
 
 impl<'a> Bench<'a> {
@@ -97,6 +104,21 @@ impl<'a> Bench<'a> {
             }
             (Some(old), None) => self.take_away(&draft, name, old),
         }
+    }
+
+    /// The same, where the file may have any of `olds`.
+    pub(super) fn change_any(
+        &self,
+        name: &str,
+        olds: impl IntoIterator<Item = Option<Oid>>,
+        new: Option<New<'_>>,
+    ) -> Result<bool, StoreError> {
+        for old in olds {
+            if self.change(name, old, new)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {

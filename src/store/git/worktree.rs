@@ -161,11 +161,19 @@ impl GitJournal {
         let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
         for (name, change) in changes {
             let path = self.place.inside(name);
-            if let Err(error) = apply_one(bench.as_ref(), index.as_mut(), [name, &path], change, occasion) {
-                let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-                tracing::warn!(%error, cause, "a file of the work tree could not be brought up to date");
+            let left = self.behind.take(name);
+            let was_behind = !left.is_empty();
+            let mut change = Cow::Borrowed(change);
+            if was_behind {
+                change.to_mut().passed.extend(left);
+            }
+            if let Err(error) = apply_one(bench.as_ref(), index.as_mut(), [name, &path], &change, occasion) {
+                let before = change.before.map(|pointer| pointer.oid);
+                self.behind.put(name, change.passed.iter().copied().chain([before]));
+                tell_behind(&error, was_behind);
             }
         }
+        self.behind.keep()?;
         let Some(mut index) = index else { return Ok(()) };
         // Before a write of ours that was done, or need not be.
         if occasion != Occasion::Ours {
@@ -175,7 +183,7 @@ impl GitJournal {
     }
 
     /// Opens the collections folder, and makes it when there are new files for it.
-    fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
+    pub(super) fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
         let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
         Ok(match Folder::collections(&self.place, has_new)? {
             Found::Folder(folder) => Some(folder),
@@ -185,6 +193,16 @@ impl GitJournal {
                 None
             }
         })
+    }
+}
+
+/// Tells that a file is behind, loudly only for the first time.
+fn tell_behind(error: &StoreError, again: bool) {
+    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    if again {
+        tracing::debug!(%error, cause, "a file of the work tree is still behind");
+    } else {
+        tracing::warn!(%error, cause, "a file of the work tree could not be brought up to date; it is tried again");
     }
 }
 
@@ -256,14 +274,8 @@ fn change_file(
     if occasion == Occasion::PowerCut {
         old = blank_at(bench.folder(), name)?.or(old);
     }
-    let new = change.after.zip(change.content.as_deref());
-    let new = new.map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
-    for old in std::iter::once(old).chain(change.passed.iter().copied()) {
-        if bench.change(name, old, new)? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let olds = std::iter::once(old).chain(change.passed.iter().copied());
+    bench.change_any(name, olds, New::of(change.after, change.content.as_deref()))
 }
 
 /// Whether this is what a power cut makes of a file that was not flushed.

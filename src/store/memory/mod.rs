@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use state::{Held, State, by_hand, failed};
@@ -163,6 +164,13 @@ impl MemoryJournal {
     /// Saves a file in the work tree.
     pub fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.lock().place(name, Some(Held::File(content.into())));
+    }
+
+    /// Writes the beginning of a file into the work tree and keeps it open; [`save`](Self::save)
+    /// writes all of it and closes it.
+    pub fn begin_to_save(&self, name: &str, content: impl Into<Vec<u8>>) {
+        self.save(name, content);
+        self.lock().unfinished.insert(name.to_owned(), Duration::ZERO);
     }
 
     /// Removes a file from the work tree.
@@ -390,7 +398,7 @@ impl Journal for MemoryJournal {
             Look::At(names) => names.iter().collect(),
         };
         let edits = names.into_iter().filter_map(|name| state.edit(&tree, name)).collect();
-        Ok(WorkTree::Here { edits, half_done: state.half_done })
+        Ok(WorkTree::Here { edits, unfinished: state.unfinished.clone(), half_done: state.half_done })
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {

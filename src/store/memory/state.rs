@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
@@ -21,6 +22,8 @@ pub(super) struct State {
     // What the work tree was last brought to.
     pub(super) brought_to: Option<Revision>,
     pub(super) work_tree: BTreeMap<String, Held>,
+    // What somebody has begun to write.
+    pub(super) unfinished: BTreeMap<String, Duration>,
     pub(super) away: Option<String>,
     pub(super) is_busy: bool,
     pub(super) half_done: Option<&'static str>,
@@ -64,6 +67,7 @@ impl State {
     }
 
     pub(super) fn place(&mut self, name: &str, held: Option<Held>) {
+        self.unfinished.remove(name);
         match held {
             Some(held) => self.work_tree.insert(name.to_owned(), held),
             None => self.work_tree.remove(name),

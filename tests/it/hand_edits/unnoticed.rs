@@ -3,19 +3,19 @@
 use serde_json::json;
 
 use super::named;
-use super::saving::WAYS;
+use super::saving::{LONG_PATIENCE, WAYS};
 use crate::support::{Repo, TestServer, eventually};
 
 const POSTS: &str = "collections/posts.yaml";
 
 /// A service that hears of nothing, and looks for itself.
-async fn deaf() -> TestServer {
-    TestServer::setup("small").flag(&["--watch", "none", "--tick-ms", "20"]).start().await
+async fn deaf(more: &[&str]) -> TestServer {
+    TestServer::setup("small").flag(&["--watch", "none", "--tick-ms", "20"]).flag(more).start().await
 }
 
 #[tokio::test]
 async fn every_way_of_saving_is_found_by_the_tick() {
-    let mut server = deaf().await;
+    let mut server = deaf(LONG_PATIENCE).await;
     for (index, (way, save)) in WAYS.iter().enumerate() {
         let name = format!("Saved {index}");
         save(&server, &named(&name));
@@ -35,7 +35,7 @@ async fn every_way_of_saving_is_found_by_the_tick() {
 
 #[tokio::test]
 async fn every_move_of_the_branch_is_found_by_the_tick() {
-    let mut server = deaf().await;
+    let mut server = deaf(&[]).await;
     let repo = server.repo().clone();
     repo.save(POSTS, &named("Second"));
     server.serves(&repo.commit("Second")).await;

@@ -45,7 +45,7 @@ pub(crate) struct Setup {
     flags: Vec<String>,
     environment: Vec<(String, String)>,
     base: String,
-    open_files: Option<u32>,
+    wrapper: Vec<String>,
 }
 
 /// A running service with a repository of its own.
@@ -115,8 +115,20 @@ impl Setup {
     }
 
     /// How many files a program may have open unless it asks for more (`ulimit -S -n`).
-    pub(crate) const fn open_files(mut self, count: u32) -> Self {
-        self.open_files = Some(count);
+    pub(crate) fn open_files(self, count: u32) -> Self {
+        // The harness may open no fewer itself, and a limit is inherited.
+        self.through(&["sh", "-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()])
+    }
+
+    /// Started by root, it may do what root may only as far as anybody may (capabilities(7)).
+    pub(crate) fn without_capabilities(self) -> Self {
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root { self.through(&["setpriv", "--bounding-set=-all", "--"]) } else { self }
+    }
+
+    /// A program that starts the service.
+    fn through(mut self, wrapper: &[&str]) -> Self {
+        self.wrapper.extend(wrapper.iter().map(|&part| part.to_owned()));
         self
     }
 
@@ -201,21 +213,17 @@ impl Setup {
         };
         command.args(["serve", "--listen", "127.0.0.1:0", "--auth", &auth, "--repo"]).arg(repo.path());
         command.args(&self.flags).envs(self.environment.iter().cloned());
-        if let Some(count) = self.open_files {
-            // The harness may open no fewer itself, and a limit is inherited.
-            let mut limited = Command::new("sh");
-            limited.args(["-c", "ulimit -S -n \"$0\" && exec \"$@\"", &count.to_string()]);
-            limited.arg(command.get_program()).args(command.get_args());
-            limited.current_dir(folder).stdin(Stdio::null());
-            for (name, value) in command.get_envs() {
-                match value {
-                    Some(value) => limited.env(name, value),
-                    None => limited.env_remove(name),
-                };
-            }
-            return limited;
+        let Some((wrapper, words)) = self.wrapper.split_first() else { return command };
+        let mut wrapped = Command::new(wrapper);
+        wrapped.args(words).arg(command.get_program()).args(command.get_args());
+        wrapped.current_dir(folder).stdin(Stdio::null());
+        for (name, value) in command.get_envs() {
+            match value {
+                Some(value) => wrapped.env(name, value),
+                None => wrapped.env_remove(name),
+            };
         }
-        command
+        wrapped
     }
 }
 
@@ -272,9 +280,11 @@ impl Process {
         Self { child, address, log, readers }
     }
 
-    fn signal(&self, name: &str) {
+    /// Sends a signal, as many times without a pause.
+    fn signal(&self, name: &str, times: usize) {
         let pid = self.child.id().to_string();
-        let status = Command::new("sh").args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &pid]).status();
+        let script = vec!["kill -s \"$1\" \"$2\""; times].join(" && ");
+        let status = Command::new("sh").args(["-c", &script, "sh", name, &pid]).status();
         assert!(status.expect("there is a shell").success(), "cannot send {name}");
     }
 
@@ -325,7 +335,7 @@ impl TestServer {
             flags: Vec::new(),
             environment: Vec::new(),
             base: String::new(),
-            open_files: None,
+            wrapper: Vec::new(),
         }
     }
 
@@ -377,7 +387,7 @@ impl TestServer {
     #[track_caller]
     pub(crate) fn stop(&mut self) -> String {
         let mut process = self.process.take().expect("the service runs");
-        process.signal("TERM");
+        process.signal("TERM", 1);
         let status = process.wait();
         let log = process.log();
         assert_eq!(status.code(), Some(0), "after SIGTERM; the log:\n{log}");
@@ -401,7 +411,12 @@ impl TestServer {
 
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
-        self.running().signal(name);
+        self.running().signal(name, 1);
+    }
+
+    /// Sends the service a signal twice without a pause, as `timeout` does.
+    pub(crate) fn signal_twice(&self, name: &str) {
+        self.running().signal(name, 2);
     }
 
     /// Starts again after `stop` or `kill`, with the same settings and another port.

@@ -1,35 +1,31 @@
 //! The archive on a git repository.
 //!
-//! libgit2's handles can't be shared between threads, so there is a small pool of them: each
-//! reader borrows one and gives it back. Only its object database is used, on the `objects` folder
-//! by itself, and objects are read raw and parsed here ([`tree`], [`commit`]), since libgit2's own
-//! trees cost more than all the rest of a walk. Nothing is written but derived notes.
-//!
-//! libgit2 adds packs to a handle as they come and never lets go of one that is gone, with its file
-//! open and its space on the disk taken. So a handle is given up when the folder of the packs has
-//! changed a number of times since ([`Handle::is_worn`]).
+//! Only the object database of libgit2 is used ([`handles`]), and objects are read raw and parsed here
+//! ([`tree`], [`commit`]), since libgit2's own trees cost more than all the rest of a walk ([`walk`]).
+//! Nothing is written but derived notes.
 
 mod commit;
+mod handles;
 mod name;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 mod tree;
+mod walk;
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::{self, Write as _};
 use std::num::NonZeroUsize;
-use std::ops::Deref;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::SystemTime;
 
-use git2::{ErrorCode, ObjectType, Odb, OdbObject, Oid};
+use git2::{ObjectType, Odb};
 
+use self::handles::{Borrowed, Handles, needed, not_a_commit, object};
+use self::walk::{Folder, Walker, bytes, first_parent};
 use super::fresh::Fresh;
 use super::history::{cut_off, descends};
 use super::objects::Objects;
@@ -41,13 +37,6 @@ use crate::store::{
 };
 pub(super) use commit::RawCommit;
 
-/// How many handles are kept open when nobody uses them.
-const IDLE_HANDLES_MAX: usize = 8;
-
-/// How often the folder of the packs may change before a handle is opened anew. Doing so costs about as
-/// much as looking into as many packs.
-const CHANGES_MAX: u32 = 32;
-
 /// How much work one thread takes at a time, and what is too little to share at all.
 const SHARE_LEN: usize = 256;
 
@@ -55,7 +44,7 @@ const SHARE_LEN: usize = 256;
 pub struct GitArchive {
     place: Place,
     branch: String,
-    idle: Mutex<Vec<Handle>>,
+    handles: Handles,
     notes: AtomicU64,
     fresh: Arc<Fresh>,
 }
@@ -87,25 +76,11 @@ impl GitArchive {
     pub(super) fn at(place: Place, branch: String, fresh: Arc<Fresh>) -> Self {
         // Hashing each tree again costs more than finding it; the setting is of the whole process.
         git2::opts::strict_hash_verification(false);
-        Self { place, branch, idle: Mutex::default(), notes: AtomicU64::new(0), fresh }
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<Handle>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { place, branch, handles: Handles::default(), notes: AtomicU64::new(0), fresh }
     }
 
     fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
-        let packs = fs::metadata(self.place.packs()).and_then(|folder| folder.modified()).ok();
-        let mut idle = self.idle();
-        idle.iter_mut().for_each(|handle| handle.see(packs));
-        idle.retain(|handle| !handle.is_worn());
-        let handle = idle.pop();
-        drop(idle);
-        let handle = match handle {
-            Some(handle) => handle,
-            None => Handle { odb: open(&self.place)?, packs, changes: 0 },
-        };
-        Ok(Borrowed { archive: self, handle: Some(handle) })
+        self.handles.borrow(&self.place)
     }
 
     /// Does work by index on all cores, if it is enough to share.
@@ -137,196 +112,6 @@ impl GitArchive {
 
 /// Work on a part of what was asked for, by index.
 type Work<'a> = dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync + 'a;
-
-/// An open object database.
-struct Handle {
-    odb: Odb<'static>,
-    /// When the folder of the packs had changed last when this was lent last.
-    packs: Option<SystemTime>,
-    /// How often it has been another time.
-    changes: u32,
-}
-
-impl Handle {
-    fn see(&mut self, packs: Option<SystemTime>) {
-        if self.packs != packs {
-            self.packs = packs;
-            self.changes += 1;
-        }
-    }
-
-    /// Whether too many of the packs that it holds may be gone.
-    const fn is_worn(&self) -> bool {
-        self.changes > CHANGES_MAX
-    }
-}
-
-/// A handle on loan.
-struct Borrowed<'a> {
-    archive: &'a GitArchive,
-    handle: Option<Handle>,
-}
-
-impl Deref for Borrowed<'_> {
-    type Target = Odb<'static>;
-
-    fn deref(&self) -> &Odb<'static> {
-        &self.handle.as_ref().expect("a handle is given back only at the end").odb
-    }
-}
-
-impl Drop for Borrowed<'_> {
-    fn drop(&mut self) {
-        let mut idle = self.archive.idle();
-        if idle.len() < IDLE_HANDLES_MAX {
-            idle.extend(self.handle.take());
-        }
-    }
-}
-
-fn open(place: &Place) -> Result<Odb<'static>, StoreError> {
-    let folder = place.common_dir.join("objects");
-    let open = || -> Result<Odb<'static>, git2::Error> {
-        let path = folder.to_str().ok_or_else(|| git2::Error::from_str("its path is not UTF-8"))?;
-        let odb = Odb::new()?;
-        odb.add_disk_alternate(path)?;
-        Ok(odb)
-    };
-    open().map_err(|source| failed(&format!("open {}", folder.display()), source))
-}
-
-fn failed(action: &str, source: git2::Error) -> StoreError {
-    StoreError::Git { action: action.to_owned(), source }
-}
-
-fn oid(bytes: &[u8; 20]) -> Oid {
-    Oid::from_bytes(bytes).expect("an id has 20 bytes")
-}
-
-/// Reads an object; `None` if there is none of this kind.
-fn object<'a>(
-    odb: &'a Odb<'_>,
-    id: &[u8; 20],
-    kind: ObjectType,
-) -> Result<Option<OdbObject<'a>>, StoreError> {
-    match odb.read(oid(id)) {
-        Ok(object) => Ok((object.kind() == kind).then_some(object)),
-        Err(error) if error.code() == ErrorCode::NotFound => Ok(None),
-        Err(source) => Err(failed(&format!("read the object {}", oid(id)), source)),
-    }
-}
-
-/// An object that something in the repository names, so that it has to be there.
-fn needed<'a>(odb: &'a Odb<'_>, id: &[u8; 20], kind: ObjectType) -> Result<OdbObject<'a>, StoreError> {
-    let missing = || git2::Error::from_str("it is missing; run `git fsck --full` in the repository");
-    object(odb, id, kind)?.ok_or_else(|| failed(&format!("read the {} {}", kind.str(), oid(id)), missing()))
-}
-
-fn not_a_commit(revision: Revision) -> StoreError {
-    failed(&format!("read the commit {revision}"), git2::Error::from_str("it can't be parsed"))
-}
-
-/// Follows the folder from commit to commit, and remembers where the last one led: neighbours
-/// mostly share it.
-struct Folder<'a> {
-    odb: &'a Odb<'static>,
-    parts: &'a [String],
-    last: Option<(Revision, Option<[u8; 20]>)>,
-}
-
-impl<'a> Folder<'a> {
-    /// The id of the folder's tree below a root tree.
-    fn below(&mut self, root: Revision) -> Result<Option<[u8; 20]>, StoreError> {
-        if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
-            return Ok(id);
-        }
-        let mut id = Some(*root.as_bytes());
-        for part in self.parts {
-            let Some(tree) = id else { break };
-            id = tree::folder(needed(self.odb, &tree, ObjectType::Tree)?.data(), part);
-        }
-        self.last = Some((root, id));
-        Ok(id)
-    }
-
-    fn at(&mut self, revision: Revision) -> Result<Option<[u8; 20]>, StoreError> {
-        let object = needed(self.odb, revision.as_bytes(), ObjectType::Commit)?;
-        let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-        self.below(commit.tree)
-    }
-
-    /// A tree as it is stored; none for no tree.
-    fn tree(&self, id: Option<[u8; 20]>) -> Result<Option<OdbObject<'a>>, StoreError> {
-        id.map(|id| needed(self.odb, &id, ObjectType::Tree)).transpose()
-    }
-}
-
-/// The raw bytes of a tree; none where there is none.
-fn bytes<'o>(tree: &'o Option<OdbObject<'_>>) -> &'o [u8] {
-    tree.as_ref().map_or(&[], |tree| tree.data())
-}
-
-/// Reads steps one after the other; those of neighbours, newest first, share what they read.
-/// Objects are kept as libgit2 hands them out: copying each tree costs a tenth of a walk.
-struct Walker<'a> {
-    folder: Folder<'a>,
-    /// The commits whose parents a shallow clone does not have.
-    cut: &'a HashSet<[u8; 20]>,
-    /// The parent of the step before, which is mostly the next to be asked for.
-    parent: Option<(Revision, OdbObject<'a>)>,
-    /// The folder's tree of that parent, if it was read.
-    tree: Option<([u8; 20], OdbObject<'a>)>,
-}
-
-impl<'a> Walker<'a> {
-    fn commit(&mut self, revision: Revision) -> Result<OdbObject<'a>, StoreError> {
-        match self.parent.take() {
-            Some((known, commit)) if known == revision => Ok(commit),
-            _ => needed(self.folder.odb, revision.as_bytes(), ObjectType::Commit),
-        }
-    }
-
-    fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
-        let object = self.commit(revision)?;
-        let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-        if let Some(parent) = commit.parents.first().filter(|_| !self.cut.contains(revision.as_bytes())) {
-            let object = self.commit(*parent)?;
-            let root = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(*parent))?.tree;
-            self.parent = Some((*parent, object));
-            // The newer root first: the one of the parent is what the next step asks for.
-            let after = self.folder.below(commit.tree)?;
-            let before = self.folder.below(root)?;
-            return Ok(Step { commit: commit.told(revision), changes: self.changes(before, after)? });
-        }
-        let after = self.folder.below(commit.tree)?;
-        Ok(Step { commit: commit.told(revision), changes: self.changes(None, after)? })
-    }
-
-    fn changes(
-        &mut self,
-        before: Option<[u8; 20]>,
-        after: Option<[u8; 20]>,
-    ) -> Result<Vec<FileChange>, StoreError> {
-        if before == after {
-            return Ok(Vec::new());
-        }
-        let new = match (self.tree.take(), after) {
-            (Some((known, tree)), Some(id)) if known == id => Some(tree),
-            _ => self.folder.tree(after)?,
-        };
-        let old = self.folder.tree(before)?;
-        let changes = tree::differences(bytes(&old), bytes(&new));
-        self.tree = before.zip(old);
-        Ok(changes)
-    }
-}
-
-/// The first parent of a commit.
-fn first_parent(odb: &Borrowed<'_>, revision: Revision) -> Result<Option<Revision>, StoreError> {
-    let object = needed(odb, revision.as_bytes(), ObjectType::Commit)?;
-    let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-    Ok(commit.parents.first().copied())
-}
 
 impl Archive for GitArchive {
     fn head(&self) -> Result<Option<Revision>, StoreError> {
@@ -372,10 +157,13 @@ impl Archive for GitArchive {
             next = match self.fresh.first_parent(revision) {
                 _ if cut.contains(revision.as_bytes()) => None,
                 Some(parent) => parent,
-                None => match &reader {
-                    Some(reader) => first_parent(reader, revision)?,
-                    None => first_parent(reader.insert(self.borrow()?), revision)?,
-                },
+                None => {
+                    let odb: &Borrowed<'_> = match &reader {
+                        Some(reader) => reader,
+                        None => reader.insert(self.borrow()?),
+                    };
+                    first_parent(odb, revision)?
+                }
             };
             line.revisions.push(revision);
         }
@@ -398,8 +186,7 @@ impl Archive for GitArchive {
             return Ok(());
         }
         self.share(revisions.len() - fresh, &|odb, range| {
-            let folder = Folder { odb, parts: &self.place.folder, last: None };
-            let mut walker = Walker { folder, cut: &cut, parent: None, tree: None };
+            let mut walker = Walker::new(Folder::new(odb, &self.place.folder), &cut);
             for index in range {
                 each(fresh + index, walker.step(revisions[fresh + index])?);
             }
@@ -413,7 +200,7 @@ impl Archive for GitArchive {
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
         let odb = self.borrow()?;
-        let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
+        let mut folder = Folder::new(&odb, &self.place.folder);
         let id = folder.at(revision)?;
         Ok(tree::list(bytes(&folder.tree(id)?), is_wanted))
     }
@@ -424,7 +211,7 @@ impl Archive for GitArchive {
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
         let odb = self.borrow()?;
-        let mut folder = Folder { odb: &odb, parts: &self.place.folder, last: None };
+        let mut folder = Folder::new(&odb, &self.place.folder);
         let mut tree = |revision: Option<Revision>| {
             let id = revision.map(|revision| folder.at(revision)).transpose()?.flatten();
             folder.tree(id)

@@ -64,8 +64,11 @@ impl Repo {
     /// Makes a commit that nothing points to.
     pub(crate) fn make(&self, making: &Making<'_>) -> Revision {
         let git = &self.repository;
-        let parents: Vec<_> =
-            making.parents.iter().map(|it| git.find_commit(super::oid(it.as_bytes())).unwrap()).collect();
+        let parents: Vec<_> = making
+            .parents
+            .iter()
+            .map(|it| git.find_commit(super::handles::oid(it.as_bytes())).unwrap())
+            .collect();
         let mut update = TreeUpdateBuilder::new();
         for (name, put) in making.files {
             let path =
@@ -89,7 +92,7 @@ impl Repo {
 
     /// Points a branch to a commit.
     pub(crate) fn point(&self, reference: &str, at: Revision) {
-        self.repository.reference(reference, super::oid(at.as_bytes()), true, "test").unwrap();
+        self.repository.reference(reference, super::handles::oid(at.as_bytes()), true, "test").unwrap();
     }
 
     /// Makes a person's commit on `main`, with its files given as text; an empty text removes.
@@ -108,7 +111,7 @@ impl Repo {
 
     fn count(&self, from: Option<Revision>) -> i64 {
         let mut walk = self.repository.revwalk().unwrap();
-        let pushed = from.map(|from| walk.push(super::oid(from.as_bytes())).unwrap());
+        let pushed = from.map(|from| walk.push(super::handles::oid(from.as_bytes())).unwrap());
         if pushed.is_some() { i64::try_from(walk.count()).unwrap() } else { 0 }
     }
 

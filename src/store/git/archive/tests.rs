@@ -1,5 +1,7 @@
 //! The archive against git itself.
 
+use std::sync::Mutex;
+
 use super::testing::{Making, Put, Repo};
 use super::*;
 

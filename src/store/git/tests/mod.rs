@@ -1,6 +1,7 @@
 //! The journal against the real `git`.
 
 mod archive;
+mod behind;
 mod commits;
 mod flushes;
 mod graph;
@@ -12,6 +13,8 @@ mod places;
 mod power;
 mod signing;
 mod support;
+#[cfg(target_os = "linux")]
+mod unfinished;
 mod upkeep;
 
 use std::io;
