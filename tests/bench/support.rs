@@ -116,6 +116,14 @@ pub(crate) fn own_processor_time() -> Duration {
     processor_time("self").unwrap_or_default()
 }
 
+/// The processor time that a process and those that it has started have used.
+pub(crate) fn family_processor_time(process: u32) -> Duration {
+    let children = std::fs::read_to_string(format!("/proc/{process}/task/{process}/children"));
+    let children = children.unwrap_or_default();
+    let others = children.split_whitespace().filter_map(processor_time);
+    others.chain(processor_time(&process.to_string())).sum()
+}
+
 /// What `proc_pid_stat(5)` says; on Linux only.
 fn processor_time(process: &str) -> Option<Duration> {
     /// The unit of these figures, `sysconf(_SC_CLK_TCK)`: a hundred a second on every Linux.

@@ -20,8 +20,12 @@ use crate::store::{Archive, StoreError};
 /// The note beside the repository that the index is kept in.
 const NOTE: &str = "history-index";
 
-/// How many new commits make it worth keeping the index again.
+/// How many new commits make it worth keeping the index again, at least.
 const KEEP_AFTER_COMMITS: u32 = 1000;
+
+/// Which part of the kept index must be new, too: what is written for each commit is then the same
+/// however long the history is, and a start after a crash reads no larger part of it anew.
+const KEEP_AFTER_PART: u32 = 16;
 
 /// How often the log is told how far the reading is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(2);
@@ -355,9 +359,14 @@ fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
     Builder::new(index, shared)
 }
 
+/// Whether an index of so many commits is to be kept where one of `kept` commits is.
+fn is_worth_keeping(len: u32, kept: u32) -> bool {
+    len.abs_diff(kept) >= KEEP_AFTER_COMMITS.max(kept / KEEP_AFTER_PART)
+}
+
 /// Keeps the index if much is new; that it can't be kept harms nobody but the next start.
 fn keep(shared: &Shared, index: &Index, kept: &mut u32) {
-    if index.len().abs_diff(*kept) < KEEP_AFTER_COMMITS {
+    if !is_worth_keeping(index.len(), *kept) {
         return;
     }
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
@@ -367,5 +376,23 @@ fn keep(shared: &Shared, index: &Index, kept: &mut u32) {
             error = chain(&error),
             "the index of the history can't be kept; the next start reads it again"
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_of_a_million_commits_is_written_to_the_kept_index_less_than_twenty_times() {
+        const COMMITS: u32 = 1_000_000;
+        let (mut kept, mut written) = (0, 0_u64);
+        for len in 1..=COMMITS {
+            if is_worth_keeping(len, kept) {
+                (kept, written) = (len, written + u64::from(len));
+            }
+            assert!(len - kept <= KEEP_AFTER_COMMITS.max(len / KEEP_AFTER_PART), "so much is read anew");
+        }
+        assert!(written < 20 * u64::from(COMMITS), "{written}");
     }
 }

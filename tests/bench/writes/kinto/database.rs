@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use tempfile::TempDir;
 
+use crate::support::family_processor_time;
+
 /// Where Debian keeps the programs of each version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
@@ -66,6 +68,11 @@ impl Database {
             assert!(started.elapsed() < START_WAIT, "PostgreSQL does not start");
             std::thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    /// The processor time that it has used.
+    pub(super) fn processor_time(&self) -> Duration {
+        family_processor_time(self.server.id())
     }
 
     /// How `SQLAlchemy` names it.

@@ -47,10 +47,13 @@ pub(crate) async fn compare() {
     let mut figures: [Figures; 2] = Default::default();
     for round in 0..rounds() {
         settle();
-        let ours = updates(service.address, CLIENTS, count, round).await;
+        let ours = async { (updates(service.address, CLIENTS, count, round).await, 0.0) };
+        let ours = Turn::of(ours, || service.processor_time()).await;
         for (figures, (bucket, _)) in figures.iter_mut().zip(BUCKETS) {
             settle();
-            figures.push(ours, &patches(kinto.address, bucket, count, round).await);
+            let theirs = patches(kinto.address, bucket, count, round);
+            let theirs = Turn::of(theirs, || kinto.processor_time()).await;
+            figures.turns.push([ours, theirs]);
         }
     }
     println!(
@@ -58,31 +61,51 @@ pub(crate) async fn compare() {
          uWSGI with {PROCESSES} processes:"
     );
     for (figures, (_, name)) in figures.iter().zip(BUCKETS) {
-        figures.print(name);
+        println!("  {name:<24} {figures}");
     }
 }
 
-/// What the rounds brought.
+/// What one of the two did in a round.
+#[derive(Debug, Clone, Copy)]
+struct Turn {
+    /// How many updates a second were answered with 200.
+    rate: f64,
+    /// Which part of all was answered with anything else: 409, when two fell into the same millisecond.
+    refused: f64,
+    /// The processor time of an update, which the load of the machine has less of a part in.
+    cpu_ms: f64,
+}
+
+impl Turn {
+    async fn of(work: impl Future<Output = (f64, f64)>, cpu: impl Fn() -> Duration) -> Self {
+        let (started, before) = (Instant::now(), cpu());
+        let (rate, refused) = work.await;
+        let updates = rate * started.elapsed().as_secs_f64();
+        Self { rate, refused, cpu_ms: (cpu() - before).as_secs_f64() * 1e3 / updates }
+    }
+}
+
+/// What the rounds brought, ours first.
 #[derive(Default)]
 struct Figures {
-    ours: Vec<f64>,
-    theirs: Vec<f64>,
-    ratios: Vec<f64>,
-    refused: Vec<f64>,
+    turns: Vec<[Turn; 2]>,
 }
 
 impl Figures {
-    fn push(&mut self, ours: f64, theirs: &Patched) {
-        self.ours.push(ours);
-        self.theirs.push(theirs.rate);
-        self.ratios.push(ours / theirs.rate);
-        self.refused.push(theirs.refused);
+    fn median(&self, figure: impl Fn(&[Turn; 2]) -> f64) -> f64 {
+        median(&self.turns.iter().map(figure).collect::<Vec<_>>())
     }
+}
 
-    fn print(&self, name: &str) {
-        let [ours, theirs, ratio] = [&self.ours, &self.theirs, &self.ratios].map(|it| median(it));
-        let refused = median(&self.refused) * 100.0;
-        println!("  {name:<24} {ours:.0} / {theirs:.0}  {ratio:.1}   {refused:.1} % refused by Kinto");
+impl std::fmt::Display for Figures {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [ours, theirs] = [0, 1].map(|who| self.median(|turns| turns[who].rate));
+        let ratio = self.median(|[ours, theirs]| ours.rate / theirs.rate);
+        write!(f, "{ours:.0} / {theirs:.0}  {ratio:.1}")?;
+        let [ours, theirs] = [0, 1].map(|who| self.median(|turns| turns[who].cpu_ms));
+        let ratio = self.median(|[ours, theirs]| theirs.cpu_ms / ours.cpu_ms);
+        write!(f, "   processor time {ours:.2} / {theirs:.2} ms  {ratio:.1}")?;
+        write!(f, "   {:.1} % refused by Kinto", self.median(|[_, theirs]| theirs.refused) * 100.0)
     }
 }
 
@@ -121,16 +144,8 @@ fn path(bucket: &str, number: usize) -> String {
     format!("/buckets/{bucket}/collections/settings/records/{}", key(number))
 }
 
-/// What came of a round.
-struct Patched {
-    /// How many a second were answered with 200.
-    rate: f64,
-    /// Which part of all was answered with anything else: two writers were in each other's way.
-    refused: f64,
-}
-
-/// Updates names, each client its own records.
-async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round: usize) -> Patched {
+/// Updates names, each client its own records; how many a second, and which part was refused.
+async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round: usize) -> (f64, f64) {
     let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
     let started = Instant::now();
     let mut tasks = JoinSet::new();
@@ -152,7 +167,7 @@ async fn patches(address: SocketAddr, bucket: &'static str, count: usize, round:
     let counts = tasks.join_all().await;
     let (done, asked) = counts.iter().fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
     let (done, asked) = (done as f64, asked as f64);
-    Patched { rate: done / started.elapsed().as_secs_f64(), refused: 1.0 - done / asked }
+    (done / started.elapsed().as_secs_f64(), 1.0 - done / asked)
 }
 
 fn request(method: &str, path: &str, body: &Value) -> String {

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
 use super::database::Database;
+use crate::support::family_processor_time;
 use crate::writes::free_address;
 
 /// How many processes answer: the example of Kinto's documentation has three.
@@ -19,7 +21,7 @@ pub(super) struct Kinto {
     /// Where it listens.
     pub(super) address: SocketAddr,
     _folder: TempDir,
-    _database: Database,
+    database: Database,
 }
 
 impl Kinto {
@@ -39,7 +41,12 @@ impl Kinto {
         assert!(migrate.status().expect("it is installed").success(), "kinto migrate failed");
         let address = free_address();
         let server = serve(&uwsgi, folder.path(), address).spawn().expect("it is installed");
-        Some(Self { server, address, _folder: folder, _database: database })
+        Some(Self { server, address, _folder: folder, database })
+    }
+
+    /// The processor time that it and its database have used.
+    pub(super) fn processor_time(&self) -> Duration {
+        family_processor_time(self.server.id()) + self.database.processor_time()
     }
 }
 
