@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, answer};
 use crate::config::{Auth, BasePath, ServeConfig};
-use crate::domain::Grant;
+use crate::domain::{Actor, Grant};
 use crate::format;
 use crate::http::AllowAll;
 use crate::http::policy::Policy;
@@ -72,6 +72,9 @@ say who may do what with --auth: `none` (no authentication, no OpenAPI documents
 impl Serve {
     pub(super) fn run(self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
+        Actor::check_name(&self.config.committer_name)
+            .and_then(|()| Actor::check_email(&self.config.committer_email))
+            .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
         super::open_files::raise(self.config.limits.connections_max);
         let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::{BasePath, Limits, Origin};
-use crate::domain::Actor;
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -74,12 +73,12 @@ pub struct ServeConfig {
 
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
-          value_parser = committer_name)]
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub committer_name: String,
 
     /// The e-mail address under which the service commits.
     #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
-          value_parser = committer_email)]
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub committer_email: String,
 
     /// Sign every commit with the SSH key in this file, in git's own format. A private key without
@@ -96,14 +95,6 @@ pub struct ServeConfig {
     /// The limits.
     #[command(flatten)]
     pub limits: Limits,
-}
-
-fn committer_name(text: &str) -> Result<String, String> {
-    Actor::check_name(text).map(|()| text.to_owned())
-}
-
-fn committer_email(text: &str) -> Result<String, String> {
-    Actor::check_email(text).map(|()| text.to_owned())
 }
 
 /// The repository that is meant when none is named.
