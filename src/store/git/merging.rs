@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::barrier::{Barrier, read_if_there, remove_if_there};
@@ -33,7 +33,11 @@ use super::repack::merge;
 use crate::store::StoreError;
 
 /// So many parts of merged packs may be left while writes go on.
-pub(super) const SPARES_MAX: usize = 300;
+const SPARES_MAX: usize = 300;
+
+/// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
+/// large.
+const SPARES_BYTES_MAX: u64 = 512 << 20;
 
 /// A pack that is being removed.
 pub(super) const REMOVED: &str = "collectory-removed";
@@ -46,6 +50,8 @@ const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
 pub(super) struct Spares {
     note: PathBuf,
     parts: Vec<(String, String)>,
+    /// What those have that were merged since the start, which removes the others.
+    bytes: u64,
 }
 
 impl Spares {
@@ -54,7 +60,11 @@ impl Spares {
         let text = String::from_utf8_lossy(&text).into_owned();
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         let pairs = pairs.filter(|(part, whole)| is_name(part.as_bytes()) && is_name(whole.as_bytes()));
-        Self { note, parts: pairs.map(|(part, whole)| (part.to_owned(), whole.to_owned())).collect() }
+        Self {
+            note,
+            parts: pairs.map(|(part, whole)| (part.to_owned(), whole.to_owned())).collect(),
+            bytes: 0,
+        }
     }
 
     pub(super) fn change(&mut self, change: impl FnOnce(&mut Vec<(String, String)>)) {
@@ -66,8 +76,20 @@ impl Spares {
         }
     }
 
+    /// Adds the parts of a merged pack.
+    fn add(&mut self, parts: &[Sized], whole: &str) {
+        let parts = parts.iter().filter(|part| part.name != whole);
+        self.bytes += parts.clone().map(|part| part.bytes).sum::<u64>();
+        self.change(|spares| spares.extend(parts.map(|part| (part.name.clone(), whole.to_owned()))));
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.parts.len()
+    }
+
+    /// Whether there are so many that they are removed though writes go on.
+    pub(super) const fn are_many(&self) -> bool {
+        self.parts.len() > SPARES_MAX || self.bytes > SPARES_BYTES_MAX
     }
 
     pub(super) fn has(&self, name: &str) -> bool {
@@ -78,7 +100,7 @@ impl Spares {
 impl Packs {
     /// Merges small packs of ours once, if there are too many; answers whether that was done.
     pub(super) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
-        if self.needed_len() <= PACKS_MAX {
+        if self.small_len() <= PACKS_MAX {
             return Ok(false);
         }
         let mut sized = self.mergeable()?;
@@ -86,12 +108,11 @@ impl Packs {
             return Ok(false);
         }
         sized.sort_unstable();
-        let names: Vec<String> = chosen(&sized).iter().map(|pack| pack.name.clone()).collect();
-        let packs: Vec<_> = names.iter().map(|name| self.file(name, "pack")).collect();
+        let parts = chosen(&sized);
+        let packs: Vec<_> = parts.iter().map(|part| self.file(&part.name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         self.write_whole(Purpose::Merge, &merged, None, barrier)?;
-        let parts = names.into_iter().filter(|name| *name != merged.name);
-        self.spares().change(|spares| spares.extend(parts.map(|part| (part, merged.name.clone()))));
+        self.spares().add(parts, &merged.name);
         Ok(true)
     }
 
@@ -113,7 +134,9 @@ impl Packs {
             }
         }
         self.forget(removed.iter().copied());
-        self.spares().change(|spares| spares.retain(|spare| !parts.contains(spare)));
+        let mut spares = self.spares();
+        spares.change(|spares| spares.retain(|spare| !parts.contains(spare)));
+        spares.bytes = 0;
         Ok(!removed.is_empty())
     }
 
@@ -149,11 +172,14 @@ impl Packs {
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
         self.forget(gone.iter());
         let len = |name: &String, ending| Some(fs::metadata(self.file(name, ending)).ok()?.len());
-        let sized = self.free(&present)?.into_iter().filter_map(|name| {
+        let is_small = |name: &String| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX);
+        let (small, large): (Vec<String>, Vec<String>) = present.into_iter().partition(is_small);
+        self.large_len.store(large.len(), Ordering::Relaxed);
+        let sized = self.free(&small)?.into_iter().filter_map(|name| {
             let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
             Some(Sized { objects: objects_of(index_len), bytes, name })
         });
-        Ok(sized.filter(|pack| pack.bytes < MERGED_BYTES_MAX).collect())
+        Ok(sized.collect())
     }
 
     /// Those of some packs that nobody counts on at this instant; none while git collects.
@@ -169,5 +195,26 @@ impl Packs {
                 && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
         };
         Ok(names.iter().filter(is_free).cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_packs_are_many_by_number_or_by_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
+        let mut spares = Spares::read(folder.path().join("spare-packs"));
+        spares.add(&(0..SPARES_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
+        assert!(!spares.are_many());
+        spares.add(&[part(SPARES_MAX, 1)], "whole");
+        assert!(spares.are_many());
+        let mut spares = Spares::read(folder.path().join("others"));
+        spares.add(&[part(0, SPARES_BYTES_MAX), part(1, 1)], &part(1, 1).name);
+        assert!(!spares.are_many(), "what was merged into is no part");
+        spares.add(&[part(2, 1)], "whole");
+        assert!(spares.are_many());
     }
 }

@@ -20,6 +20,7 @@ use std::fs::{self, OpenOptions, Permissions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
@@ -54,6 +55,8 @@ pub(super) struct Packs {
     ours: Mutex<BTreeSet<String>>,
     // Those of them whose objects are all in another one.
     spares: Mutex<Spares>,
+    /// How many of the others are too large to be merged, as was seen last.
+    pub(super) large_len: AtomicUsize,
 }
 
 /// A pack whose files are written and neither flushed nor named yet.
@@ -102,7 +105,7 @@ impl Packs {
         let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
         let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
-        Self { folder, marks, list, collecting, parts, ours, spares }
+        Self { folder, marks, list, collecting, parts, ours, spares, large_len: AtomicUsize::new(0) }
     }
 
     /// The folder of all objects.
@@ -117,17 +120,13 @@ impl Packs {
 
     /// Whether there are so many that merging them can't wait.
     pub(super) fn are_a_crowd(&self) -> bool {
-        self.needed_len() >= CROWD_LEN
+        self.small_len() >= CROWD_LEN
     }
 
-    /// How many of our packs have objects that no other one has.
-    pub(super) fn needed_len(&self) -> usize {
-        self.ours().len().saturating_sub(self.spares_len())
-    }
-
-    /// How many parts of merged packs are left.
-    pub(super) fn spares_len(&self) -> usize {
-        self.spares().len()
+    /// How many of our packs are to be merged some time, as far as is known.
+    pub(super) fn small_len(&self) -> usize {
+        let others = self.spares().len() + self.large_len.load(Ordering::Relaxed);
+        self.ours().len().saturating_sub(others)
     }
 
     pub(super) fn spares(&self) -> MutexGuard<'_, Spares> {

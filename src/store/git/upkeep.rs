@@ -32,7 +32,6 @@ use super::chores::{Chore, Due, Outcome, Wishes};
 use super::figures::Figures;
 use super::graph::Graph;
 use super::loose::Looked;
-use super::merging::SPARES_MAX;
 use super::note::Note;
 use super::object::Oid;
 use super::packs::Packs;
@@ -84,7 +83,7 @@ impl Upkeep {
     /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
     /// packs merged and loose objects packed; `is_busy` says whether writes go on.
     pub(super) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
-        let too_many = is_busy && self.shared.packs.spares_len() > SPARES_MAX;
+        let too_many = is_busy && self.shared.packs.spares().are_many();
         self.shared.wishes().tidy(Instant::now(), may_remove, too_many);
         self.wake();
     }
