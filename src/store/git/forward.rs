@@ -14,7 +14,7 @@ use git2::ObjectType;
 use super::append::{PathChange, PathChanges};
 use super::barrier::read_if_there;
 use super::index::GitIndex;
-use super::lock::LockFile;
+use super::lock::{LockFile, lock_of};
 use super::note::{Noted, UNBORN};
 use super::object::Oid;
 use super::refs;
@@ -46,10 +46,19 @@ impl GitJournal {
         if noted.is_some_and(|noted| is_done(noted, head)) {
             return Ok(());
         }
+        // `git commit` moves the branch before the index that it holds the lock of: who is still at it
+        // brings the index along, and the next command of theirs must find no lock of ours.
+        let index_lock = lock_of(&self.place.git_dir.join("index"));
+        let is_being_brought = wait.is_zero() && index_lock.symlink_metadata().is_ok();
         if let Some(noted) = noted
             && self.was_brought_along(noted, &head)?
         {
             return self.note.write(&head);
+        }
+        #[cfg(test)]
+        self.stop_at(super::tests::Fault::BeforeTheIndexIsLocked)?;
+        if is_being_brought {
+            return Err(StoreError::Locked { path: index_lock });
         }
         match self.lock_index(wait)? {
             Some(lock) => self.bring_forward_under(lock),

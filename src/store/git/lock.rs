@@ -172,7 +172,7 @@ impl Drop for HeldLock {
 }
 
 /// The lock file of a file.
-fn lock_of(target: &Path) -> PathBuf {
+pub(super) fn lock_of(target: &Path) -> PathBuf {
     let mut path = target.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)

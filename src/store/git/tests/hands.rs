@@ -462,6 +462,23 @@ fn a_kill_between_the_index_and_the_branch_leaves_nothing_visible() {
 }
 
 #[test]
+fn a_commit_that_is_about_to_put_its_index_in_place_is_left_to_do_so() {
+    let (repo, mut journal) = served();
+    let index = repo.path().join(".git/index");
+    let lock = index.with_extension("lock");
+    let old = fs::read(&index).unwrap();
+    repo.commit(&[("a.yaml", "a2\n")]);
+    fs::rename(&index, &lock).unwrap();
+    fs::write(&index, old).unwrap();
+    journal.interlude = Some(Box::new(move || fs::rename(&lock, &index).unwrap()));
+    let caught_up = journal.catch_up();
+    assert!(matches!(caught_up, Err(StoreError::Locked { .. })), "the next command wants it: {caught_up:?}");
+    journal.interlude = None;
+    journal.catch_up().unwrap();
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+}
+
+#[test]
 fn an_index_that_a_racing_commit_wrote_back_is_mended() {
     let (repo, mut journal) = served();
     let index = repo.path().join(".git/index");

@@ -69,4 +69,6 @@ pub(super) enum Fault {
     BeforeTheBranch,
     /// The branch has moved, the work tree has not.
     AfterTheBranch,
+    /// The work tree seems to be behind; nobody holds the lock of the index for it yet.
+    BeforeTheIndexIsLocked,
 }
