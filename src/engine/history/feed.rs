@@ -26,9 +26,9 @@ pub(super) const BATCH_LEN: usize = 64;
 pub(super) const TURNS_LEN: usize = 8;
 
 /// How long each subscriber rests between two groups of news for each of those who follow: telling
-/// it takes about a sixth of that of a core, and so at most a sixth of a core for all of them, however
+/// it takes about a twelfth of that of a core, and so at most a twelfth of a core for all of them, however
 /// fast others write. Whoever follows alone does not rest.
-const REST_EACH: Duration = Duration::from_micros(100);
+const REST_EACH: Duration = Duration::from_micros(200);
 
 /// A shorter rest is none.
 const REST_MIN: Duration = Duration::from_millis(1);
@@ -133,7 +133,7 @@ impl Drop for Subscription {
 
 impl Subscription {
     /// The next thing to tell; `None` when the engine has ended. What comes after a pause is told at
-    /// once, what comes in quick succession to many subscribers in groups, some 10 a second to a
+    /// once, what comes in quick succession to many subscribers in groups, some 5 a second to a
     /// thousand. That needs a runtime with a timer.
     ///
     /// # Errors

@@ -76,6 +76,7 @@ mod trees;
 mod turning;
 mod upkeep;
 mod worktree;
+mod written;
 mod zlib;
 
 use std::path::{Path, PathBuf};
@@ -99,6 +100,7 @@ use stale::Recent;
 use stat_cache::StatCache;
 use trees::Trees;
 use upkeep::Upkeep;
+use written::Written;
 
 pub use open::{Access, Options};
 pub use personal::{SignatureFiles, hooks_folder, signature_files};
@@ -126,6 +128,7 @@ pub struct GitJournal {
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     fresh: Arc<Fresh>,
+    written: Written,
     stats: StatCache,
     // Who is writing to the files; nobody asks when only reading.
     pens: Option<Pens>,
@@ -249,7 +252,15 @@ impl Journal for GitJournal {
     }
 
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        read::contents(&mut self.objects, blobs, each);
+        let mut others = Vec::new();
+        for (index, blob) in blobs.iter().enumerate() {
+            match self.written.get(blob.as_bytes()) {
+                Some(content) => each(index, Ok(content)),
+                None => others.push(index),
+            }
+        }
+        let unknown: Vec<BlobId> = others.iter().map(|index| blobs[*index]).collect();
+        read::contents(&mut self.objects, &unknown, &|index, content| each(others[index], content));
         Ok(())
     }
 
@@ -313,6 +324,7 @@ impl Journal for GitJournal {
                 drop(index);
             }
         }
+        self.written.keep(group.changes);
         published?;
         self.trees = Some(group.trees);
         Ok(group.committed)
