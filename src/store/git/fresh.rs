@@ -4,18 +4,24 @@
 //! packs, unpacked and compared for that: who makes a commit knows what it says and changes.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use super::append::PathChanges;
+use super::object::Oid;
+use super::written::Written;
 use crate::domain::Revision;
-use crate::store::Step;
+use crate::store::{BlobId, EachContent, Step};
 
 /// How many commits are remembered: what a history that is busy with something else may fall
 /// behind and still catch up with cheaply. Older ones are read like anybody's.
 const STEPS_MAX: usize = 1024;
 
-/// The newest commits of this service, each with what it did.
+/// The newest commits of this service, each with what it did, and the contents that they wrote.
 #[derive(Debug, Default)]
-pub(super) struct Fresh(Mutex<Known>);
+pub(super) struct Fresh {
+    known: Mutex<Known>,
+    written: Mutex<Written>,
+}
 
 #[derive(Debug, Default)]
 struct Known {
@@ -49,9 +55,38 @@ impl Fresh {
         self.with(|known| known.steps.get(&revision).map(|step| step.commit.parents.first().copied()))
     }
 
+    /// Keeps the contents that a group has written.
+    pub(super) fn keep(&self, changes: PathChanges) {
+        self.written().keep(changes);
+    }
+
+    /// A content that was written lately.
+    fn content(&self, oid: &Oid) -> Option<Arc<[u8]>> {
+        self.written().get(oid)
+    }
+
+    /// Hands over the contents that are at hand, and returns the others with their places.
+    pub(super) fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> (Vec<usize>, Vec<BlobId>) {
+        let mut others = (Vec::new(), Vec::new());
+        for (index, blob) in blobs.iter().enumerate() {
+            match self.content(blob.as_bytes()) {
+                Some(content) => each(index, Ok(&content)),
+                None => {
+                    others.0.push(index);
+                    others.1.push(*blob);
+                }
+            }
+        }
+        others
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
         // A panic in between costs at most a commit that has to be read.
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

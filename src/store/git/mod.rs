@@ -100,7 +100,6 @@ use stale::Recent;
 use stat_cache::StatCache;
 use trees::Trees;
 use upkeep::Upkeep;
-use written::Written;
 
 pub use open::{Access, Options};
 pub use personal::{SignatureFiles, hooks_folder, signature_files};
@@ -128,7 +127,6 @@ pub struct GitJournal {
     // The trees of the newest revision that was looked at; forgotten after trouble.
     trees: Option<Trees>,
     fresh: Arc<Fresh>,
-    written: Written,
     stats: StatCache,
     // Who is writing to the files; nobody asks when only reading.
     pens: Option<Pens>,
@@ -252,15 +250,8 @@ impl Journal for GitJournal {
     }
 
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        let mut others = Vec::new();
-        for (index, blob) in blobs.iter().enumerate() {
-            match self.written.get(blob.as_bytes()) {
-                Some(content) => each(index, Ok(content)),
-                None => others.push(index),
-            }
-        }
-        let unknown: Vec<BlobId> = others.iter().map(|index| blobs[*index]).collect();
-        read::contents(&mut self.objects, &unknown, &|index, content| each(others[index], content));
+        let (places, others) = self.fresh.contents(blobs, each);
+        read::contents(&mut self.objects, &others, &|index, content| each(places[index], content));
         Ok(())
     }
 
@@ -324,7 +315,7 @@ impl Journal for GitJournal {
                 drop(index);
             }
         }
-        self.written.keep(group.changes);
+        self.fresh.keep(group.changes);
         published?;
         self.trees = Some(group.trees);
         Ok(group.committed)

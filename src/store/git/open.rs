@@ -21,7 +21,6 @@ use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::written::Written;
 use super::{GitJournal, ahead, branch, elsewhere, history, init, swap};
 use crate::domain::Actor;
 use crate::store::StoreError;
@@ -140,7 +139,6 @@ impl GitJournal {
             maintain: options.maintain,
             trees: None,
             fresh: Arc::default(),
-            written: Written::default(),
             appended_at: None,
             stats: StatCache::default(),
             pens: (options.access == Access::Serve).then(Pens::default),

@@ -1,9 +1,10 @@
-//! The contents that we wrote last, for who edits them next.
+//! The contents that we wrote last, for who edits them next or tells what was changed.
 //!
 //! An update of a file begins with its content. libgit2 would look through the packs for it, and for
 //! one that is newer than its last look through the folder of the packs first.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use super::append::PathChanges;
 use super::object::Oid;
@@ -15,30 +16,30 @@ const BYTES_MIN: usize = 4 << 20;
 #[derive(Debug, Default)]
 pub(super) struct Written {
     /// The younger and the older half; what is asked for becomes young again.
-    young: HashMap<Oid, Vec<u8>>,
-    old: HashMap<Oid, Vec<u8>>,
+    young: HashMap<Oid, Arc<[u8]>>,
+    old: HashMap<Oid, Arc<[u8]>>,
     young_bytes: usize,
 }
 
 impl Written {
     /// A content, if it is here.
-    pub(super) fn get(&mut self, oid: &Oid) -> Option<&[u8]> {
+    pub(super) fn get(&mut self, oid: &Oid) -> Option<Arc<[u8]>> {
         if let Some(content) = self.old.remove(oid) {
             self.put(*oid, content);
         }
-        self.young.get(oid).map(Vec::as_slice)
+        self.young.get(oid).cloned()
     }
 
     /// Keeps what a group has written.
     pub(super) fn keep(&mut self, changes: PathChanges) {
         for change in changes.into_values() {
             if let Some((after, content)) = change.after.zip(change.content) {
-                self.put(after.oid, content);
+                self.put(after.oid, content.into());
             }
         }
     }
 
-    fn put(&mut self, oid: Oid, content: Vec<u8>) {
+    fn put(&mut self, oid: Oid, content: Arc<[u8]>) {
         if self.young_bytes >= BYTES_MIN {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;
@@ -61,7 +62,7 @@ mod tests {
             oid
         };
         for n in 0..200 {
-            written.put(oid(n), vec![0; BYTES_MIN / 16]);
+            written.put(oid(n), vec![0; BYTES_MIN / 16].into());
             assert!(written.get(&oid(0)).is_some(), "what is asked for stays");
         }
         assert!(written.get(&oid(199)).is_some() && written.get(&oid(100)).is_none());

@@ -123,6 +123,9 @@ impl Archive for GitArchive {
     }
 
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError> {
+        if let Some(step) = self.fresh.step(revision) {
+            return Ok(Some(step.commit));
+        }
         let odb = self.borrow()?;
         let Some(object) = object(&odb, revision.as_bytes(), ObjectType::Commit)? else { return Ok(None) };
         let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
@@ -224,11 +227,15 @@ impl Archive for GitArchive {
         blobs: &[BlobId],
         each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
     ) -> Result<(), StoreError> {
-        self.share(blobs.len(), &|odb, range| {
+        let (places, others) = self.fresh.contents(blobs, each);
+        if others.is_empty() {
+            return Ok(());
+        }
+        self.share(others.len(), &|odb, range| {
             for index in range {
-                match needed(odb, blobs[index].as_bytes(), ObjectType::Blob) {
-                    Ok(blob) => each(index, Ok(blob.data())),
-                    Err(error) => each(index, Err(error)),
+                match needed(odb, others[index].as_bytes(), ObjectType::Blob) {
+                    Ok(blob) => each(places[index], Ok(blob.data())),
+                    Err(error) => each(places[index], Err(error)),
                 }
             }
             Ok(())
