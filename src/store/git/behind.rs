@@ -29,11 +29,13 @@ use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
 #[derive(Debug)]
 pub(super) struct Behind {
     path: PathBuf,
-    /// What each of them may have of ours; `None` for nothing.
-    files: BTreeMap<String, Vec<Option<Oid>>>,
-    /// Whether this differs from what is kept.
-    is_changed: bool,
+    files: Files,
+    /// What is kept of them.
+    kept: Files,
 }
+
+/// What each file may have of ours; `None` for nothing.
+type Files = BTreeMap<String, BTreeSet<Option<Oid>>>;
 
 /// How it is kept: ids as digits.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -50,21 +52,18 @@ impl Behind {
             None => Some(None),
         };
         let files = kept.into_iter().map(|(name, ids)| (name, ids.into_iter().filter_map(known).collect()));
-        Ok(Self { path, files: files.collect(), is_changed: false })
+        let files: Files = files.collect();
+        Ok(Self { path, kept: files.clone(), files })
     }
 
     /// Takes a file out, for another attempt; returns what it may have.
-    pub(super) fn take(&mut self, name: &str) -> Vec<Option<Oid>> {
-        let taken = self.files.remove(name);
-        self.is_changed |= taken.is_some();
-        taken.unwrap_or_default()
+    pub(super) fn take(&mut self, name: &str) -> BTreeSet<Option<Oid>> {
+        self.files.remove(name).unwrap_or_default()
     }
 
     /// Puts a file in that may have any of these.
     pub(super) fn put(&mut self, name: &str, ids: impl IntoIterator<Item = Option<Oid>>) {
-        let ids: BTreeSet<_> = ids.into_iter().collect();
         self.files.insert(name.to_owned(), ids.into_iter().collect());
-        self.is_changed = true;
     }
 
     /// Whether a file has what it has because it could not be brought up to the branch.
@@ -86,7 +85,7 @@ impl Behind {
 
     /// Keeps it over a restart, and over a power cut.
     pub(super) fn keep(&mut self) -> Result<(), StoreError> {
-        if !std::mem::take(&mut self.is_changed) {
+        if self.files == self.kept {
             return Ok(());
         }
         let digits = |id: &Option<Oid>| id.as_ref().map(hex);
@@ -100,7 +99,9 @@ impl Behind {
             file.sync_all()?;
             fs::rename(&aside, &self.path)
         };
-        write().map_err(|source| StoreError::at("write", &self.path, source))
+        write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        self.kept.clone_from(&self.files);
+        Ok(())
     }
 }
 
