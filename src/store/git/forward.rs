@@ -112,7 +112,8 @@ impl GitJournal {
         }
     }
 
-    fn changes_between(&mut self, old: &Oid, new: &Oid) -> Result<PathChanges, StoreError> {
+    /// What differs in the collections folder between two revisions.
+    pub(super) fn changes_between(&mut self, old: &Oid, new: &Oid) -> Result<PathChanges, StoreError> {
         let born = (*old != UNBORN).then_some(*old);
         let old = Trees::load(&mut self.objects, &self.place, born)?;
         let new = Trees::load(&mut self.objects, &self.place, Some(*new))?;

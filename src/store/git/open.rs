@@ -197,7 +197,7 @@ impl GitJournal {
             let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
             tracing::warn!(%error, cause, "the work tree is not up to date yet after a kill");
         }
-        Ok(())
+        self.recall_recent()
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.

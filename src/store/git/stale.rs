@@ -4,25 +4,38 @@
 //! commit fails, as it must, but what it leaves behind is an index with our paths as they were, and
 //! the next commit would revert them. Such an entry can be told from one that a person staged: it is
 //! what we replaced a moment ago, and the branch and the file beside it have what we put there. (Who
-//! takes a write out of the index on purpose, in the first two seconds, finds it there again.)
+//! takes a write out of the index on purpose, in the first two seconds, finds it there again.) If we
+//! were killed in between, the next start mends it by the same rule: what counts is how long after our
+//! commit the index was written.
 
+use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::GitJournal;
+use chrono::{DateTime, Utc};
+
 use super::append::{PathChange, PathChanges};
 use super::aside::LeftIndex;
 use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::lock::LockFile;
+use super::note::UNBORN;
 use super::object::Oid;
 use super::tree::Pointer;
 use super::worktree::{is_after, is_known};
+use super::{GitJournal, history};
 use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
 const STALE_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// How far the time of a commit may be from that of an index that was written right after it: commits have
+/// whole seconds.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+
+/// How many commits are looked at for what was changed right before the start.
+const RECALLED_COMMITS_MAX: usize = 1_000;
 
 /// What we changed a moment ago.
 #[derive(Debug, Default)]
@@ -77,6 +90,29 @@ impl GitJournal {
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
         self.leave_index(lock, &path, &index.encode())
+    }
+
+    /// Remembers what a process of ours wrote right before the index was written last: it may have been
+    /// killed before it could mend that.
+    pub(super) fn recall_recent(&mut self) -> Result<(), StoreError> {
+        let index = fs::metadata(self.place.git_dir.join("index")).and_then(|index| index.modified());
+        let (Ok(written), Some(head), true) = (index, self.head()?, self.is_shown()) else { return Ok(()) };
+        let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
+        let email = self.committer.actor.email();
+        let (mut before, mut left) = (None, RECALLED_COMMITS_MAX);
+        history::log(&mut self.objects, &self.place, head, &mut |commit| {
+            let is_recent = commit.committer.email() == email && commit.at >= since;
+            if is_recent {
+                before = Some(commit.parents.first().copied());
+                left -= 1;
+            }
+            is_recent && left > 0
+        })?;
+        let Some(before) = before else { return Ok(()) };
+        let before = before.map_or(UNBORN, |revision| *revision.as_bytes());
+        let changes = self.changes_between(&before, head.as_bytes())?;
+        self.recent.note(&changes, Some(*head.as_bytes()));
+        Ok(())
     }
 
     /// What a person has moved the branch away from is theirs to stage.

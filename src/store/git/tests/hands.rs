@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
-use crate::store::{Journal as _, Look, StoreError, WorkTree};
+use crate::store::{Draft, Journal as _, Look, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.
 fn served() -> (Repo, super::super::GitJournal) {
@@ -487,6 +487,21 @@ fn an_index_that_a_racing_commit_wrote_back_is_mended() {
     fs::write(&index, old).unwrap();
     journal.catch_up().unwrap();
     assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn after_a_kill_the_start_mends_an_index_that_a_racing_commit_wrote_back() {
+    for (seconds_ago, status) in [(1, ""), (60, "D  collections/d.yaml\n?? collections/d.yaml\n")] {
+        let (repo, mut journal) = served();
+        let index = repo.path().join(".git/index");
+        let old = fs::read(&index).unwrap();
+        let written = fs::metadata(&index).unwrap().modified().unwrap() - Duration::from_secs(seconds_ago);
+        append(&mut journal, &[Draft { at: written.into(), ..set("d.yaml", "d1\n") }]);
+        drop(journal);
+        fs::write(&index, old).unwrap();
+        repo.open().catch_up().unwrap();
+        assert_eq!(repo.status(), status, "{seconds_ago} s");
+    }
 }
 
 #[test]
