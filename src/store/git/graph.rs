@@ -9,11 +9,12 @@
 //! priority, once there are [enough](COMMITS_MIN) commits that the graph does not have:
 //!
 //! ```text
-//! git commit-graph write --reachable --changed-paths --split --no-progress
+//! git commit-graph write --reachable --changed-paths --split --expire-time=10.minutes.ago --no-progress
 //! ```
 //!
 //! With `--split` the new commits become a small file of their own, which git merges with the older
-//! ones as these grow. How far the graph goes is noted in `collectory/graph`, and whoever has committed
+//! ones as these grow. What was merged stays for ten minutes: a git command that has read the list just
+//! before would miss it, and `git fsck` warn of it. How far the graph goes is noted in `collectory/graph`, and whoever has committed
 //! since then is counted along the first parents.
 //!
 //! Nothing that the repository names runs by it. This command reads refs and objects: it knows no hook
@@ -72,8 +73,15 @@ const FAILURES_MAX: u32 = 2;
 /// How much of git's complaint is told.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
-const WRITE: [&str; 6] =
-    ["commit-graph", "write", "--reachable", "--changed-paths", "--split", "--no-progress"];
+const WRITE: [&str; 7] = [
+    "commit-graph",
+    "write",
+    "--reachable",
+    "--changed-paths",
+    "--split",
+    "--expire-time=10.minutes.ago",
+    "--no-progress",
+];
 
 /// Writes the commit-graph now and then.
 #[derive(Debug)]

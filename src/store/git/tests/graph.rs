@@ -132,6 +132,21 @@ fn a_graph_that_somebody_removed_is_written_again() {
 }
 
 #[test]
+fn what_is_merged_into_a_new_graph_stays_for_whoever_has_read_the_list_just_before() {
+    let repo = long_history();
+    assert!(graph(&repo, "git").keep_up().unwrap());
+    let folder = info(&repo).join("commit-graphs");
+    let list = || fs::read_to_string(folder.join("commit-graph-chain")).unwrap();
+    let before = list();
+    // As many again: git merges the two.
+    commit(&mut GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap(), COMMITS_MIN);
+    assert!(graph(&repo, "git").keep_up().unwrap());
+    assert!(before.lines().all(|name| !list().contains(name)));
+    assert!(before.lines().all(|name| folder.join(format!("graph-{name}.graph")).exists()));
+    repo.git(&["commit-graph", "verify"]);
+}
+
+#[test]
 fn no_graph_is_written_when_it_is_not_wished_or_git_has_no_use_for_it() {
     let stands_in_the_way: [&dyn Fn(&Repo); 4] = [
         &|repo| drop(repo.git(&["config", "core.commitGraph", "false"])),
