@@ -40,7 +40,8 @@ pub(super) struct Init {
     signing_key: Option<PathBuf>,
 
     /// Install a pre-commit hook too, which refuses a commit with a broken collection file; DIR
-    /// may then be a repository already.
+    /// may then be a repository already. Where git would not run it (no work tree, `core.hooksPath`)
+    /// that is said and nothing installed.
     #[arg(long, env = "COLLECTORY_HOOK")]
     hook: bool,
 }

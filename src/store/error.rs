@@ -105,6 +105,11 @@ impl StoreError {
     pub(super) fn at(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Path { action, path: path.to_owned(), source }
     }
+
+    /// What is behind it, for a field of its own in the log; empty where nothing is.
+    pub(super) fn cause(&self) -> String {
+        std::error::Error::source(self).map(ToString::to_string).unwrap_or_default()
+    }
 }
 
 fn shown(revision: &Option<Revision>) -> String {

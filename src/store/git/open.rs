@@ -194,8 +194,7 @@ impl GitJournal {
         if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
             && let Err(error) = self.bring_forward_under(lock)
         {
-            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(%error, cause, "the work tree is not up to date yet after a kill");
+            tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
         }
         self.recall_recent()
     }

@@ -249,8 +249,7 @@ impl Shared {
 fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
     result
         .inspect_err(|error| {
-            let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(%error, cause, "the housekeeping of the repository failed");
+            tracing::warn!(%error, cause = error.cause(), "the housekeeping of the repository failed");
         })
         .ok()
 }

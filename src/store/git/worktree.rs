@@ -110,8 +110,7 @@ impl GitJournal {
         let noted = self.apply(index, &group.changes, Occasion::Ours).and_then(|()| self.note.write(&new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
-            let cause = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
-            tracing::warn!(%error, cause, "committed, but the work tree is not up to date yet");
+            tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
         }
     }
 
@@ -173,13 +172,14 @@ impl GitJournal {
                 tell_behind(&error, was_behind);
             }
         }
-        self.behind.keep()?;
-        let Some(mut index) = index else { return Ok(()) };
+        let kept = self.behind.keep();
+        let Some(mut index) = index else { return kept };
         // Before a write of ours that was done, or need not be.
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
-        self.leave_index(lock, &path, &index.encode())
+        self.leave_index(lock, &path, &index.encode())?;
+        kept
     }
 
     /// Opens the collections folder, and makes it when there are new files for it.
@@ -198,11 +198,10 @@ impl GitJournal {
 
 /// Tells that a file is behind, loudly only for the first time.
 fn tell_behind(error: &StoreError, again: bool) {
-    let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
     if again {
-        tracing::debug!(%error, cause, "a file of the work tree is still behind");
+        tracing::debug!(%error, cause = error.cause(), "a file of the work tree is still behind");
     } else {
-        tracing::warn!(%error, cause, "a file of the work tree could not be brought up to date; it is tried again");
+        tracing::warn!(%error, cause = error.cause(), "a file of the work tree could not be brought up to date; it is tried again");
     }
 }
 
