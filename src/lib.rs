@@ -6,6 +6,7 @@ pub mod domain;
 pub mod engine;
 pub mod format;
 pub mod http;
+mod memory;
 #[cfg(test)]
 mod random;
 pub mod service;

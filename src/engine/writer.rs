@@ -18,6 +18,7 @@ use super::recall;
 use super::refuse::{reason, refusal};
 use super::signal::{Hint, Signal};
 use super::{Options, chain};
+use crate::memory;
 use crate::store::{Journal, StoreError};
 use group::Group;
 use turn::Turn;
@@ -186,6 +187,7 @@ impl<J: Journal> Writer<J> {
                 self.projection.publish(snapshot.clone());
                 self.state = State::Mirrored(Box::new(mirror));
                 self.note(None);
+                memory::give_back();
             }
             Err((journal, error)) => {
                 let again_at = Instant::now() + self.options.retry_wait;

@@ -15,6 +15,7 @@ use super::index::Index;
 use super::{HistoryError, Shared, View, persist};
 use crate::domain::{Key, Revision};
 use crate::engine::{Head, chain};
+use crate::memory;
 use crate::store::{Archive, StoreError};
 
 /// The note beside the repository that the index is kept in.
@@ -234,7 +235,13 @@ impl Follower {
             let head = *self.heads.borrow_and_update();
             match head {
                 Head::Unread => {}
-                Head::At(_) => self.follow(&mut builder, head),
+                Head::At(_) => {
+                    let is_first = builder.is_none();
+                    self.follow(&mut builder, head);
+                    if is_first {
+                        memory::give_back();
+                    }
+                }
                 Head::Ended => break,
             }
             let (heads, again) = (&mut self.heads, &self.shared.look_again);
