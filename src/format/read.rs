@@ -34,6 +34,11 @@ fn read_plain(key: &Key, text: &str) -> Option<Collection> {
 
 /// Reads a text of any length, without a byte order mark.
 pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Fault> {
+    read_with_tree(key, text).map(|(collection, _)| collection)
+}
+
+/// The same with where everything stands.
+pub(super) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Fault> {
     if let Some(found) = foreign(text) {
         return Err(fault(text, vec![found]));
     }
@@ -48,8 +53,8 @@ pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Fault> {
             None
         }
     };
-    match collection {
-        Some(collection) if reader.faults.is_empty() => Ok(collection),
+    match collection.zip(parsed.root) {
+        Some(read) if reader.faults.is_empty() => Ok(read),
         _ => Err(fault(text, reader.faults)),
     }
 }

@@ -22,11 +22,12 @@ mod value;
 use std::ops::Range;
 
 use self::parts::Part;
+use self::proof::Proof;
 use self::splice::{Sheet, Splice, applied};
 use self::value::Place;
-use super::read::BYTE_ORDER_MARK;
+use super::read::{self, BYTE_ORDER_MARK};
 use super::scalar::Style;
-use super::tree::{self, Entry, Layout, Node};
+use super::tree::{Entry, Layout, Node};
 use super::{Edited, write};
 use crate::domain::{Attribute, Change, Collection, Shorthand, Value, changes};
 
@@ -54,18 +55,19 @@ fn edited(text: &str, before: &Collection, after: &Collection) -> Result<(String
     if before.kind() != after.kind() || before.key() != after.key() {
         return Err("the kind changed".to_owned());
     }
-    if super::read::read_text(before.key(), text).as_ref() != Ok(before) {
-        return Err("the file does not read as the collection it is said to hold".to_owned());
-    }
+    let mut root = match read::read_with_tree(before.key(), text) {
+        Ok((read, root)) if read == *before => root,
+        _ => return Err("the file does not read as the collection it is said to hold".to_owned()),
+    };
     let mut text = text.to_owned();
     let mut now = before.clone();
     let mut reasons = Vec::new();
     for change in changes(Some(before), Some(after)) {
         let next = with(&now, &change);
-        let step = Step { text: &text, next: &next, change: &change };
+        let step = Step { text: &text, root: &root, next: &next, change: &change };
         let (changed, reason) = step.taken()?;
         reasons.extend(reason);
-        text = changed;
+        (text, root) = changed;
         now = next;
     }
     Ok((text, reasons))
@@ -93,39 +95,41 @@ fn rewritten(text: &str, after: &Collection) -> String {
 /// The change of one attribute.
 struct Step<'a> {
     text: &'a str,
+    root: &'a Node,
     next: &'a Collection,
     change: &'a Change,
 }
 
 impl Step<'_> {
-    /// The text after the change, and why more than the values had to be written, if so.
-    fn taken(&self) -> Result<(String, Option<String>), String> {
+    /// The text after the change with its nodes, and why more than the values had to be written, if so.
+    fn taken(&self) -> Result<((String, Node), Option<String>), String> {
         let name = &self.change.attribute;
-        let unreadable = || format!("`{name}` stands in a file that can't be taken apart");
-        let root = tree::parse(self.text).root.ok_or_else(unreadable)?;
-        let proof = proof::Proof { text: self.text, root: &root, next: self.next, names: &self.names() };
-        let spliced = self.spliced(&root);
+        let proof = Proof { text: self.text, root: self.root, next: self.next, names: &self.names() };
+        let spliced = self.spliced();
         let replaced: Vec<_> = spliced.iter().flatten().map(|splice| splice.at.clone()).collect();
-        if let Some(text) = self.proven(&proof, spliced, &replaced) {
-            return Ok((text, None));
+        if let Some(changed) = self.proven(&proof, spliced, &replaced) {
+            return Ok((changed, None));
         }
-        match self.proven(&proof, self.emitted(&root), &proof.changing()) {
-            Some(text) => {
-                Ok((text, Some(format!("`{name}` could not be changed in place and was written anew"))))
+        match self.proven(&proof, self.emitted(), &proof.changing()) {
+            Some(changed) => {
+                Ok((changed, Some(format!("`{name}` could not be changed in place and was written anew"))))
             }
             None => Err(format!("`{name}` could not be changed in place")),
         }
     }
 
-    /// The text with these splices made, if it is right.
+    /// The text with these splices made, and its nodes, if it is right.
     fn proven(
         &self,
-        proof: &proof::Proof<'_>,
+        proof: &Proof<'_>,
         splices: Option<Vec<Splice>>,
         replaced: &[Range<usize>],
-    ) -> Option<String> {
+    ) -> Option<(String, Node)> {
         let text = applied(self.text, splices?)?;
-        self.endings(text).into_iter().find(|text| proof.holds(text, replaced))
+        self.endings(text).into_iter().find_map(|text| {
+            let root = proof.of(&text, replaced)?;
+            Some((text, root))
+        })
     }
 
     /// The text with the last line end that it should have, best first: none if there was none,
@@ -152,8 +156,8 @@ impl Step<'_> {
     }
 
     /// The smallest splices.
-    fn spliced(&self, root: &Node) -> Option<Vec<Splice>> {
-        let sheet = Sheet::new(self.text);
+    fn spliced(&self) -> Option<Vec<Splice>> {
+        let (sheet, root) = (Sheet::new(self.text), self.root);
         let Change { attribute, from, to } = self.change;
         if attribute == Attribute::UnpublishedStatuses.as_str() {
             return statuses::changed(sheet, root, self.next.kind(), to.as_ref());
@@ -169,8 +173,8 @@ impl Step<'_> {
     }
 
     /// The attribute written anew where its first part stands.
-    fn emitted(&self, root: &Node) -> Option<Vec<Splice>> {
-        let sheet = Sheet::new(self.text);
+    fn emitted(&self) -> Option<Vec<Splice>> {
+        let (sheet, root) = (Sheet::new(self.text), self.root);
         let names = self.names();
         let present: Vec<&Entry> =
             root.entries().iter().filter(|entry| names.contains(&entry.name())).collect();

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::super::read;
 use super::super::tree::{self, Entry, Node};
+use super::super::{plain, read};
 use super::splice::Sheet;
 use crate::domain::{Collection, Number, Value};
 
@@ -20,15 +20,14 @@ pub(super) struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Whether a text is right. Comments may be gone only from the bytes in `replaced`.
-    pub(super) fn holds(&self, text: &str, replaced: &[Range<usize>]) -> bool {
-        let Some(root) = tree::parse(text).root else {
-            return false;
-        };
-        read::read_text(self.next.key(), text).as_ref() == Ok(self.next)
+    /// The nodes of a text that is right. Comments may be gone only from the bytes in `replaced`.
+    pub(super) fn of(&self, text: &str, replaced: &[Range<usize>]) -> Option<Node> {
+        let (read, root) = read::read_with_tree(self.next.key(), text).ok()?;
+        let holds = read == *self.next
             && self.others(self.text, self.root) == self.others(text, &root)
             && self.keeps_comments(text, &root, replaced)
-            && (agrees(text, &root) || !agrees(self.text, self.root))
+            && (agrees(text, &root) || !agrees(self.text, self.root));
+        holds.then_some(root)
     }
 
     /// The bytes of the attributes that may not change.
@@ -62,11 +61,12 @@ fn comments<'t>(text: &'t str, root: &Node) -> Vec<(usize, &'t str)> {
     comments.map(|comment| (comment.start, text[comment].trim_end())).collect()
 }
 
-/// Whether an independent reader sees the same values.
+/// Whether an independent reader sees the same values: ours for plain lines, or else one of others.
 fn agrees(text: &str, root: &Node) -> bool {
-    match serde_yaml::from_str(text) {
-        Ok(seen) => same(&seen, &Value::Map(read::written(root).into())),
-        Err(_) => false,
+    let written = read::written(root);
+    match plain::attributes(text) {
+        Some(seen) => seen == written,
+        None => serde_yaml::from_str(text).is_ok_and(|seen| same(&seen, &Value::Map(written.into()))),
     }
 }
 
