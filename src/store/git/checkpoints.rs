@@ -9,7 +9,7 @@ use sha1::{Digest as _, Sha1};
 use super::object::Oid;
 
 /// How far the kept states are apart.
-const STEP_LEN: usize = 8 << 10;
+const STEP_LEN: usize = 2 << 10;
 
 /// The states of the hash along one version of a tree.
 #[derive(Debug, Clone, Default)]
