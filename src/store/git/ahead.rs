@@ -10,11 +10,12 @@
 //! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
 //! start, which finds it beside the revision that the branch was to have.
 
-use std::fs::{self, FileTimes, OpenOptions};
+use std::fs::{self, FileTimes};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::barrier::{read_if_there, remove_if_there};
+use super::drawers::Drawers;
 use super::object::{Oid, hex, unhex};
 use crate::store::StoreError;
 
@@ -37,7 +38,13 @@ pub(super) struct AheadIndex {
 
 impl AheadIndex {
     /// Puts `bytes` in the place of the index; the caller holds its lock.
-    pub(super) fn put(index: &Path, desk: &Path, bytes: &[u8], target: &Oid) -> Result<Self, StoreError> {
+    pub(super) fn put(
+        drawers: &Drawers,
+        index: &Path,
+        desk: &Path,
+        bytes: &[u8],
+        target: &Oid,
+    ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
         forget(desk)?;
         let old = fs::metadata(index).ok();
@@ -47,7 +54,7 @@ impl AheadIndex {
         // Only now: a target without an old index beside it says that there was no index.
         fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
         let draft = desk.join(DRAFT);
-        let mut file = OpenOptions::new().write(true).create_new(true).open(&draft).map_err(failed)?;
+        let mut file = drawers.make(&draft).map_err(failed)?;
         file.write_all(bytes).map_err(failed)?;
         // What git could not tell from a change by the index's time it still can't.
         if let Some(time) = old.and_then(|old| old.modified().ok()) {
@@ -137,7 +144,7 @@ mod tests {
     #[test]
     fn a_kill_before_the_branch_moved_brings_the_old_index_back() {
         let (_folder, index, desk) = place();
-        std::mem::forget(AheadIndex::put(&index, &desk, b"new", &WANTED).unwrap());
+        std::mem::forget(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).unwrap());
         assert_eq!(fs::read(&index).unwrap(), b"new");
         assert!(!start_after_a_kill(&index, &desk));
         assert_eq!(fs::read(&index).unwrap(), b"old");
@@ -147,7 +154,7 @@ mod tests {
     #[test]
     fn a_kill_while_the_old_index_is_put_back_does_not_cost_the_index() {
         let (_folder, index, desk) = place();
-        std::mem::forget(AheadIndex::put(&index, &desk, b"new", &WANTED).unwrap());
+        std::mem::forget(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).unwrap());
         restore(&index, &desk).unwrap();
         assert!(!start_after_a_kill(&index, &desk));
         assert_eq!(fs::read(&index).unwrap(), b"old");
@@ -159,7 +166,7 @@ mod tests {
         // A folder can't have a second name, so the write ends where a kill may end it.
         fs::remove_file(&index).unwrap();
         fs::create_dir(&index).unwrap();
-        assert!(AheadIndex::put(&index, &desk, b"new", &WANTED).is_err());
+        assert!(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).is_err());
         assert!(!desk.join(TARGET).exists(), "nothing may ask for an index that was not set aside");
     }
 }

@@ -42,7 +42,7 @@ impl GitJournal {
         }
         let Some(shown) = self.shown_instead()? else { return Ok(()) };
         let desk = self.place.work_tree_desk();
-        let lock = match LockFile::take(&desk, &path, Duration::ZERO) {
+        let lock = match LockFile::take(&self.place.drawers, &desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };

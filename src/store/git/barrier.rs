@@ -55,6 +55,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::SystemTime;
 
+use super::drawers::Drawers;
 use crate::store::StoreError;
 
 /// Flushes, and counts what it flushes.
@@ -172,9 +173,9 @@ pub(super) struct Unflushed {
 
 impl Unflushed {
     /// Writes a new file; nothing stands at `path` or only what a killed process left.
-    pub(super) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+    pub(super) fn write(drawers: &Drawers, path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
         let write = || {
-            let mut file = File::create_new(&path)?;
+            let mut file = drawers.make(&path)?;
             file.write_all(bytes).map(|()| file)
         };
         remove_if_there(&path)?;

@@ -79,7 +79,7 @@ impl GitJournal {
                 (false, true) => Occasion::Interrupted,
                 (false, false) => Occasion::Found,
             };
-            self.apply(lock, &changes, occasion)?;
+            self.bring_along(lock, &changes, occasion)?;
         }
         self.note.write(&head)?;
         self.is_index_ahead = false;

@@ -30,6 +30,8 @@ use super::pack::distance;
 /// The part of an entry before its path: ten numbers, the id, the flags.
 const FIXED_LEN: usize = 62;
 const STAT_LEN: usize = 40;
+/// What new entries may take before an index in the making has to move.
+const GROWTH_LEN: usize = 4 << 10;
 const EXTENDED_FLAG: u16 = 0x4000;
 /// In the extended flags: the file is left out of the work tree.
 const SKIP_WORKTREE_FLAG: u16 = 0x4000;
@@ -57,6 +59,8 @@ pub(super) struct GitIndex<'a> {
     cached_tree: Option<Node>,
     resolved: Option<&'a [u8]>,
     skips_hash: bool,
+    /// How long it was when it was read.
+    read_len: usize,
 }
 
 #[derive(Debug)]
@@ -113,7 +117,14 @@ pub(super) enum Staged {
 impl<'a> GitIndex<'a> {
     /// An index without entries.
     pub(super) const fn empty() -> Self {
-        Self { version: 2, entries: Vec::new(), cached_tree: None, resolved: None, skips_hash: false }
+        Self {
+            version: 2,
+            entries: Vec::new(),
+            cached_tree: None,
+            resolved: None,
+            skips_hash: false,
+            read_len: 0,
+        }
     }
 
     /// Reads an index file.
@@ -127,14 +138,21 @@ impl<'a> GitIndex<'a> {
         let version =
             reader.number().filter(|version| (2..=4).contains(version)).ok_or(Unreadable::Damaged)?;
         let count = reader.number().ok_or(Unreadable::Damaged)?;
-        let mut entries: Vec<Entry<'a>> = Vec::new();
+        // No entry is shorter, so a count that lies asks for no more than the file has.
+        let most = body.len() / (FIXED_LEN + 1);
+        let mut entries: Vec<Entry<'a>> = Vec::with_capacity(most.min(count as usize));
         for _ in 0..count {
             let before = entries.last().map_or(&[][..], |entry| &entry.path);
             let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
             entries.push(entry);
         }
-        let mut index =
-            Self { version, entries, skips_hash: checksum.iter().all(|byte| *byte == 0), ..Self::empty() };
+        let mut index = Self {
+            version,
+            entries,
+            skips_hash: checksum.iter().all(|byte| *byte == 0),
+            read_len: bytes.len(),
+            ..Self::empty()
+        };
         while reader.at < body.len() {
             let name = reader.take(4).ok_or(Unreadable::Damaged)?;
             let len = reader.number().ok_or(Unreadable::Damaged)?;
@@ -260,7 +278,8 @@ impl<'a> GitIndex<'a> {
 
     /// The content of the index file.
     pub(super) fn encode(&self) -> Vec<u8> {
-        let mut bytes = b"DIRC".to_vec();
+        let mut bytes = Vec::with_capacity(self.read_len + GROWTH_LEN);
+        bytes.extend_from_slice(b"DIRC");
         bytes.extend_from_slice(&self.version.to_be_bytes());
         bytes.extend_from_slice(
             &u32::try_from(self.entries.len()).expect("as many as were read").to_be_bytes(),

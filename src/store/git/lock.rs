@@ -20,6 +20,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::barrier::{Unflushed, remove_if_there};
+use super::drawers::Drawers;
 use crate::store::StoreError;
 
 /// How often a taken lock is tried again.
@@ -53,10 +54,15 @@ impl LockDraft {
     /// if it must be durable.
     ///
     /// `desk` is the folder for the private file, on the same file system.
-    pub(super) fn write(desk: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
+    pub(super) fn write(
+        drawers: &Drawers,
+        desk: &Path,
+        target: &Path,
+        content: &[u8],
+    ) -> Result<Self, StoreError> {
         let private = private(desk, target);
         fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
-        let content = Some(Unflushed::write(private, content)?);
+        let content = Some(Unflushed::write(drawers, private, content)?);
         Ok(Self { target: target.to_owned(), content })
     }
 
@@ -90,8 +96,13 @@ impl LockFile {
     ///
     /// `desk` is the folder for the private file, on the same file system; `wait` how long to wait
     /// for someone else.
-    pub(super) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
-        LockDraft::write(desk, target, b"")?.take(wait)
+    pub(super) fn take(
+        drawers: &Drawers,
+        desk: &Path,
+        target: &Path,
+        wait: Duration,
+    ) -> Result<Self, StoreError> {
+        LockDraft::write(drawers, desk, target, b"")?.take(wait)
     }
 
     /// Takes over the lock of `target` that a killed process of ours has left, empty; `None` if it has
@@ -248,7 +259,7 @@ mod tests {
     use super::*;
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
-        LockDraft::write(folder, &folder.join("x"), content)?.take(Duration::ZERO)
+        LockDraft::write(&Drawers::new(folder), folder, &folder.join("x"), content)?.take(Duration::ZERO)
     }
 
     #[test]

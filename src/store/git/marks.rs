@@ -17,6 +17,7 @@ use std::io;
 use std::path::PathBuf;
 
 use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use super::drawers::Drawers;
 use super::pack::is_name;
 use super::place::Place;
 use crate::store::StoreError;
@@ -29,12 +30,13 @@ const REASON: &[u8] = b"collectory\n";
 pub(super) struct Marks {
     folder: PathBuf,
     original: PathBuf,
+    drawers: Drawers,
 }
 
 impl Marks {
     /// The marks in the folder of the packs.
     pub(super) fn new(place: &Place) -> Self {
-        Self { folder: place.packs(), original: place.desk().join("mark") }
+        Self { folder: place.packs(), original: place.desk().join("mark"), drawers: place.drawers.clone() }
     }
 
     /// Makes what the marks are names of, durably, unless it is there.
@@ -42,7 +44,7 @@ impl Marks {
         if read_if_there(&self.original)?.is_some_and(|reason| reason == REASON) {
             return Ok(());
         }
-        let draft = Unflushed::write(self.original.with_extension("new"), REASON)?;
+        let draft = Unflushed::write(&self.drawers, self.original.with_extension("new"), REASON)?;
         barrier.files(&[&draft])?;
         fs::rename(draft.path(), &self.original)
             .map_err(|source| StoreError::at("write", &self.original, source))

@@ -33,6 +33,7 @@ mod chores;
 mod converted;
 mod damage;
 mod delta;
+mod drawers;
 mod elsewhere;
 mod encoding;
 mod figures;
@@ -286,7 +287,8 @@ impl Journal for GitJournal {
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Made now, so that an index that can't be edited costs no pack.
-        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
+        let bytes = index.as_ref().map(|_| self.read_index()).transpose()?.flatten();
+        let next = index.as_ref().map(|_| self.index_ahead(bytes.as_deref(), &group)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let mut ahead = None;
         let published = self.publish(before, &group, drafts, |journal| {
@@ -300,17 +302,17 @@ impl Journal for GitJournal {
         self.appended_at = Some(Instant::now());
         #[cfg(test)]
         self.stop_at(tests::Fault::AfterTheBranch)?;
-        match (index, ahead) {
-            (Some(index), Some(ahead)) if self.is_shown() => {
+        match (index, next, ahead) {
+            (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
-                self.bring_up(index, &group);
+                self.bring_up(index, next, &group);
                 self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();
             }
             // HEAD has turned away: the old index comes back, before its lock is released.
-            (index, ahead) => {
+            (index, _, ahead) => {
                 drop(ahead);
                 drop(index);
             }

@@ -201,6 +201,7 @@ impl GitJournal {
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
+        self.place.drawers.prepare();
         self.recover_write()?;
         let Place { git_dir, common_dir, .. } = &self.place;
         let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];

@@ -25,6 +25,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use super::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use super::drawers::Drawers;
 use super::marks::Marks;
 use super::merging::Spares;
 use super::pack::{Pack, is_name};
@@ -45,6 +46,7 @@ const DRAFT_PREFIX: &str = "collectory-";
 #[derive(Debug)]
 pub(super) struct Packs {
     folder: PathBuf,
+    drawers: Drawers,
     marks: Marks,
     list: PathBuf,
     /// Where git says that it collects garbage.
@@ -105,7 +107,8 @@ impl Packs {
         let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
         let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
-        Self { folder, marks, list, collecting, parts, ours, spares, large_len: AtomicUsize::new(0) }
+        let drawers = place.drawers.clone();
+        Self { folder, drawers, marks, list, collecting, parts, ours, spares, large_len: AtomicUsize::new(0) }
     }
 
     /// The folder of all objects.
@@ -191,7 +194,9 @@ impl Packs {
 
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(&self.folder)?;
-        let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
+        let write = |ending: &str, bytes: &[u8]| {
+            Unflushed::write(&self.drawers, self.draft_path(purpose, ending), bytes)
+        };
         let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
         if files.is_err() {
             // A full disk must not stay full because of us.

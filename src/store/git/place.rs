@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::barrier::read_if_there;
+use super::drawers::Drawers;
 use crate::store::StoreError;
 
 /// The parts of a repository.
@@ -29,6 +30,8 @@ pub(super) struct Place {
     pub(super) keeps_objects: bool,
     /// Whether a commit-graph is read and written (`core.commitGraph`).
     pub(super) has_graph: bool,
+    /// Where new files are made.
+    pub(super) drawers: Drawers,
 }
 
 /// Our own folder inside the repository.
@@ -53,8 +56,18 @@ impl Place {
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
         let has_graph = config.flag("core.commitgraph").unwrap_or(true);
-        let path = path.to_owned();
-        Ok(Self { path, git_dir, common_dir, work_tree, folder, log_new_branches, keeps_objects, has_graph })
+        let drawers = Drawers::new(&common_dir.join(DESK));
+        Ok(Self {
+            path: path.to_owned(),
+            git_dir,
+            common_dir,
+            work_tree,
+            folder,
+            log_new_branches,
+            keeps_objects,
+            has_graph,
+            drawers,
+        })
     }
 
     /// Our own folder in the part of the repository that all work trees share.

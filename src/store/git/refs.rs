@@ -110,7 +110,7 @@ impl Move<'_> {
     pub(super) fn draft(&self, place: &Place) -> Result<LockDraft, StoreError> {
         let new = self.steps.last().expect("a move goes somewhere").0;
         let path = place.common_dir.join(self.branch);
-        LockDraft::write(&place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
+        LockDraft::write(&place.drawers, &place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
     }
 
     /// Moves the branch, durably. `beside` is a folder that must be on disk before. On an error the

@@ -8,6 +8,7 @@
 //! were killed in between, the next start mends it by the same rule: what counts is how long after our
 //! commit the index was written.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -42,7 +43,7 @@ const RECALLED_COMMITS_MAX: usize = 1_000;
 pub(super) struct Recent {
     /// The index as we left it; see `aside`.
     pub(super) index: Option<LeftIndex>,
-    changes: Vec<(Instant, String, PathChange)>,
+    changes: BTreeMap<String, (Instant, PathChange)>,
     /// The revision that has all of these changes.
     revision: Option<Oid>,
 }
@@ -52,16 +53,17 @@ impl Recent {
     pub(super) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
         self.revision = revision;
         let now = Instant::now();
-        self.changes.retain(|(at, name, _)| now - *at < STALE_AGE_MAX && !changes.contains_key(name));
+        self.changes.retain(|_, (at, _)| now - *at < STALE_AGE_MAX);
         self.changes.extend(changes.iter().map(|(name, change)| {
-            (now, name.clone(), PathChange { content: None, passed: change.passed.clone(), ..*change })
+            let change = PathChange { content: None, passed: change.passed.clone(), ..*change };
+            (name.clone(), (now, change))
         }));
     }
 
     /// What is still recent.
     pub(super) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
-        let fresh = self.changes.iter().filter(|(at, ..)| at.elapsed() < STALE_AGE_MAX);
-        fresh.map(|(_, name, change)| (name.as_str(), change))
+        let fresh = self.changes.iter().filter(|(_, (at, _))| at.elapsed() < STALE_AGE_MAX);
+        fresh.map(|(name, (_, change))| (name.as_str(), change))
     }
 }
 
@@ -79,7 +81,7 @@ impl GitJournal {
             return Ok(());
         }
         let desk = self.place.work_tree_desk();
-        let lock = match LockFile::take(&desk, &path, Duration::ZERO) {
+        let lock = match LockFile::take(&self.place.drawers, &desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };
@@ -128,7 +130,7 @@ impl GitJournal {
         let trees = self.trees.as_ref().expect("loaded above");
         let folder = trees.folder();
         self.recent.revision = trees.revision;
-        self.recent.changes.retain(|(_, name, change)| {
+        self.recent.changes.retain(|name, (_, change)| {
             folder.get(name.as_bytes()).map(|pointer| pointer.oid) == change.after.map(|pointer| pointer.oid)
         });
         Ok(())

@@ -11,9 +11,9 @@
 
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use super::folder::{Folder, Found};
@@ -57,14 +57,14 @@ impl<'a> New<'a> {
 impl<'a> Bench<'a> {
     /// Prepares to change files of `folder`.
     pub(super) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
-        let path = place.work_tree_desk();
-        fs::create_dir_all(&path).map_err(|source| StoreError::at("make the folder", &path, source))?;
-        let desk = Folder::open(&path)?;
         let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
         // A rename stays within one file system.
-        let near = device(&desk).is_ok_and(|desk| device(folder) == Ok(desk));
-        if near {
-            return Ok(Self { folder, desk, prefix: DRAFT_PREFIX });
+        for path in [place.drawers.one(), place.work_tree_desk()] {
+            if let Ok(desk) = Folder::open(&path)
+                && device(&desk).is_ok_and(|desk| device(folder) == Ok(desk))
+            {
+                return Ok(Self { folder, desk, prefix: DRAFT_PREFIX });
+            }
         }
         Ok(Self { folder, desk: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX })
     }
@@ -82,24 +82,23 @@ impl<'a> Bench<'a> {
         old: Option<Oid>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
-        let now = self.holds(self.folder, name)?;
-        if now == new.map_or(Holds::Nothing, |new| Holds::File(new.oid)) {
+        let now = holds(self.folder, name)?;
+        if now.is(new.map(|new| new.oid)) {
             return Ok(true);
         }
-        if now != old.map_or(Holds::Nothing, Holds::File) {
+        if !now.is(old) {
             return Ok(false);
         }
         let draft = format!("{}{name}", self.prefix);
         match (old, new) {
             (None, None) => Ok(true),
             (None, Some(new)) => {
-                self.write_draft(&draft, new)?;
+                self.write_draft(&draft, new, None)?;
                 let placed = self.rename_new(&draft, name)?;
                 self.drop_draft(&draft).map(|()| placed)
             }
             (Some(old), Some(new)) => {
-                self.write_draft(&draft, new)?;
-                self.keep_mode(&draft, name)?;
+                self.write_draft(&draft, new, now.mode())?;
                 self.exchange(&draft, name, old)
             }
             (Some(old), None) => self.take_away(&draft, name, old),
@@ -128,7 +127,7 @@ impl<'a> Bench<'a> {
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
             Err(errno) => return Err(self.folder.failed("replace", name, errno)),
         }
-        if self.holds(&self.desk, draft)? == Holds::File(old) {
+        if holds(&self.desk, draft)?.is(Some(old)) {
             return self.drop_draft(draft).map(|()| true);
         }
         // A person saved in the instant between the look and the exchange. What is in the draft
@@ -142,7 +141,7 @@ impl<'a> Bench<'a> {
     }
 
     fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
-        if self.holds(self.folder, name)? != Holds::File(old) {
+        if !holds(self.folder, name)?.is(Some(old)) {
             return self.drop_draft(draft).map(|()| false);
         }
         let renamed = rustix::fs::renameat(&self.desk.fd, draft, &self.folder.fd, name);
@@ -156,7 +155,7 @@ impl<'a> Bench<'a> {
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
-        if self.holds(&self.desk, draft)? == Holds::File(old) {
+        if holds(&self.desk, draft)?.is(Some(old)) {
             return self.drop_draft(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
@@ -192,23 +191,25 @@ impl<'a> Bench<'a> {
         rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
     }
 
-    fn write_draft(&self, draft: &str, new: New<'_>) -> Result<(), StoreError> {
-        self.drop_draft(draft)?;
+    /// Writes a draft, with the mode of the file that it replaces: who changed that has not committed it.
+    fn write_draft(&self, draft: &str, new: New<'_>, replaced: Option<Mode>) -> Result<(), StoreError> {
         // The process's own mask takes away what others may not have, as it does for git.
         let mode = Mode::from_raw_mode(if new.mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(&self.desk.fd, draft, flags, mode);
-        let mut file = File::from(fd.map_err(|errno| self.desk.failed("make", draft, errno))?);
+        let make = || rustix::fs::openat(&self.desk.fd, draft, flags, mode);
+        let fd = match make() {
+            Err(Errno::EXIST) => self.drop_draft(draft).map(|()| make())?,
+            made => made,
+        };
+        let failed = |errno| self.desk.failed("make", draft, errno);
+        let mut file = File::from(fd.map_err(failed)?);
+        if let Some(replaced) = replaced
+            && mode_of(&rustix::fs::fstat(&file).map_err(failed)?) != replaced
+        {
+            rustix::fs::fchmod(&file, replaced).map_err(failed)?;
+        }
         file.write_all(new.bytes)
             .map_err(|source| StoreError::at("write", &self.desk.path.join(draft), source))
-    }
-
-    /// Gives a draft the mode of the file that it replaces: who changed that has not committed it.
-    fn keep_mode(&self, draft: &str, name: &str) -> Result<(), StoreError> {
-        let Some(stat) = self.folder.stat(name)? else { return Ok(()) };
-        let mode = Mode::from_raw_mode(stat.st_mode);
-        rustix::fs::chmodat(&self.desk.fd, draft, mode, AtFlags::empty())
-            .map_err(|errno| self.desk.failed("change the mode of", draft, errno))
     }
 
     fn drop_draft(&self, draft: &str) -> Result<(), StoreError> {
@@ -217,20 +218,42 @@ impl<'a> Bench<'a> {
             Err(errno) => Err(self.desk.failed("remove", draft, errno)),
         }
     }
+}
 
-    fn holds(&self, folder: &Folder, name: &str) -> Result<Holds, StoreError> {
-        if folder.stat(name)?.is_none() {
-            return Ok(Holds::Nothing);
+/// What stands under a name.
+#[derive(Debug)]
+enum Holds {
+    Nothing,
+    File(Oid, Mode),
+    Other,
+}
+
+impl Holds {
+    fn is(&self, wanted: Option<Oid>) -> bool {
+        match self {
+            Self::Nothing => wanted.is_none(),
+            Self::File(oid, _) => wanted == Some(*oid),
+            Self::Other => false,
         }
-        Ok(folder.read(name)?.map_or(Holds::Other, |content| Holds::File(content.oid)))
+    }
+
+    const fn mode(&self) -> Option<Mode> {
+        match self {
+            Self::File(_, mode) => Some(*mode),
+            Self::Nothing | Self::Other => None,
+        }
     }
 }
 
-#[derive(Debug, PartialEq, Eq)]
-enum Holds {
-    Nothing,
-    File(Oid),
-    Other,
+fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
+    if let Some(content) = folder.read(name)? {
+        return Ok(Holds::File(content.oid, mode_of(&content.stat)));
+    }
+    Ok(folder.stat(name)?.map_or(Holds::Nothing, |_| Holds::Other))
+}
+
+fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode)
 }
 
 fn is_unsupported(errno: Errno) -> bool {
@@ -240,14 +263,19 @@ fn is_unsupported(errno: Errno) -> bool {
 /// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
 /// that happens when the kill came between an exchange and the look after it.
 pub(super) fn remove_drafts(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
-    sweep(&Folder::open(&place.work_tree_desk())?, DRAFT_PREFIX, objects)?;
+    let desk = place.work_tree_desk();
+    sweep(&Folder::open(&desk)?, DRAFT_PREFIX, &desk, objects)?;
+    for drawer in place.drawers.all().filter(|drawer| drawer.is_dir()) {
+        sweep(&Folder::open(&drawer)?, DRAFT_PREFIX, &desk, objects)?;
+    }
     match Folder::collections(place, false)? {
-        Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, objects),
+        Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, objects),
         Found::Nothing | Found::Obstacle(_) => Ok(()),
     }
 }
 
-fn sweep(folder: &Folder, prefix: &str, objects: &mut Objects) -> Result<(), StoreError> {
+/// Removes the drafts in a folder; what a person saved goes to `kept`.
+fn sweep(folder: &Folder, prefix: &str, kept: &Path, objects: &mut Objects) -> Result<(), StoreError> {
     let entries =
         fs::read_dir(&folder.path).map_err(|source| StoreError::at("read", &folder.path, source))?;
     for name in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
@@ -256,16 +284,20 @@ fn sweep(folder: &Folder, prefix: &str, objects: &mut Objects) -> Result<(), Sto
         }
         let path = folder.path.join(&name);
         match folder.read(&name)? {
-            Some(content) if !objects.has(&content.oid) && !content.bytes.is_empty() => keep(&path)?,
+            Some(content) if !objects.has(&content.oid) && !content.bytes.is_empty() => {
+                let kept = free_name(kept, &format!("kept-{}", name.trim_start_matches('.')));
+                tracing::warn!(path = %kept.display(), "kept a file that was being saved when this service was killed; look at it, then remove it");
+                fs::rename(&path, &kept).map_err(|source| StoreError::at("keep", &path, source))?;
+            }
             _ => super::barrier::remove_if_there(&path)?,
         }
     }
     Ok(())
 }
 
-fn keep(path: &Path) -> Result<(), StoreError> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let kept = path.with_file_name(format!("kept-{}", name.trim_start_matches('.')));
-    tracing::warn!(path = %kept.display(), "kept a file that was being saved when this service was killed; look at it, then remove it");
-    fs::rename(path, &kept).map_err(|source| StoreError::at("keep", path, source))
+/// The first of `name`, `name-1`, `name-2` and so on that nothing has yet.
+fn free_name(folder: &Path, name: &str) -> PathBuf {
+    let others = (1..).map(|number| format!("{name}-{number}"));
+    let mut paths = std::iter::once(name.to_owned()).chain(others).map(|name| folder.join(name));
+    paths.find(|path| path.symlink_metadata().is_err()).expect("there is no end of numbers")
 }

@@ -66,17 +66,25 @@ impl GitJournal {
         }
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take(&desk, &index, wait)?;
+        let lock = LockFile::take(&self.place.drawers, &desk, &index, wait)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }
 
-    /// Makes the index with the new entries, to be [put](Self::put_index_ahead) before the branch
-    /// moves.
-    pub(super) fn index_ahead(&self, group: &Group) -> Result<Vec<u8>, StoreError> {
+    /// Reads the index file.
+    pub(super) fn read_index(&self) -> Result<Option<Vec<u8>>, StoreError> {
+        read_if_there(&self.place.git_dir.join("index"))
+    }
+
+    /// The index of these bytes with the new entries, to be [put](Self::put_index_ahead) before the
+    /// branch moves.
+    pub(super) fn index_ahead<'a>(
+        &self,
+        bytes: Option<&'a [u8]>,
+        group: &Group,
+    ) -> Result<GitIndex<'a>, StoreError> {
         let path = self.place.git_dir.join("index");
-        let bytes = read_if_there(&path)?;
-        let parsed = bytes.as_deref().map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
+        let parsed = bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
         // Without its index a commit of a person's would revert what we write, so we do not write.
         let mut index = parsed.map_err(|error| {
             self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
@@ -93,21 +101,27 @@ impl GitJournal {
                 }
             }
         }
-        Ok(index.encode())
+        Ok(index)
     }
 
     /// Puts the index with the new entries in its place; see `ahead`.
-    pub(super) fn put_index_ahead(&self, bytes: &[u8], group: &Group) -> Result<AheadIndex, StoreError> {
+    pub(super) fn put_index_ahead(
+        &self,
+        next: &GitIndex<'_>,
+        group: &Group,
+    ) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
         let index = self.place.git_dir.join("index");
-        AheadIndex::put(&index, &self.place.work_tree_desk(), bytes, &target)
+        AheadIndex::put(&self.place.drawers, &index, &self.place.work_tree_desk(), &next.encode(), &target)
     }
 
-    /// Brings the work tree up to the group that was just committed. The commits stand, so trouble
-    /// is only told; [`catch_up`](crate::store::Journal::catch_up) makes it good.
-    pub(super) fn bring_up(&mut self, index: LockFile, group: &Group) {
+    /// Brings the work tree up to the group that was just committed; `next` is the index that was put
+    /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
+    /// makes it good.
+    pub(super) fn bring_up(&mut self, lock: LockFile, next: GitIndex<'_>, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
-        let noted = self.apply(index, &group.changes, Occasion::Ours).and_then(|()| self.note.write(&new));
+        let applied = self.apply(lock, Some(next), &group.changes, Occasion::Ours);
+        let noted = applied.and_then(|()| self.note.write(&new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
             tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
@@ -142,20 +156,30 @@ impl GitJournal {
         Ok(())
     }
 
-    /// Changes files, then the index, and releases its lock.
-    pub(super) fn apply(
+    /// Changes files and index of a branch that has moved, and releases the lock.
+    pub(super) fn bring_along(
         &mut self,
         lock: LockFile,
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
-        self.is_work_tree_dirty = true;
-        let path = self.place.git_dir.join("index");
-        let mut bytes = read_if_there(&path)?;
+        let mut bytes = self.read_index()?;
         if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
             bytes = Some(self.index_of_head()?);
         }
-        let mut index = parse_index(&path, bytes.as_deref());
+        let index = parse_index(&self.place.git_dir.join("index"), bytes.as_deref());
+        self.apply(lock, index, changes, occasion)
+    }
+
+    /// Changes files, then the index, unless it can't be edited, and releases its lock.
+    fn apply(
+        &mut self,
+        lock: LockFile,
+        mut index: Option<GitIndex<'_>>,
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
+        self.is_work_tree_dirty = true;
         let folder = self.open_folder(changes)?;
         let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
         for (name, change) in changes {
@@ -178,7 +202,7 @@ impl GitJournal {
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
-        self.leave_index(lock, &path, &index.encode())?;
+        self.leave_index(lock, &self.place.git_dir.join("index"), &index.encode())?;
         kept
     }
 

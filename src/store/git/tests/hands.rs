@@ -652,3 +652,22 @@ fn a_changed_mode_is_a_person_s_and_stays() {
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(repo.status(), " M collections/a.yaml\n");
 }
+
+#[test]
+fn what_a_person_saved_right_before_a_kill_is_kept_wherever_the_draft_was() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let desk = repo.path().join(".git/collectory");
+    let drawers = ["drawers/00", "drawers/01"].map(|drawer| desk.join(drawer));
+    drawers.iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
+    let drafts = [&desk, &drawers[0], &drawers[1]].map(|folder| folder.join("file-a.yaml"));
+    for (draft, content) in drafts.iter().zip(["by hand\n", "a1\n", "by hand, too\n"]) {
+        fs::write(draft, content).unwrap();
+    }
+    drop(repo.open());
+    assert!(drafts.iter().all(|draft| !draft.exists()));
+    let kept =
+        ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(desk.join(name)).unwrap());
+    assert_eq!(kept, ["by hand\n", "by hand, too\n"]);
+    assert_eq!(repo.saved("a.yaml"), "a1\n");
+}
