@@ -10,7 +10,7 @@
 //! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
 //! start, which finds it beside the revision that the branch was to have.
 
-use std::fs::{self, FileTimes};
+use std::fs::{self, File, FileTimes};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
@@ -33,6 +33,8 @@ const TARGET: &str = "index-target";
 pub(super) struct AheadIndex {
     index: PathBuf,
     desk: PathBuf,
+    drawers: Drawers,
+    before: Option<File>,
     is_kept: bool,
 }
 
@@ -47,7 +49,8 @@ impl AheadIndex {
     ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
         forget(desk)?;
-        let old = fs::metadata(index).ok();
+        let before = File::open(index).ok();
+        let old = before.as_ref().and_then(|before| before.metadata().ok());
         if old.is_some() {
             fs::hard_link(index, desk.join(BEFORE)).map_err(failed)?;
         }
@@ -60,8 +63,9 @@ impl AheadIndex {
         if let Some(time) = old.and_then(|old| old.modified().ok()) {
             file.set_times(FileTimes::new().set_modified(time)).map_err(failed)?;
         }
-        let ahead = Self { index: index.to_owned(), desk: desk.to_owned(), is_kept: false };
-        fs::rename(&draft, index).map_err(failed)?;
+        let (index, desk, drawers) = (index.to_owned(), desk.to_owned(), drawers.clone());
+        let ahead = Self { index, desk, drawers, before, is_kept: false };
+        fs::rename(&draft, &ahead.index).map_err(failed)?;
         Ok(ahead)
     }
 
@@ -79,6 +83,7 @@ impl Drop for AheadIndex {
         if let Err(error) = restored.and_then(|()| forget(&self.desk)) {
             tracing::warn!(%error, "the index could not be put back; the next start does it");
         }
+        self.drawers.let_go(self.before.take());
     }
 }
 

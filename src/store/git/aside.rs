@@ -137,7 +137,8 @@ impl GitJournal {
         bytes: &[u8],
     ) -> Result<(), StoreError> {
         super::worktree::write_index(&mut lock, path, bytes)?;
-        self.recent.index = LeftIndex::of(lock.file());
+        let replaced = std::mem::replace(&mut self.recent.index, LeftIndex::of(lock.file()));
+        self.place.drawers.let_go(replaced.map(|replaced| replaced.file));
         lock.commit()
     }
 }
@@ -147,13 +148,13 @@ impl GitJournal {
 pub(super) struct LeftIndex {
     written: Metadata,
     // Held open, so that its number can't become another file's.
-    _file: File,
+    file: File,
 }
 
 impl LeftIndex {
     fn of(file: &File) -> Option<Self> {
         let file = file.try_clone().ok()?;
-        Some(Self { written: file.metadata().ok()?, _file: file })
+        Some(Self { written: file.metadata().ok()?, file })
     }
 
     /// Whether this is it, and nobody has written into it.

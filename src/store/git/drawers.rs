@@ -1,73 +1,134 @@
-//! Where new files are made.
+//! Where new files are made, and where those that they replace are let go of.
 //!
-//! An ext4 without a journal does not give an inode away again for five seconds after it was removed,
-//! and looks at each of those in turn for every new file in the same part of the disk
-//! (`recently_deleted` in `fs/ext4/ialloc.c`): 0.3 ms and more where some hundred files a second come
-//! and go. A write makes three, and with a work tree one more for each file that changes. So they are
-//! made in drawers, folders that ext4 puts far from one another (`T` in chattr(1): "the subdirectories
-//! under this directory are not related, and thus should be spread apart for allocation purposes"), and
-//! moved to where they belong. A file system that does not know that hint gets no drawers.
+//! An ext4 without a journal does not give an inode away again for a minute after it was removed, and
+//! looks at each of those in turn for every new file in the same part of the disk (`recently_deleted` in
+//! `fs/ext4/ialloc.c`): up to 0.6 ms a file where some hundred files a second come and go. A write makes
+//! three, and with a work tree one more for each file that changes. So they are made in a drawer and moved
+//! to where they belong. A drawer is a folder that is used for a moment, and the next one is in another part
+//! of the disk, since ext4 is told so (`T` in chattr(1): "the subdirectories under this directory are not
+//! related, and thus should be spread apart for allocation purposes"). Any other file system needs no
+//! drawers, and gets none.
 
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::IFlags;
 
-/// How many drawers there are; half as many cost a tenth of the writes with a work tree.
-const DRAWERS_LEN: usize = 64;
+use super::closer::Closer;
 
-/// So many files are made in a drawer before it is the next one's turn: files that are flushed together
-/// should be near one another, and a drawer have a rest of seconds in between.
-const FILES_A_TURN: usize = 64;
+/// For how long files are made in one drawer: those that are flushed together should be near one another,
+/// but few of those that were made in it removed again.
+const TURN: Duration = Duration::from_millis(250);
+
+/// How many drawers there are at most, each a folder without a file. With their turns it is a minute before
+/// a drawer is used again.
+const DRAWERS_LEN: usize = 256;
 
 /// The drawers in a folder of our own.
 #[derive(Debug, Clone)]
 pub(super) struct Drawers {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
     folder: PathBuf,
-    made: Arc<AtomicUsize>,
+    /// How many files were made.
+    made: AtomicUsize,
+    /// Whose turn it is; nobody's as long as there are to be no drawers.
+    turn: Mutex<Option<Turn>>,
+    closer: Closer,
+}
+
+#[derive(Debug)]
+struct Turn {
+    drawers: Vec<PathBuf>,
+    number: usize,
+    began: Instant,
+}
+
+impl Turn {
+    /// Goes on to the next drawer, one more as long as there are not too many.
+    fn pass_on(&mut self, folder: &Path) -> io::Result<()> {
+        self.began = Instant::now();
+        self.number += 1;
+        if self.drawers.len() < DRAWERS_LEN {
+            // The name decides about the part of the disk; the repositories there should not share one.
+            let drawer = folder.join(getrandom::u32().unwrap_or_default().to_string());
+            fs::create_dir(&drawer)?;
+            self.number = self.drawers.len();
+            self.drawers.push(drawer);
+        }
+        Ok(())
+    }
+
+    fn drawer(&self) -> PathBuf {
+        self.drawers[self.number % self.drawers.len()].clone()
+    }
 }
 
 impl Drawers {
-    /// The drawers of a desk; there are none before [`prepare`](Self::prepare) has made them.
+    /// The drawers of a desk; nothing is made in one before [`open`](Self::open).
     pub(super) fn new(desk: &Path) -> Self {
-        Self { folder: desk.join("drawers"), made: Arc::default() }
+        let (made, turn, closer) = Default::default();
+        Self { shared: Arc::new(Shared { folder: desk.join("drawers"), made, turn, closer }) }
     }
 
-    /// Makes the drawers, if the file system has a use for them, and removes what a kill left in them but
-    /// drafts of the work tree. Only for the holder of the service lock.
-    pub(super) fn prepare(&self) {
-        let made = fs::create_dir_all(&self.folder).and_then(|()| spread(&self.folder));
-        let made = made.and_then(|()| self.all().try_for_each(fs::create_dir_all));
-        if let Err(error) = made {
-            tracing::debug!(%error, "new files are made where they belong");
-            drop(fs::remove_dir(&self.folder));
-        }
+    /// The drawers that there are.
+    pub(super) fn all(&self) -> Vec<PathBuf> {
+        let entries = fs::read_dir(&self.shared.folder).into_iter().flatten().flatten();
+        entries.map(|entry| entry.path()).filter(|path| path.is_dir()).collect()
+    }
+
+    /// Removes what a kill left but drafts of the work tree, and uses drawers from now on where the file
+    /// system needs them. Only for the holder of the service lock.
+    pub(super) fn open(&self) {
         for drawer in self.all() {
-            let Ok(entries) = fs::read_dir(drawer) else { continue };
-            let left = entries
-                .flatten()
-                .filter(|entry| entry.file_name().as_encoded_bytes().iter().all(u8::is_ascii_digit));
-            left.for_each(|entry| drop(fs::remove_file(entry.path())));
+            let files = fs::read_dir(&drawer).into_iter().flatten().flatten().map(|entry| entry.path());
+            files.filter(|path| is_made_here(path)).for_each(|path| drop(fs::remove_file(path)));
+        }
+        if self.shared.folder.parent().is_some_and(lacks_journal)
+            && let Err(error) = self.use_drawers()
+        {
+            tracing::debug!(%error, "new files are made where they belong");
         }
     }
 
-    /// All drawers, made or not.
-    pub(super) fn all(&self) -> impl Iterator<Item = PathBuf> {
-        (0..DRAWERS_LEN).map(|number| self.drawer(number))
+    fn use_drawers(&self) -> io::Result<()> {
+        let folder = &self.shared.folder;
+        fs::create_dir_all(folder)?;
+        let opened = File::open(folder)?;
+        let flags = rustix::fs::ioctl_getflags(&opened)?;
+        rustix::fs::ioctl_setflags(&opened, flags | IFlags::TOPDIR)?;
+        // Most likely not where the last process has just removed files.
+        let number = getrandom::u32().unwrap_or_default() as usize;
+        let mut turn = Turn { drawers: self.all(), number, began: Instant::now() };
+        turn.pass_on(folder)?;
+        *self.turn() = Some(turn);
+        Ok(())
     }
 
-    /// The drawer whose turn it is.
-    pub(super) fn one(&self) -> PathBuf {
-        self.drawer(self.turn().0)
+    /// The drawer whose turn it is, if there are any.
+    pub(super) fn one(&self) -> Option<PathBuf> {
+        let mut turn = self.turn();
+        let turn = turn.as_mut()?;
+        if turn.began.elapsed() >= TURN
+            && let Err(error) = turn.pass_on(&self.shared.folder)
+        {
+            tracing::debug!(%error, "there are fewer drawers than there should be");
+        }
+        Some(turn.drawer())
     }
 
     /// Makes a new file at `path`, where nothing stands.
     pub(super) fn make(&self, path: &Path) -> io::Result<File> {
-        let (drawer, number) = self.turn();
-        let draft = self.drawer(drawer).join(number.to_string());
+        let Some(drawer) = self.one() else { return File::create_new(path) };
+        let draft = drawer.join(self.shared.made.fetch_add(1, Ordering::Relaxed).to_string());
         let Ok(file) = File::create_new(&draft) else { return File::create_new(path) };
         match fs::rename(&draft, path) {
             Ok(()) => Ok(file),
@@ -76,61 +137,67 @@ impl Drawers {
         }
     }
 
-    fn turn(&self) -> (usize, usize) {
-        let number = self.made.fetch_add(1, Ordering::Relaxed);
-        (number / FILES_A_TURN % DRAWERS_LEN, number)
+    /// Lets go of files whose names have been given to others or are gone.
+    pub(super) fn let_go(&self, files: impl IntoIterator<Item = File>) {
+        self.shared.closer.close(files.into_iter().collect());
     }
 
-    fn drawer(&self, number: usize) -> PathBuf {
-        self.folder.join(format!("{number:02}"))
+    fn turn(&self) -> MutexGuard<'_, Option<Turn>> {
+        self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Asks the file system to put the folders in a folder far from one another.
-fn spread(folder: &Path) -> io::Result<()> {
-    let folder = File::open(folder)?;
-    let flags = rustix::fs::ioctl_getflags(&folder)?;
-    Ok(rustix::fs::ioctl_setflags(&folder, flags | IFlags::TOPDIR)?)
+fn is_made_here(path: &Path) -> bool {
+    path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+}
+
+/// Whether a folder is on an ext4 without a journal (`journal_task` in
+/// `Documentation/ABI/testing/sysfs-fs-ext4` of Linux).
+fn lacks_journal(folder: &Path) -> bool {
+    let journal = || {
+        let device = fs::metadata(folder)?.dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let device = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}"))?;
+        let name = device.file_name().unwrap_or_default();
+        fs::read_to_string(Path::new("/sys/fs/ext4").join(name).join("journal_task"))
+    };
+    journal().is_ok_and(|journal: String| journal.trim_end() == "<none>")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn names(folder: &Path) -> Vec<String> {
-        let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name());
-        entries.map(|name| name.into_string().unwrap()).collect()
-    }
-
     #[test]
     fn a_new_file_is_made_where_it_belongs_with_drawers_and_without() {
         let desk = tempfile::tempdir().unwrap();
         let drawers = Drawers::new(desk.path());
         let path = desk.path().join("wanted");
-        for is_prepared in [false, true] {
-            if is_prepared {
-                drawers.prepare();
-            }
-            for _ in 0..2 * FILES_A_TURN {
-                drop(drawers.make(&path).unwrap());
-                fs::remove_file(&path).unwrap();
-            }
-            assert!(drawers.all().filter(|drawer| drawer.is_dir()).all(|drawer| names(&drawer).is_empty()));
-        }
+        let make = || {
+            drop(drawers.make(&path).unwrap());
+            fs::remove_file(&path).unwrap();
+        };
+        make();
+        assert!(drawers.one().is_none());
+        // Where the file system knows no hint, there are none.
+        let is_open = drawers.use_drawers().is_ok();
+        make();
+        assert_eq!(drawers.one().is_some(), is_open);
+        assert!(drawers.all().iter().all(|drawer| fs::read_dir(drawer).unwrap().next().is_none()));
         assert_eq!(drawers.make(&desk.path().join("no/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
-        fs::remove_dir_all(desk.path().join("drawers")).unwrap();
-        drop(drawers.make(&path).unwrap());
-        assert!(path.is_file());
+        drop(fs::remove_dir_all(desk.path().join("drawers")));
+        make();
     }
 
     #[test]
     fn what_a_kill_left_in_a_drawer_is_removed_but_not_drafts_of_the_work_tree() {
         let desk = tempfile::tempdir().unwrap();
         let drawers = Drawers::new(desk.path());
-        let drawer = drawers.all().next().unwrap();
-        fs::create_dir_all(&drawer).unwrap();
-        ["17", "file-a.yaml"].iter().for_each(|name| fs::write(drawer.join(name), "").unwrap());
-        drawers.prepare();
-        assert_eq!(names(&drawer), ["file-a.yaml"]);
+        let [one, other] = ["drawers/3", "drawers/4"].map(|drawer| desk.path().join(drawer));
+        [&one, &other].iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
+        let (draft, made) = (one.join("file-a.yaml"), one.join("17"));
+        [&draft, &made].iter().for_each(|file| fs::write(file, "").unwrap());
+        drawers.open();
+        assert!(draft.exists() && !made.exists() && other.exists());
     }
 }

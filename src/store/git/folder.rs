@@ -97,6 +97,14 @@ impl Folder {
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(super) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+        self.open_and_read(name).map(|read| read.map(|(_, content)| content))
+    }
+
+    /// The same, with the open file.
+    pub(super) fn open_and_read(
+        &self,
+        name: impl AsRef<OsStr>,
+    ) -> Result<Option<(File, Content)>, StoreError> {
         let name = name.as_ref();
         for _ in 0..READS_MAX {
             let Ok(fd) = rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) else {
@@ -112,7 +120,7 @@ impl Folder {
             let after =
                 rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
             if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {
-                return Ok(Some(content));
+                return Ok(Some((file, content)));
             }
         }
         Ok(None)

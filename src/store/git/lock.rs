@@ -38,6 +38,7 @@ pub(super) struct LockFile {
     path: PathBuf,
     private: PathBuf,
     file: File,
+    drawers: Drawers,
 }
 
 /// What a lock file is to hold, written under its private name; dropped without
@@ -47,6 +48,7 @@ pub(super) struct LockFile {
 pub(super) struct LockDraft {
     target: PathBuf,
     content: Option<Unflushed>,
+    drawers: Drawers,
 }
 
 impl LockDraft {
@@ -63,7 +65,7 @@ impl LockDraft {
         let private = private(desk, target);
         fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
         let content = Some(Unflushed::write(drawers, private, content)?);
-        Ok(Self { target: target.to_owned(), content })
+        Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
     }
 
     /// What there is to flush.
@@ -77,7 +79,8 @@ impl LockDraft {
         link(self.content().path(), &path, wait)?;
         let content = self.content.take().expect("there as long as the lock is not taken");
         let private = content.path().to_owned();
-        Ok(LockFile { target: std::mem::take(&mut self.target), path, private, file: content.into_file() })
+        let (target, drawers) = (std::mem::take(&mut self.target), self.drawers.clone());
+        Ok(LockFile { target, path, private, file: content.into_file(), drawers })
     }
 }
 
@@ -109,14 +112,24 @@ impl LockFile {
     /// left none. Nobody else can take it in between.
     ///
     /// Only for the holder of the service lock: then no living process owns it.
-    pub(super) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
+    pub(super) fn take_over(
+        drawers: &Drawers,
+        desk: &Path,
+        target: &Path,
+    ) -> Result<Option<Self>, StoreError> {
         if !is_left(desk, target) {
             return Ok(None);
         }
         let private = private(desk, target);
         let file = File::options().write(true).truncate(true).open(&private);
         let file = file.map_err(|source| StoreError::at("open", &private, source))?;
-        Ok(Some(Self { target: target.to_owned(), path: lock_of(target), private, file }))
+        Ok(Some(Self {
+            target: target.to_owned(),
+            path: lock_of(target),
+            private,
+            file,
+            drawers: drawers.clone(),
+        }))
     }
 
     /// The open lock file, to write the new content into.
@@ -129,8 +142,11 @@ impl LockFile {
         if !self.is_ours() {
             return Err(StoreError::Locked { path: self.path.clone() });
         }
+        let replaced = File::open(&self.target).ok();
         fs::rename(&self.path, &self.target)
-            .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))
+            .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
+        self.drawers.let_go(replaced);
+        Ok(())
     }
 
     fn is_ours(&self) -> bool {
@@ -327,15 +343,15 @@ mod tests {
     fn a_lock_that_a_kill_left_can_be_taken_over_without_being_released() {
         let folder = tempfile::tempdir().unwrap();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
-        assert!(LockFile::take_over(folder.path(), &x).unwrap().is_none());
+        assert!(LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().is_none());
         std::mem::forget(take(folder.path(), b"half of").unwrap());
-        let mut ours = LockFile::take_over(folder.path(), &x).unwrap().unwrap();
+        let mut ours = LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().unwrap();
         assert!(take(folder.path(), b"another's").is_err());
         io::Write::write_all(ours.file(), b"new").unwrap();
         ours.commit().unwrap();
         assert_eq!(fs::read(&x).unwrap(), b"new");
         fs::write(&lock, "another's").unwrap();
-        assert!(LockFile::take_over(folder.path(), &x).unwrap().is_none());
+        assert!(LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().is_none());
     }
 
     #[test]

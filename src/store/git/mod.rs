@@ -30,6 +30,7 @@ mod cached_tree;
 mod checkpoints;
 mod choice;
 mod chores;
+mod closer;
 mod converted;
 mod damage;
 mod delta;

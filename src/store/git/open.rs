@@ -182,7 +182,7 @@ impl GitJournal {
     fn recover_write(&mut self) -> Result<(), StoreError> {
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take_over(&desk, &index)?;
+        let lock = LockFile::take_over(&self.place.drawers, &desk, &index)?;
         let head = refs::read(&self.place.common_dir, &self.branch)?;
         let (objects, place) = (&mut self.objects, &self.place);
         self.is_index_ahead = ahead::recover(&index, &desk, lock.is_some(), |target| match head {
@@ -191,6 +191,7 @@ impl GitJournal {
         })?;
         // Before files are made: a draft may be what a person saved last.
         swap::remove_drafts(&self.place, &mut self.objects)?;
+        self.place.drawers.open();
         if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
             && let Err(error) = self.bring_forward_under(lock)
         {
@@ -201,7 +202,6 @@ impl GitJournal {
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
-        self.place.drawers.prepare();
         self.recover_write()?;
         let Place { git_dir, common_dir, .. } = &self.place;
         let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];

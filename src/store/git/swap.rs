@@ -9,6 +9,7 @@
 //! On file systems without these renames (some network file systems) the second look comes right
 //! before an ordinary rename, which leaves a window of microseconds.
 
+use std::cell::RefCell;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, RenameFlags, Stat};
 use rustix::io::Errno;
 
+use super::closer::FILES_LEN_MAX;
+use super::drawers::Drawers;
 use super::folder::{Folder, Found};
 use super::object::Oid;
 use super::objects::Objects;
@@ -34,6 +37,15 @@ pub(super) struct Bench<'a> {
     folder: &'a Folder,
     desk: Folder,
     prefix: &'static str,
+    drawers: Drawers,
+    /// Files that were replaced or removed.
+    gone: RefCell<Vec<File>>,
+}
+
+impl Drop for Bench<'_> {
+    fn drop(&mut self) {
+        self.drawers.let_go(self.gone.take());
+    }
 }
 
 /// The new content of a file.
@@ -59,14 +71,17 @@ impl<'a> Bench<'a> {
     pub(super) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
         let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
         // A rename stays within one file system.
-        for path in [place.drawers.one(), place.work_tree_desk()] {
-            if let Ok(desk) = Folder::open(&path)
-                && device(&desk).is_ok_and(|desk| device(folder) == Ok(desk))
-            {
-                return Ok(Self { folder, desk, prefix: DRAFT_PREFIX });
-            }
-        }
-        Ok(Self { folder, desk: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX })
+        let near = |path: &Path| {
+            let desk = Folder::open(path).ok()?;
+            device(&desk).is_ok_and(|desk| device(folder) == Ok(desk)).then_some(desk)
+        };
+        let desk = place.drawers.one().and_then(|drawer| near(&drawer));
+        let (desk, prefix) = match desk.or_else(|| near(&place.work_tree_desk())) {
+            Some(desk) => (desk, DRAFT_PREFIX),
+            None => (Folder::open(&folder.path)?, NEIGHBOUR_PREFIX),
+        };
+        let (drawers, gone) = (place.drawers.clone(), RefCell::default());
+        Ok(Self { folder, desk, prefix, drawers, gone })
     }
 
     /// The folder whose files are changed.
@@ -127,7 +142,7 @@ impl<'a> Bench<'a> {
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
             Err(errno) => return Err(self.folder.failed("replace", name, errno)),
         }
-        if holds(&self.desk, draft)?.is(Some(old)) {
+        if self.is_done_with(draft, old)? {
             return self.drop_draft(draft).map(|()| true);
         }
         // A person saved in the instant between the look and the exchange. What is in the draft
@@ -155,7 +170,7 @@ impl<'a> Bench<'a> {
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
-        if holds(&self.desk, draft)?.is(Some(old)) {
+        if self.is_done_with(draft, old)? {
             return self.drop_draft(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
@@ -212,6 +227,20 @@ impl<'a> Bench<'a> {
             .map_err(|source| StoreError::at("write", &self.desk.path.join(draft), source))
     }
 
+    /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
+    fn is_done_with(&self, draft: &str, old: Oid) -> Result<bool, StoreError> {
+        let Some((file, content)) = self.desk.open_and_read(draft)? else { return Ok(false) };
+        let is_old = content.oid == old;
+        if is_old {
+            let mut gone = self.gone.borrow_mut();
+            if gone.len() == FILES_LEN_MAX {
+                self.drawers.let_go(gone.drain(..));
+            }
+            gone.push(file);
+        }
+        Ok(is_old)
+    }
+
     fn drop_draft(&self, draft: &str) -> Result<(), StoreError> {
         match rustix::fs::unlinkat(&self.desk.fd, draft, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -265,7 +294,7 @@ fn is_unsupported(errno: Errno) -> bool {
 pub(super) fn remove_drafts(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
     let desk = place.work_tree_desk();
     sweep(&Folder::open(&desk)?, DRAFT_PREFIX, &desk, objects)?;
-    for drawer in place.drawers.all().filter(|drawer| drawer.is_dir()) {
+    for drawer in place.drawers.all() {
         sweep(&Folder::open(&drawer)?, DRAFT_PREFIX, &desk, objects)?;
     }
     match Folder::collections(place, false)? {

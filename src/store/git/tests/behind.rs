@@ -6,30 +6,17 @@ use std::path::PathBuf;
 use super::support::*;
 use crate::store::Journal as _;
 
-/// What stands in the way of changing `a.yaml`, wherever its draft would be.
-struct Obstacle(Vec<PathBuf>);
-
-impl Obstacle {
-    fn put(repo: &Repo) -> Self {
-        let desk = repo.path().join(".git/collectory");
-        let drawers = fs::read_dir(desk.join("drawers")).map(|drawers| drawers.map(|it| it.unwrap().path()));
-        let folders = drawers.into_iter().flatten().chain([desk]);
-        let obstacles: Vec<_> = folders.map(|folder| folder.join("file-a.yaml")).collect();
-        obstacles.iter().for_each(|obstacle| fs::create_dir(obstacle).unwrap());
-        Self(obstacles)
-    }
-
-    fn remove(self) {
-        self.0.iter().for_each(|obstacle| fs::remove_dir(obstacle).unwrap());
-    }
-}
-
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
-fn stuck() -> (Repo, crate::store::git::GitJournal, Obstacle) {
+fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
     let repo = Repo::new();
+    let desk = repo.path().join(".git/collectory");
+    fs::create_dir(&desk).unwrap();
+    // Without drawers it is known where the draft will be.
+    fs::write(desk.join("drawers"), "").unwrap();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let obstacle = Obstacle::put(&repo);
+    let obstacle = desk.join("file-a.yaml");
+    fs::create_dir(&obstacle).unwrap();
     (repo, journal, obstacle)
 }
 
@@ -42,7 +29,7 @@ fn a_file_that_can_not_be_changed_is_no_persons_edit_and_follows_when_it_can() {
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), []);
     drop(journal);
-    obstacle.remove();
+    fs::remove_dir(obstacle).unwrap();
     let mut journal = repo.open();
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     assert_eq!(edits(&mut journal), []);
@@ -57,7 +44,7 @@ fn a_file_that_can_not_be_removed_is_no_persons_either() {
     let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[remove("a.yaml")]);
     assert_eq!(edits(&mut journal), []);
-    obstacle.remove();
+    fs::remove_dir(obstacle).unwrap();
     // The next write tries again before anything else.
     append(&mut journal, &[set("b.yaml", "b\n")]);
     assert!(!repo.file("a.yaml").exists());
@@ -70,7 +57,7 @@ fn what_a_person_makes_of_a_file_that_is_behind_is_theirs() {
     append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b\n")]);
     repo.save("a.yaml", "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
-    obstacle.remove();
+    fs::remove_dir(obstacle).unwrap();
     journal.catch_up().unwrap();
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
@@ -81,7 +68,7 @@ fn a_file_that_is_behind_and_deleted_by_a_person_stays_deleted() {
     let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     fs::remove_file(repo.file("a.yaml")).unwrap();
-    obstacle.remove();
+    fs::remove_dir(obstacle).unwrap();
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
 }
