@@ -132,11 +132,11 @@ impl GitJournal {
     /// Puts a new index in place, releases its lock, and remembers that it is ours.
     pub(super) fn leave_index(
         &mut self,
-        mut lock: LockFile,
+        lock: LockFile,
         path: &Path,
         bytes: &[u8],
     ) -> Result<(), StoreError> {
-        super::worktree::write_index(&mut lock, path, bytes)?;
+        super::worktree::write_index(&lock, path, bytes)?;
         let replaced = std::mem::replace(&mut self.recent.index, LeftIndex::of(lock.file()));
         self.place.drawers.let_go(replaced.map(|replaced| replaced.file));
         lock.commit()

@@ -52,21 +52,27 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 use std::time::SystemTime;
 
 use super::drawers::Drawers;
+use super::flushers::{Flush, Flushers};
 use crate::store::StoreError;
 
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Barrier {
     flushes: Arc<AtomicU64>,
+    flushers: Arc<Flushers>,
     #[cfg(test)]
     hook: super::tests::FlushHook,
 }
 
 impl Barrier {
+    /// The same for another thread, which is not to wait for the flushes of this one.
+    pub(super) fn beside(&self) -> Self {
+        Self { flushers: Arc::default(), ..self.clone() }
+    }
+
     /// How many flushes there have been.
     pub(super) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
@@ -111,19 +117,14 @@ impl Barrier {
         files: &[&Unflushed],
         here: impl FnOnce() -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        thread::scope(|scope| {
-            let spawn = |it| thread::Builder::new().spawn_scoped(scope, move || self.file(it));
-            let others: Vec<_> = files.iter().map(|it| (*it, spawn(*it))).collect();
-            let mut result = here();
-            for (it, other) in others {
-                result = result.and(match other {
-                    Ok(thread) => thread.join().expect("a flush does not panic"),
-                    // No thread to be had: one after the other is as good.
-                    Err(_) => self.file(it),
-                });
-            }
-            result
-        })
+        let begin = |(thread, it): (usize, &&Unflushed)| self.flushers.begin(thread, &it.file);
+        let begun: Vec<_> = files.iter().enumerate().map(begin).collect();
+        let mut result = here();
+        for (it, begun) in files.iter().zip(begun) {
+            let flush = || begun.map_or_else(|| it.file.sync_data(), Flush::wait);
+            result = result.and(self.flush("flush", &it.path, flush));
+        }
+        result
     }
 
     /// Flushes the entries of a folder.
@@ -167,7 +168,7 @@ impl Barrier {
 #[must_use]
 #[derive(Debug)]
 pub(super) struct Unflushed {
-    file: File,
+    file: Arc<File>,
     path: PathBuf,
 }
 
@@ -178,16 +179,15 @@ impl Unflushed {
             let mut file = drawers.make(&path)?;
             file.write_all(bytes).map(|()| file)
         };
-        remove_if_there(&path)?;
         match write() {
-            Ok(file) => Ok(Self { file, path }),
+            Ok(file) => Ok(Self { file: Arc::new(file), path }),
             Err(source) => Err(StoreError::at("write", &path, source)),
         }
     }
 
     /// A file that was appended to.
-    pub(super) const fn appended(file: File, path: PathBuf) -> Self {
-        Self { file, path }
+    pub(super) fn appended(file: File, path: PathBuf) -> Self {
+        Self { file: Arc::new(file), path }
     }
 
     /// Says when it was changed.
@@ -201,7 +201,7 @@ impl Unflushed {
     }
 
     /// The open file.
-    pub(super) fn into_file(self) -> File {
+    pub(super) fn into_file(self) -> Arc<File> {
         self.file
     }
 }

@@ -125,15 +125,28 @@ impl Drawers {
         Some(turn.drawer())
     }
 
-    /// Makes a new file at `path`, where nothing stands.
+    /// Makes a new file at `path`, where nothing stands but perhaps what a kill left.
     pub(super) fn make(&self, path: &Path) -> io::Result<File> {
-        let Some(drawer) = self.one() else { return File::create_new(path) };
+        if let Some(file) = self.make_in_drawer(path) {
+            return Ok(file);
+        }
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => File::create_new(path),
+        }
+    }
+
+    /// The file, unless it can't be made in a drawer, most likely as it belongs on another file system.
+    fn make_in_drawer(&self, path: &Path) -> Option<File> {
+        let drawer = self.one()?;
         let draft = drawer.join(self.shared.made.fetch_add(1, Ordering::Relaxed).to_string());
-        let Ok(file) = File::create_new(&draft) else { return File::create_new(path) };
+        let file = File::create_new(&draft).ok()?;
         match fs::rename(&draft, path) {
-            Ok(()) => Ok(file),
-            // Most likely it belongs on another file system.
-            Err(_) => fs::remove_file(&draft).and_then(|()| File::create_new(path)),
+            Ok(()) => Some(file),
+            Err(_) => {
+                drop(fs::remove_file(&draft));
+                None
+            }
         }
     }
 

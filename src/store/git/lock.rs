@@ -16,6 +16,7 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,7 +38,7 @@ pub(super) struct LockFile {
     target: PathBuf,
     path: PathBuf,
     private: PathBuf,
-    file: File,
+    file: Arc<File>,
     drawers: Drawers,
 }
 
@@ -127,14 +128,14 @@ impl LockFile {
             target: target.to_owned(),
             path: lock_of(target),
             private,
-            file,
+            file: Arc::new(file),
             drawers: drawers.clone(),
         }))
     }
 
     /// The open lock file, to write the new content into.
-    pub(super) const fn file(&mut self) -> &mut File {
-        &mut self.file
+    pub(super) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Makes the content of the lock file the content of what it locks, and releases it.
@@ -345,9 +346,9 @@ mod tests {
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         assert!(LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().is_none());
         std::mem::forget(take(folder.path(), b"half of").unwrap());
-        let mut ours = LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().unwrap();
+        let ours = LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().unwrap();
         assert!(take(folder.path(), b"another's").is_err());
-        io::Write::write_all(ours.file(), b"new").unwrap();
+        io::Write::write_all(&mut ours.file(), b"new").unwrap();
         ours.commit().unwrap();
         assert_eq!(fs::read(&x).unwrap(), b"new");
         fs::write(&lock, "another's").unwrap();

@@ -38,6 +38,7 @@ mod drawers;
 mod elsewhere;
 mod encoding;
 mod figures;
+mod flushers;
 mod folder;
 mod forward;
 mod fresh;

@@ -126,7 +126,7 @@ impl GitJournal {
         let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
         let note = Arc::new(Note::new(&place.work_tree_desk()));
         let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
-        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.clone());
+        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
         let mut journal = Self {
             branch,
             committer: Committer { actor: options.committer, key: options.signing_key },

@@ -337,12 +337,12 @@ pub(super) fn is_known(staged: &Staged, change: &PathChange) -> bool {
     }
 }
 
-pub(super) fn write_index(lock: &mut LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+pub(super) fn write_index(lock: &LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let time = match fs::metadata(path).and_then(|metadata| metadata.modified()) {
         Ok(time) => time,
         Err(_) => before_now(),
     };
-    let file = lock.file();
+    let mut file = lock.file();
     let write = file
         .seek(SeekFrom::Start(0))
         .and_then(|_| file.write_all(bytes))
