@@ -51,6 +51,13 @@ impl StatCache {
         (known.settled && known.stamp == Stamp::of(stat)).then_some(known.oid)
     }
 
+    /// The id of the bytes that a file had when it was read last, if it looks the same; it may have changed
+    /// within the same tick.
+    pub(super) fn last_seen(&self, name: &str, stat: &Stat) -> Option<Oid> {
+        let known = self.known.get(name).filter(|known| known.stamp == Stamp::of(stat))?;
+        Some(known.converted.unwrap_or(known.oid))
+    }
+
     /// Keeps what was read.
     pub(super) fn keep(&mut self, name: &str, content: &Content) {
         let stamp = Stamp::of(&content.stat);

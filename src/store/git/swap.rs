@@ -23,6 +23,7 @@ use super::folder::{Folder, Found};
 use super::object::Oid;
 use super::objects::Objects;
 use super::place::Place;
+use super::stat_cache::StatCache;
 use super::tree::{EXECUTABLE, Pointer};
 use crate::store::StoreError;
 
@@ -37,6 +38,7 @@ pub(super) struct Bench<'a> {
     folder: &'a Folder,
     desk: Folder,
     prefix: &'static str,
+    known: Option<&'a StatCache>,
     drawers: Drawers,
     /// Files that were replaced or removed.
     gone: RefCell<Vec<File>>,
@@ -81,7 +83,13 @@ impl<'a> Bench<'a> {
             None => (Folder::open(&folder.path)?, NEIGHBOUR_PREFIX),
         };
         let (drawers, gone) = (place.drawers.clone(), RefCell::default());
-        Ok(Self { folder, desk, prefix, drawers, gone })
+        Ok(Self { folder, desk, prefix, known: None, drawers, gone })
+    }
+
+    /// The same with what is known of the files, which saves the look before a change.
+    pub(super) fn knowing(mut self, known: &'a StatCache) -> Self {
+        self.known = Some(known);
+        self
     }
 
     /// The folder whose files are changed.
@@ -97,8 +105,12 @@ impl<'a> Bench<'a> {
         old: Option<Oid>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
-        let now = holds(self.folder, name)?;
-        if now.is(new.map(|new| new.oid)) {
+        let wanted = new.map(|new| new.oid);
+        let now = match self.last_seen(name)?.filter(|seen| seen.is(old) && !seen.is(wanted)) {
+            Some(seen) => seen,
+            None => holds(self.folder, name)?,
+        };
+        if now.is(wanted) {
             return Ok(true);
         }
         if !now.is(old) {
@@ -204,6 +216,14 @@ impl<'a> Bench<'a> {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
+    }
+
+    /// What a file held when it was read last, if it looks the same: enough to try, since what comes out is
+    /// looked at.
+    fn last_seen(&self, name: &str) -> Result<Option<Holds>, StoreError> {
+        let Some(known) = self.known else { return Ok(None) };
+        let Some(stat) = self.folder.stat(name)? else { return Ok(None) };
+        Ok(known.last_seen(name, &stat).map(|oid| Holds::File(oid, mode_of(&stat))))
     }
 
     /// Writes a draft, with the mode of the file that it replaces: who changed that has not committed it.

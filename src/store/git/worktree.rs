@@ -182,6 +182,7 @@ impl GitJournal {
         self.is_work_tree_dirty = true;
         let folder = self.open_folder(changes)?;
         let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
+        let bench = bench.map(|bench| bench.knowing(&self.stats));
         for (name, change) in changes {
             let path = self.place.inside(name);
             let left = self.behind.take(name);
@@ -196,6 +197,7 @@ impl GitJournal {
                 tell_behind(&error, was_behind);
             }
         }
+        drop(bench);
         let kept = self.behind.keep();
         let Some(mut index) = index else { return kept };
         // Before a write of ours that was done, or need not be.
