@@ -8,18 +8,19 @@ use std::path::{Path, PathBuf};
 
 /// For each layer, the layers that it may name, in the reading order of the diagram.
 ///
-/// `telemetry`, `config` and `shutdown` are leaves: they name no layer, and the layers that run
+/// `telemetry`, `config`, `shutdown` and `memory` are leaves: they name no layer, and the layers that run
 /// (rather than compute) may name them.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("format", &["domain"]),
     ("store", &["domain"]),
-    ("engine", &["domain", "format", "store", "telemetry"]),
+    ("engine", &["domain", "format", "store", "telemetry", "memory"]),
     ("watch", &["engine", "telemetry"]),
     ("http", &["domain", "engine", "telemetry", "config", "shutdown"]),
     ("telemetry", &[]),
     ("config", &[]),
     ("shutdown", &[]),
+    ("memory", &[]),
 ];
 
 /// Layers that wire the others together: they may name all of them, and none of them names these.

@@ -11,7 +11,7 @@
 //! start, which finds it beside the revision that the branch was to have.
 
 use std::fs::{self, File, FileTimes};
-use std::io::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use super::barrier::{read_if_there, remove_if_there};
@@ -49,8 +49,12 @@ impl AheadIndex {
     ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
         forget(desk)?;
-        let before = File::open(index).ok();
-        let old = before.as_ref().and_then(|before| before.metadata().ok());
+        let old = match fs::metadata(index) {
+            Ok(old) => Some(old),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        let before = drawers.hold(index);
         if old.is_some() {
             fs::hard_link(index, desk.join(BEFORE)).map_err(failed)?;
         }

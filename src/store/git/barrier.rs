@@ -78,7 +78,8 @@ impl Barrier {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Has every flush preceded by a call, which may make it fail.
+    /// Has every flush preceded by a call, which may make it fail; those that another thread makes may have
+    /// begun before.
     #[cfg(test)]
     pub(super) const fn hook(&self) -> &super::tests::FlushHook {
         &self.hook

@@ -2,8 +2,8 @@
 //!
 //! The space of a file is given back when its last name is gone and the last who has it open closes it
 //! (unlink(2)), which takes 0.04 ms and more where the disk is told of each block (`discard` in ext4(5)).
-//! So whoever replaces or removes a file has it open meanwhile, and a thread closes it: a tenth of the
-//! writes with a work tree.
+//! So whoever replaces or removes a file has it open meanwhile, and a thread closes it; with a work tree a
+//! tenth more updates fit into a second.
 
 use std::fs::File;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
@@ -13,7 +13,7 @@ use std::thread;
 /// How many handfuls of files may wait; another one is closed at once.
 const WAITING_LEN_MAX: usize = 4;
 
-/// How many files make a handful at most.
+/// How many files make a handful, for who has many.
 pub(super) const FILES_LEN_MAX: usize = 32;
 
 /// The way to the thread that closes files, which is there when it is needed first.

@@ -3,11 +3,13 @@
 //! An ext4 without a journal does not give an inode away again for a minute after it was removed, and
 //! looks at each of those in turn for every new file in the same part of the disk (`recently_deleted` in
 //! `fs/ext4/ialloc.c`): up to 0.6 ms a file where some hundred files a second come and go. A write makes
-//! three, and with a work tree one more for each file that changes. So they are made in a drawer and moved
+//! three, with a work tree five and one more for each file that changes. So they are made in a drawer and moved
 //! to where they belong. A drawer is a folder that is used for a moment, and the next one is in another part
 //! of the disk, since ext4 is told so (`T` in chattr(1): "the subdirectories under this directory are not
 //! related, and thus should be spread apart for allocation purposes"). Any other file system needs no
 //! drawers, and gets none.
+//!
+//! A file has the group and the access list of the folder that it was made in: that of ours in the repository.
 
 use std::fs::{self, File};
 use std::io;
@@ -90,7 +92,7 @@ impl Drawers {
     pub(super) fn open(&self) {
         for drawer in self.all() {
             let files = fs::read_dir(&drawer).into_iter().flatten().flatten().map(|entry| entry.path());
-            files.filter(|path| is_made_here(path)).for_each(|path| drop(fs::remove_file(path)));
+            files.filter(|path| is_left(path)).for_each(|path| drop(fs::remove_file(path)));
         }
         if self.shared.folder.parent().is_some_and(lacks_journal)
             && let Err(error) = self.use_drawers()
@@ -150,6 +152,18 @@ impl Drawers {
         }
     }
 
+    /// Whether there are drawers.
+    pub(super) fn are_open(&self) -> bool {
+        self.turn().is_some()
+    }
+
+    /// The file at a path that is about to be replaced or removed, to be [let go](Self::let_go) of after.
+    /// Where there are no drawers it goes at once: a file that is open can be in the way there, as under
+    /// another name on a network file system.
+    pub(super) fn hold(&self, path: &Path) -> Option<File> {
+        if self.are_open() { File::open(path).ok() } else { None }
+    }
+
     /// Lets go of files whose names have been given to others or are gone.
     pub(super) fn let_go(&self, files: impl IntoIterator<Item = File>) {
         self.shared.closer.close(files.into_iter().collect());
@@ -160,8 +174,13 @@ impl Drawers {
     }
 }
 
-fn is_made_here(path: &Path) -> bool {
-    path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit))
+/// Whether a file was made by a process that is no more, and is of no use to anybody. A kill leaves empty
+/// ones; after a power cut one may have come back under the name that it had here, and unless the system
+/// knows of the other name as well, this may be the only one that counts.
+fn is_left(path: &Path) -> bool {
+    let is_made_here =
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().iter().all(u8::is_ascii_digit));
+    is_made_here && fs::symlink_metadata(path).is_ok_and(|file| file.len() == 0 || file.nlink() > 1)
 }
 
 /// Whether a folder is on an ext4 without a journal (`journal_task` in
@@ -192,10 +211,20 @@ mod tests {
         };
         make();
         assert!(drawers.one().is_none());
-        // Where the file system knows no hint, there are none.
-        let is_open = drawers.use_drawers().is_ok();
+        // As if the file system knew the hint.
+        let folder = desk.path().join("drawers");
+        fs::create_dir(&folder).unwrap();
+        let mut turn = Turn { drawers: Vec::new(), number: 7, began: Instant::now() };
+        (0..DRAWERS_LEN + 1).for_each(|_| turn.pass_on(&folder).unwrap());
+        assert_eq!(drawers.all().len(), DRAWERS_LEN);
+        assert_eq!(turn.drawer(), turn.drawers[0], "each in its turn");
+        *drawers.turn() = Some(turn);
         make();
-        assert_eq!(drawers.one().is_some(), is_open);
+        let made = drawers.one().unwrap().join(drawers.shared.made.load(Ordering::Relaxed).to_string());
+        fs::write(&made, "in the way").unwrap();
+        make();
+        assert_eq!(fs::read_to_string(&made).unwrap(), "in the way");
+        fs::remove_file(made).unwrap();
         assert!(drawers.all().iter().all(|drawer| fs::read_dir(drawer).unwrap().next().is_none()));
         assert_eq!(drawers.make(&desk.path().join("no/folder")).unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(fs::remove_dir_all(desk.path().join("drawers")));
@@ -203,14 +232,17 @@ mod tests {
     }
 
     #[test]
-    fn what_a_kill_left_in_a_drawer_is_removed_but_not_drafts_of_the_work_tree() {
+    fn what_a_kill_left_in_a_drawer_is_removed_and_nothing_else() {
         let desk = tempfile::tempdir().unwrap();
         let drawers = Drawers::new(desk.path());
         let [one, other] = ["drawers/3", "drawers/4"].map(|drawer| desk.path().join(drawer));
         [&one, &other].iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
         let (draft, made) = (one.join("file-a.yaml"), one.join("17"));
         [&draft, &made].iter().for_each(|file| fs::write(file, "").unwrap());
+        let [content, named] = ["18", "19"].map(|name| other.join(name));
+        [&content, &named].iter().for_each(|file| fs::write(file, "content").unwrap());
+        fs::hard_link(&named, desk.path().join("pack")).unwrap();
         drawers.open();
-        assert!(draft.exists() && !made.exists() && other.exists());
+        assert!(draft.exists() && content.exists() && !made.exists() && !named.exists());
     }
 }

@@ -58,3 +58,21 @@ fn start() -> Option<SyncSender<Job>> {
     });
     spawned.ok().map(|_| sender)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_disk_says_is_told_and_there_are_so_many_threads() {
+        let flushers = Flushers::default();
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        for thread in 0..THREADS_LEN {
+            flushers.begin(thread, &file).unwrap().wait().unwrap();
+        }
+        assert!(flushers.begin(THREADS_LEN, &file).is_none());
+        // What can't be flushed says so (fdatasync(2), EINVAL).
+        let null = Arc::new(File::open("/dev/null").unwrap());
+        flushers.begin(0, &null).unwrap().wait().unwrap_err();
+    }
+}

@@ -143,7 +143,7 @@ impl LockFile {
         if !self.is_ours() {
             return Err(StoreError::Locked { path: self.path.clone() });
         }
-        let replaced = File::open(&self.target).ok();
+        let replaced = self.drawers.hold(&self.target);
         fs::rename(&self.path, &self.target)
             .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
         self.drawers.let_go(replaced);
