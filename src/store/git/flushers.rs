@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_disk_says_is_told_and_there_are_so_many_threads() {
+    fn who_waits_for_a_flush_is_told_what_the_disk_says() {
         let flushers = Flushers::default();
         let file = Arc::new(tempfile::tempfile().unwrap());
         for thread in 0..THREADS_LEN {
