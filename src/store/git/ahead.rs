@@ -48,7 +48,8 @@ impl AheadIndex {
         target: &Oid,
     ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
-        forget(desk)?;
+        // One that was left would mean this index.
+        remove_if_there(&desk.join(TARGET))?;
         let old = match fs::metadata(index) {
             Ok(old) => Some(old),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -56,7 +57,14 @@ impl AheadIndex {
         };
         let before = drawers.hold(index);
         if old.is_some() {
-            fs::hard_link(index, desk.join(BEFORE)).map_err(failed)?;
+            let before = desk.join(BEFORE);
+            let link = || fs::hard_link(index, &before);
+            match link() {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    remove_if_there(&before).and_then(|()| link().map_err(failed))?;
+                }
+                linked => linked.map_err(failed)?,
+            }
         }
         // Only now: a target without an old index beside it says that there was no index.
         fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;

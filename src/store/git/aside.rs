@@ -78,7 +78,7 @@ impl GitJournal {
 
     /// The commit that is checked out when it is not the served branch.
     fn shown_instead(&self) -> Result<Option<Oid>, StoreError> {
-        match refs::head(&self.place.git_dir)? {
+        match self.place.head.read()? {
             Head::Ref(name) if name == self.branch => Ok(None),
             Head::Ref(name) => refs::read(&self.place.common_dir, &name),
             Head::Detached(oid) => Ok(Some(oid)),

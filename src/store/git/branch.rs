@@ -31,7 +31,7 @@ pub(super) fn is_name(name: &str) -> bool {
 pub(super) fn choose(place: &Place, wanted: Option<&str>, access: Access) -> Result<String, StoreError> {
     let branch = match wanted {
         Some(name) => format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name)),
-        None => match refs::head(&place.git_dir)? {
+        None => match place.head.read()? {
             Head::Ref(name) if name.starts_with(BRANCHES) => name,
             Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
             Head::Detached(_) if access == Access::Survey => return Ok(DETACHED.to_owned()),
@@ -75,7 +75,7 @@ pub(super) fn tip(place: &Place, branch: &str) -> Result<Option<Oid>, StoreError
     if branch != DETACHED {
         return refs::read(&place.common_dir, branch);
     }
-    match refs::head(&place.git_dir)? {
+    match place.head.read()? {
         Head::Detached(oid) => Ok(Some(oid)),
         Head::Ref(name) => refs::read(&place.common_dir, &name),
     }

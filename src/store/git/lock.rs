@@ -40,6 +40,7 @@ pub(super) struct LockFile {
     private: PathBuf,
     file: Arc<File>,
     drawers: Drawers,
+    is_released: bool,
 }
 
 /// What a lock file is to hold, written under its private name; dropped without
@@ -64,7 +65,9 @@ impl LockDraft {
         content: &[u8],
     ) -> Result<Self, StoreError> {
         let private = private(desk, target);
-        fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
+        if !desk.is_dir() {
+            fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
+        }
         let content = Some(Unflushed::write(drawers, private, content)?);
         Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
     }
@@ -81,7 +84,8 @@ impl LockDraft {
         let content = self.content.take().expect("there as long as the lock is not taken");
         let private = content.path().to_owned();
         let (target, drawers) = (std::mem::take(&mut self.target), self.drawers.clone());
-        Ok(LockFile { target, path, private, file: content.into_file(), drawers })
+        let file = content.into_file();
+        Ok(LockFile { target, path, private, file, drawers, is_released: false })
     }
 }
 
@@ -130,6 +134,7 @@ impl LockFile {
             private,
             file: Arc::new(file),
             drawers: drawers.clone(),
+            is_released: false,
         }))
     }
 
@@ -139,13 +144,14 @@ impl LockFile {
     }
 
     /// Makes the content of the lock file the content of what it locks, and releases it.
-    pub(super) fn commit(self) -> Result<(), StoreError> {
+    pub(super) fn commit(mut self) -> Result<(), StoreError> {
         if !self.is_ours() {
             return Err(StoreError::Locked { path: self.path.clone() });
         }
         let replaced = self.drawers.hold(&self.target);
         fs::rename(&self.path, &self.target)
             .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
+        self.is_released = true;
         self.drawers.let_go(replaced);
         Ok(())
     }
@@ -161,7 +167,7 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        let released = if self.is_ours() { remove_if_there(&self.path) } else { Ok(()) };
+        let released = if !self.is_released && self.is_ours() { remove_if_there(&self.path) } else { Ok(()) };
         if let Err(error) = released.and_then(|()| remove_if_there(&self.private)) {
             tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
         }

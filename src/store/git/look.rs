@@ -120,7 +120,7 @@ pub(super) fn away(place: &Place, branch: &str) -> Result<Option<String>, StoreE
     if place.work_tree.is_none() {
         return Ok(Some("the repository is bare".to_owned()));
     }
-    Ok(match refs::head(&place.git_dir)? {
+    Ok(match place.head.read()? {
         Head::Ref(name) if name == branch => None,
         Head::Ref(name) => {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))

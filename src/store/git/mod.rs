@@ -43,6 +43,7 @@ mod folder;
 mod forward;
 mod fresh;
 mod graph;
+mod head;
 mod history;
 mod index;
 mod init;
@@ -277,7 +278,7 @@ impl Journal for GitJournal {
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
         }
-        self.forget_what_is_not_on_the_branch()?;
+        self.forget_what_is_not_on_the_branch(found)?;
         if let Some(lock) = &index {
             self.check_work_tree()?;
             self.retry_behind(lock)?;

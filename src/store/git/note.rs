@@ -15,7 +15,7 @@
 //! misled by. So when the system is another one than that of the note, the second line counts.
 
 use std::fs::OpenOptions;
-use std::io::{Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,8 +31,9 @@ pub(super) const UNBORN: Oid = [0; 20];
 pub(super) struct Note {
     path: PathBuf,
     system: String,
-    // Held from reading to writing: the upkeep writes from a thread of its own.
-    changing: Mutex<()>,
+    // What it says, once it was read: nobody else writes it. Held from reading to writing, since the upkeep
+    // writes from a thread of its own.
+    noted: Mutex<Option<Noted>>,
 }
 
 /// What a note says.
@@ -49,17 +50,20 @@ pub(super) struct Noted {
 impl Note {
     /// The note in a folder of our own.
     pub(super) fn new(desk: &Path) -> Self {
-        Self { path: desk.join("work-tree"), system: system_id(), changing: Mutex::new(()) }
+        Self { path: desk.join("work-tree"), system: system_id(), noted: Mutex::default() }
     }
 
     /// Reads it; `None` when there is none, or none that makes sense.
     pub(super) fn read(&self) -> Option<Noted> {
-        let _changing = self.changing();
-        self.look()
+        *self.noted()
     }
 
-    fn changing(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        if noted.is_none() {
+            *noted = self.look();
+        }
+        noted
     }
 
     fn look(&self) -> Option<Noted> {
@@ -72,34 +76,39 @@ impl Note {
 
     /// Notes that the work tree was brought to a revision.
     pub(super) fn write(&self, brought: &Oid) -> Result<(), StoreError> {
-        let _changing = self.changing();
-        let flushed = self.look().map_or(*brought, |noted| noted.flushed);
-        self.write_both(brought, &flushed)
+        let mut noted = self.noted();
+        let flushed = noted.map_or(*brought, |noted| noted.flushed);
+        self.write_both(&mut noted, *brought, flushed)
     }
 
     /// Notes that everything up to a revision is on disk.
     pub(super) fn write_flushed(&self, flushed: &Oid) -> Result<(), StoreError> {
-        let _changing = self.changing();
-        match self.look() {
-            Some(noted) if !noted.after_restart => self.write_both(&noted.revision, flushed),
+        let mut noted = self.noted();
+        match *noted {
+            Some(Noted { revision, after_restart: false, .. }) => {
+                self.write_both(&mut noted, revision, *flushed)
+            }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn write_both(&self, brought: &Oid, flushed: &Oid) -> Result<(), StoreError> {
-        let text = format!("{}\n{}\n{}\n", hex(brought), hex(flushed), self.system);
+    fn write_both(&self, noted: &mut Option<Noted>, revision: Oid, flushed: Oid) -> Result<(), StoreError> {
+        let text = format!("{}\n{}\n{}\n", hex(&revision), hex(&flushed), self.system);
+        // Until it is written nobody knows.
+        *noted = None;
         let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+            let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
             let len = file.metadata()?.len();
-            file.seek(SeekFrom::Start(0))?;
-            file.write_all(text.as_bytes())?;
+            file.write_all_at(text.as_bytes(), 0)?;
             if len == text.len() as u64 {
                 return Ok(());
             }
             file.set_len(text.len() as u64)?;
             file.sync_all()
         };
-        write().map_err(|source| StoreError::at("write", &self.path, source))
+        write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        *noted = Some(Noted { revision, flushed, after_restart: false });
+        Ok(())
     }
 }
 
@@ -117,12 +126,12 @@ mod tests {
     #[test]
     fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
         let desk = tempfile::tempdir().unwrap();
-        let mut note = Note::new(desk.path());
+        let note = Note::new(desk.path());
         assert_eq!(note.read(), None);
         note.write(&[1; 20]).unwrap();
         note.write(&[2; 20]).unwrap();
         assert_eq!(note.read().unwrap().revision, [2; 20]);
-        note.system = "another".to_owned();
+        let note = Note { system: "another".to_owned(), ..Note::new(desk.path()) };
         assert_eq!(note.read(), Some(Noted { revision: [1; 20], flushed: [1; 20], after_restart: true }));
         note.write(&[3; 20]).unwrap();
         note.write_flushed(&[3; 20]).unwrap();

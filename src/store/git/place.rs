@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::barrier::read_if_there;
 use super::drawers::Drawers;
+use super::head::HeadFile;
 use crate::store::StoreError;
 
 /// The parts of a repository.
@@ -30,6 +31,8 @@ pub(super) struct Place {
     pub(super) keeps_objects: bool,
     /// Whether a commit-graph is read and written (`core.commitGraph`).
     pub(super) has_graph: bool,
+    /// What is checked out.
+    pub(super) head: HeadFile,
     /// Where new files are made.
     pub(super) drawers: Drawers,
 }
@@ -57,6 +60,7 @@ impl Place {
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
         let has_graph = config.flag("core.commitgraph").unwrap_or(true);
         let drawers = Drawers::new(&common_dir.join(DESK));
+        let head = HeadFile::new(&git_dir);
         Ok(Self {
             path: path.to_owned(),
             git_dir,
@@ -66,6 +70,7 @@ impl Place {
             log_new_branches,
             keeps_objects,
             has_graph,
+            head,
             drawers,
         })
     }

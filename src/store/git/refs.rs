@@ -5,8 +5,8 @@
 //! `HEAD` names the branch (`split_head_update`), then `x.lock` with the new id, the comparison
 //! under the lock, the reflogs, the rename.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -50,9 +50,7 @@ pub(super) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
     // Git packs refs by writing `packed-refs` before it removes the file, so looking at the file
     // first can miss both; a second look at the file finds what became of it.
     for _ in 0..2 {
-        if !loose.is_dir()
-            && let Some(text) = read_if_there(&loose)?
-        {
+        if let Some(text) = read_ref(&loose)? {
             let oid = unhex(text.trim_ascii());
             return oid.map(Some).ok_or_else(|| damaged(&loose, "it holds no commit id"));
         }
@@ -61,6 +59,25 @@ pub(super) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
         }
     }
     Ok(None)
+}
+
+/// Reads the file of a ref; `None` when it is not there, or the folder of others is.
+fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    // Longer than an id; a ref that git refuses to read need not be read whole to be refused.
+    let mut text = [0; 256];
+    let read = File::open(path).and_then(|mut file| file.read(&mut text));
+    match read {
+        Ok(len) => Ok(Some(text[..len].to_vec())),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(source) => Err(StoreError::at("read", path, source)),
+    }
 }
 
 fn damaged(path: &Path, why: &str) -> StoreError {
@@ -141,7 +158,7 @@ impl Move<'_> {
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
     fn lock_head(&self, place: &Place) -> Result<Option<HeldLock>, StoreError> {
-        let named = || head(&place.git_dir).map(|head| head == Head::Ref(self.branch.to_owned()));
+        let named = || place.head.read().map(|head| head == Head::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }

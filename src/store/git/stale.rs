@@ -26,6 +26,7 @@ use super::object::Oid;
 use super::tree::Pointer;
 use super::worktree::{is_after, is_known};
 use super::{GitJournal, history};
+use crate::domain::Revision;
 use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
@@ -44,6 +45,8 @@ pub(super) struct Recent {
     /// The index as we left it; see `aside`.
     pub(super) index: Option<LeftIndex>,
     changes: BTreeMap<String, (Instant, PathChange)>,
+    /// When those that are no longer recent were forgotten last.
+    forgot_at: Option<Instant>,
     /// The revision that has all of these changes.
     revision: Option<Oid>,
 }
@@ -53,7 +56,10 @@ impl Recent {
     pub(super) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
         self.revision = revision;
         let now = Instant::now();
-        self.changes.retain(|_, (at, _)| now - *at < STALE_AGE_MAX);
+        if self.forgot_at.is_none_or(|at| now - at >= STALE_AGE_MAX) {
+            self.changes.retain(|_, (at, _)| now - *at < STALE_AGE_MAX);
+            self.forgot_at = Some(now);
+        }
         self.changes.extend(changes.iter().map(|(name, change)| {
             let change = PathChange { content: None, passed: change.passed.clone(), ..*change };
             (name.clone(), (now, change))
@@ -76,7 +82,8 @@ impl GitJournal {
         if is_fine || !self.is_stale(&path)? {
             return Ok(());
         }
-        self.forget_what_is_not_on_the_branch()?;
+        let head = self.head()?;
+        self.forget_what_is_not_on_the_branch(head)?;
         if !self.is_stale(&path)? {
             return Ok(());
         }
@@ -118,11 +125,13 @@ impl GitJournal {
     }
 
     /// What a person has moved the branch away from is theirs to stage.
-    pub(super) fn forget_what_is_not_on_the_branch(&mut self) -> Result<(), StoreError> {
+    pub(super) fn forget_what_is_not_on_the_branch(
+        &mut self,
+        head: Option<Revision>,
+    ) -> Result<(), StoreError> {
         if self.recent.changes.is_empty() {
             return Ok(());
         }
-        let head = self.head()?;
         if head.map(|head| *head.as_bytes()) == self.recent.revision {
             return Ok(());
         }

@@ -85,7 +85,7 @@ impl StatCache {
 }
 
 /// Whether a change after `now` would show in the stamp.
-fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
+pub(super) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
     let newest = stamp.newest_ns();
     // Times that are whole milliseconds come from a clock that may count no finer than FAT's.
     let tick = if newest % 1_000_000 == 0 { COARSE_TICK_NS } else { FINE_TICK_NS };
