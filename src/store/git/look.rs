@@ -11,10 +11,10 @@ use super::converted::{has_crlf, is_checkout};
 use super::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread, kind};
 use super::index::GitIndex;
 use super::listing::{Name, list};
-use super::pens::Pens;
+use super::pens::{Pens, Vouch};
 use super::place::Place;
 use super::read::is_told;
-use super::refs::{self, Head};
+use super::refs::Head;
 use super::stat_cache::StatCache;
 use super::tree::RawTree;
 use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
@@ -189,7 +189,7 @@ fn edits(
     }
     let mut edits = Vec::new();
     for name in &names {
-        if let Some(now) = edit(folder, cache, head, name)? {
+        if let Some(now) = edit(folder, (&mut *cache, &mut *pens), head, name)? {
             edits.push(Edit { name: name.shown.clone(), now });
         }
     }
@@ -214,7 +214,7 @@ fn edits(
 
 fn edit(
     folder: &Folder,
-    cache: &mut StatCache,
+    (cache, pens): (&mut StatCache, &mut Option<Pens>),
     head: &RawTree,
     name: &Name,
 ) -> Result<Option<Saved>, StoreError> {
@@ -232,8 +232,12 @@ fn edit(
         return Ok(special(what));
     }
     let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
-    if committed.is_some() && cache.find(&name.shown, &stat) == committed {
+    let holds = |vouch: &Vouch| pens.as_ref().is_some_and(|pens| pens.holds(vouch, &name.shown));
+    if committed.is_some() && cache.find(&name.shown, &stat, holds) == committed {
         return Ok(None);
+    }
+    if let Some(pens) = pens {
+        pens.reads(&name.shown);
     }
     let Some(content) = folder.read(name.os())? else { return vanished(folder, head, name, special) };
     cache.keep(&name.shown, &content);

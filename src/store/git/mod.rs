@@ -34,6 +34,8 @@ mod closer;
 mod converted;
 mod damage;
 mod delta;
+mod drafter;
+mod drafts;
 mod drawers;
 mod elsewhere;
 mod encoding;
@@ -92,6 +94,7 @@ pub use archive::GitArchive;
 pub(crate) use archive::testing;
 use barrier::Barrier;
 use behind::Behind;
+use drafter::Drafter;
 use folder::{Folder, Found};
 use fresh::Fresh;
 use note::Note;
@@ -134,6 +137,7 @@ pub struct GitJournal {
     stats: StatCache,
     // Who is writing to the files; nobody asks when only reading.
     pens: Option<Pens>,
+    drafter: Drafter,
     note: Arc<Note>,
     recent: Recent,
     // Whether the index has what the files do not have yet.
@@ -283,6 +287,7 @@ impl Journal for GitJournal {
             self.check_work_tree()?;
             self.retry_behind(lock)?;
         }
+        let made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -309,7 +314,7 @@ impl Journal for GitJournal {
             (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
-                self.bring_up(index, next, &group);
+                self.bring_up(index, next, made, &group);
                 self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();

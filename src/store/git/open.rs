@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::barrier::Barrier;
 use super::behind::Behind;
+use super::drafter::Drafter;
 use super::graph::{self, Graph};
 use super::lock::{self, LockFile};
 use super::note::Note;
@@ -21,7 +22,7 @@ use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::{GitJournal, ahead, branch, elsewhere, history, init, swap};
+use super::{GitJournal, ahead, branch, drafts, elsewhere, history, init};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -141,6 +142,7 @@ impl GitJournal {
             fresh: Arc::default(),
             appended_at: None,
             stats: StatCache::default(),
+            drafter: Drafter::default(),
             pens: (options.access == Access::Serve).then(Pens::default),
             note,
             durable: None,
@@ -190,7 +192,7 @@ impl GitJournal {
             None => Ok(false),
         })?;
         // Before files are made: a draft may be what a person saved last.
-        swap::remove_drafts(&self.place, &mut self.objects)?;
+        drafts::remove_left(&self.place, &mut self.objects)?;
         self.place.drawers.open();
         if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
             && let Err(error) = self.bring_forward_under(lock)

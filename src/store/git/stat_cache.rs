@@ -13,6 +13,7 @@ use rustix::fs::Stat;
 use super::append::PathChanges;
 use super::folder::{Content, Stamp};
 use super::object::Oid;
+use super::pens::Vouch;
 
 /// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
 const FINE_TICK_NS: i128 = 20_000_000;
@@ -30,6 +31,8 @@ struct Known {
     stamp: Stamp,
     oid: Oid,
     settled: bool,
+    /// Of a file that we have put there.
+    vouch: Option<Vouch>,
     /// The id of its bytes, if they are a checkout of `oid` with other line ends.
     converted: Option<Oid>,
 }
@@ -45,10 +48,11 @@ impl StatCache {
         self.known.remove(name);
     }
 
-    /// The id of the content of a file that has not changed since it was read.
-    pub(super) fn find(&self, name: &str, stat: &Stat) -> Option<Oid> {
-        let known = self.known.get(name)?;
-        (known.settled && known.stamp == Stamp::of(stat)).then_some(known.oid)
+    /// The id of the content of a file that has not changed since it was read, or was put there by us and
+    /// `holds` says that nobody has written to it.
+    pub(super) fn find(&self, name: &str, stat: &Stat, holds: impl Fn(&Vouch) -> bool) -> Option<Oid> {
+        let known = self.known.get(name).filter(|known| known.stamp == Stamp::of(stat))?;
+        (known.settled || known.vouch.as_ref().is_some_and(holds)).then_some(known.oid)
     }
 
     /// The id of the bytes that a file had when it was read last, if it looks the same; it may have changed
@@ -60,11 +64,15 @@ impl StatCache {
 
     /// Keeps what was read.
     pub(super) fn keep(&mut self, name: &str, content: &Content) {
-        let stamp = Stamp::of(&content.stat);
-        self.known.insert(
-            name.to_owned(),
-            Known { stamp, oid: content.oid, settled: is_settled(&stamp, now_ns()), converted: None },
-        );
+        let (stamp, oid) = (Stamp::of(&content.stat), content.oid);
+        let settled = is_settled(&stamp, now_ns());
+        self.known.insert(name.to_owned(), Known { stamp, oid, settled, vouch: None, converted: None });
+    }
+
+    /// Keeps what was put in its place a moment ago.
+    pub(super) fn put(&mut self, name: &str, stat: &Stat, oid: Oid, vouch: Option<Vouch>) {
+        let stamp = Stamp::of(stat);
+        self.known.insert(name.to_owned(), Known { stamp, oid, settled: false, vouch, converted: None });
     }
 
     /// Notes that the bytes of a file are a checkout of `oid`.

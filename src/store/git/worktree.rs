@@ -25,15 +25,17 @@ use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 
 use super::ahead::AheadIndex;
 use super::append::{Group, PathChange, PathChanges};
 use super::barrier::read_if_there;
+use super::drafter::Drafts;
 use super::folder::{Folder, Found, index_stat, kind};
 use super::index::{GitIndex, Staged};
 use super::lock::LockFile;
 use super::object::Oid;
+use super::pens::Pens;
 use super::refs;
 use super::swap::{Bench, New};
 use super::tree::FOLDER;
@@ -118,9 +120,15 @@ impl GitJournal {
     /// Brings the work tree up to the group that was just committed; `next` is the index that was put
     /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
     /// makes it good.
-    pub(super) fn bring_up(&mut self, lock: LockFile, next: GitIndex<'_>, group: &Group) {
+    pub(super) fn bring_up(
+        &mut self,
+        lock: LockFile,
+        next: GitIndex<'_>,
+        drafts: Option<Drafts>,
+        group: &Group,
+    ) {
         let new = group.trees.revision.expect("a group has commits");
-        let applied = self.apply(lock, Some(next), &group.changes, Occasion::Ours);
+        let applied = self.apply(lock, (Some(next), drafts), &group.changes, Occasion::Ours);
         let noted = applied.and_then(|()| self.note.write(&new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
@@ -168,21 +176,23 @@ impl GitJournal {
             bytes = Some(self.index_of_head()?);
         }
         let index = parse_index(&self.place.git_dir.join("index"), bytes.as_deref());
-        self.apply(lock, index, changes, occasion)
+        self.apply(lock, (index, None), changes, occasion)
     }
 
     /// Changes files, then the index, unless it can't be edited, and releases its lock.
     fn apply(
         &mut self,
         lock: LockFile,
-        mut index: Option<GitIndex<'_>>,
+        (mut index, drafts): (Option<GitIndex<'_>>, Option<Drafts>),
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
         let folder = self.open_folder(changes)?;
-        let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
+        let bench =
+            folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, drafts)).transpose()?;
         let bench = bench.map(|bench| bench.knowing(&self.stats));
+        let mut placed = Vec::new();
         for (name, change) in changes {
             let path = self.place.inside(name);
             let left = self.behind.take(name);
@@ -191,13 +201,21 @@ impl GitJournal {
             if was_behind {
                 change.to_mut().passed.extend(left);
             }
-            if let Err(error) = apply_one(bench.as_ref(), index.as_mut(), [name, &path], &change, occasion) {
-                let before = change.before.map(|pointer| pointer.oid);
-                self.behind.put(name, change.passed.iter().copied().chain([before]));
-                tell_behind(&error, was_behind);
+            match apply_one(bench.as_ref(), index.as_mut(), [name, &path], &change, occasion) {
+                Ok(now) => {
+                    let ours = now.filter(|stat| bench.as_ref().is_some_and(|bench| bench.has_made(stat)));
+                    placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.oid)));
+                }
+                Err(error) => {
+                    let before = change.before.map(|pointer| pointer.oid);
+                    self.behind.put(name, change.passed.iter().copied().chain([before]));
+                    tell_behind(&error, was_behind);
+                }
             }
         }
         drop(bench);
+        let vouch = self.pens.as_ref().and_then(Pens::vouch);
+        placed.into_iter().for_each(|(name, stat, oid)| self.stats.put(name, &stat, oid, vouch));
         let kept = self.behind.keep();
         let Some(mut index) = index else { return kept };
         // Before a write of ours that was done, or need not be.
@@ -243,14 +261,15 @@ fn parse_index<'a>(path: &Path, bytes: Option<&'a [u8]>) -> Option<GitIndex<'a>>
     }
 }
 
-/// Changes a file and its index entry, each if it is what the old head had.
+/// Changes a file and its index entry, each if it is what the old head had; returns what the file is in the
+/// file system if it has what the new head has.
 fn apply_one(
     bench: Option<&Bench<'_>>,
     index: Option<&mut GitIndex<'_>>,
     [name, path]: [&str; 2],
     change: &PathChange,
     occasion: Occasion,
-) -> Result<(), StoreError> {
+) -> Result<Option<Stat>, StoreError> {
     let staged = index.as_ref().map(|index| index.get(path));
     let is_old = staged.is_some_and(|staged| is_known(&staged, change));
     let may_touch = match occasion {
@@ -275,18 +294,19 @@ fn apply_one(
     // Our own entries are in the index already, without the stat of their files.
     let is_ours = matches!(occasion, Occasion::Ours | Occasion::Interrupted);
     let is_ahead = is_ours && staged.is_some_and(|staged| is_after(&staged, change));
+    let stat = match (bench, &is_new) {
+        (Some(bench), Ok(true)) => bench.folder().stat(name)?,
+        _ => None,
+    };
     if let Some(index) = index.filter(|_| is_old || is_ahead) {
         // Zeros make git look into the file.
-        let stat = match (bench, &is_new) {
-            (Some(bench), Ok(true)) => bench.folder().stat(name)?.as_ref().map(index_stat),
-            _ => None,
-        };
+        let stat = stat.as_ref().map(index_stat).unwrap_or_default();
         match change.after {
-            Some(after) => index.set(path, after.file_mode(), &after.oid, stat.unwrap_or_default()),
+            Some(after) => index.set(path, after.file_mode(), &after.oid, stat),
             None => index.remove(path),
         }
     }
-    is_new.map(drop)
+    is_new.map(|_| stat)
 }
 
 fn change_file(

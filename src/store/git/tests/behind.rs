@@ -7,7 +7,7 @@ use super::support::*;
 use crate::store::Journal as _;
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
-fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
+fn stuck() -> (Repo, crate::store::git::GitJournal, [PathBuf; 2]) {
     let repo = Repo::new();
     let desk = repo.path().join(".git/collectory");
     fs::create_dir(&desk).unwrap();
@@ -15,21 +15,25 @@ fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
     fs::write(desk.join("drawers"), "").unwrap();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let obstacle = desk.join("file-a.yaml");
-    fs::create_dir(&obstacle).unwrap();
-    (repo, journal, obstacle)
+    let obstacles = ["file-a.yaml", "next-a.yaml"].map(|draft| desk.join(draft));
+    obstacles.iter().for_each(|obstacle| fs::create_dir(obstacle).unwrap());
+    (repo, journal, obstacles)
+}
+
+fn free(obstacles: [PathBuf; 2]) {
+    obstacles.iter().for_each(|obstacle| fs::remove_dir(obstacle).unwrap());
 }
 
 #[test]
 fn a_file_that_can_not_be_changed_is_no_persons_edit_and_follows_when_it_can() {
-    let (repo, mut journal, obstacle) = stuck();
+    let (repo, mut journal, obstacles) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     append(&mut journal, &[set("b.yaml", "b\n"), set("a.yaml", "a3\n")]);
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), []);
     drop(journal);
-    fs::remove_dir(obstacle).unwrap();
+    free(obstacles);
     let mut journal = repo.open();
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     assert_eq!(edits(&mut journal), []);
@@ -41,10 +45,10 @@ fn a_file_that_can_not_be_changed_is_no_persons_edit_and_follows_when_it_can() {
 
 #[test]
 fn a_file_that_can_not_be_removed_is_no_persons_either() {
-    let (repo, mut journal, obstacle) = stuck();
+    let (repo, mut journal, obstacles) = stuck();
     append(&mut journal, &[remove("a.yaml")]);
     assert_eq!(edits(&mut journal), []);
-    fs::remove_dir(obstacle).unwrap();
+    free(obstacles);
     // The next write tries again before anything else.
     append(&mut journal, &[set("b.yaml", "b\n")]);
     assert!(!repo.file("a.yaml").exists());
@@ -53,11 +57,11 @@ fn a_file_that_can_not_be_removed_is_no_persons_either() {
 
 #[test]
 fn what_a_person_makes_of_a_file_that_is_behind_is_theirs() {
-    let (repo, mut journal, obstacle) = stuck();
+    let (repo, mut journal, obstacles) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b\n")]);
     repo.save("a.yaml", "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
-    fs::remove_dir(obstacle).unwrap();
+    free(obstacles);
     journal.catch_up().unwrap();
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
@@ -65,10 +69,10 @@ fn what_a_person_makes_of_a_file_that_is_behind_is_theirs() {
 
 #[test]
 fn a_file_that_is_behind_and_deleted_by_a_person_stays_deleted() {
-    let (repo, mut journal, obstacle) = stuck();
+    let (repo, mut journal, obstacles) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     fs::remove_file(repo.file("a.yaml")).unwrap();
-    fs::remove_dir(obstacle).unwrap();
+    free(obstacles);
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
 }

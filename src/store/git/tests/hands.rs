@@ -5,12 +5,6 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 use std::time::Duration;
 
-use super::super::folder::{Folder, Found};
-use super::super::object::{Kind, name};
-use super::super::place::Place;
-use super::super::stat_cache::StatCache;
-use super::super::swap::{Bench, New};
-use super::super::tree::FILE;
 use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
@@ -657,45 +651,4 @@ fn a_changed_mode_is_a_person_s_and_stays() {
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(repo.status(), " M collections/a.yaml\n");
-}
-
-#[test]
-fn what_a_person_saved_right_before_a_kill_is_kept_wherever_the_draft_was() {
-    let repo = Repo::new();
-    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
-    let desk = repo.path().join(".git/collectory");
-    let drawers = ["drawers/00", "drawers/01"].map(|drawer| desk.join(drawer));
-    drawers.iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
-    let drafts = [&desk, &drawers[0], &drawers[1]].map(|folder| folder.join("file-a.yaml"));
-    for (draft, content) in drafts.iter().zip(["by hand\n", "a1\n", "by hand, too\n"]) {
-        fs::write(draft, content).unwrap();
-    }
-    drop(repo.open());
-    assert!(drafts.iter().all(|draft| !draft.exists()));
-    let kept =
-        ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(desk.join(name)).unwrap());
-    assert_eq!(kept, ["by hand\n", "by hand, too\n"]);
-    assert_eq!(repo.saved("a.yaml"), "a1\n");
-}
-
-#[test]
-fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a1\n")]);
-    let place = Place::find(repo.path(), "collections").unwrap();
-    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
-    fs::create_dir_all(place.work_tree_desk()).unwrap();
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
-    for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
-        repo.save("a.yaml", "by hand\n");
-        // As if it had been saved within the tick in which it was read.
-        let mut content = folder.read("a.yaml").unwrap().unwrap();
-        content.oid = old;
-        let mut known = StatCache::default();
-        known.keep("a.yaml", &content);
-        let bench = Bench::new(&place, &folder).unwrap().knowing(&known);
-        assert!(!bench.change("a.yaml", Some(old), new).unwrap());
-        assert_eq!(repo.saved("a.yaml"), "by hand\n");
-        assert_eq!(fs::read_dir(place.work_tree_desk()).unwrap().count(), 0, "no draft is left");
-    }
 }

@@ -3,6 +3,7 @@
 mod archive;
 mod behind;
 mod commits;
+mod drafts;
 mod flushes;
 mod graph;
 mod hands;

@@ -1,0 +1,191 @@
+//! Drafts that are made ahead, on a thread of their own, while a group of commits is built and flushed.
+//!
+//! Making a file is the dearest part of bringing a work tree up to a group, and until the branch has moved
+//! there is time for it. But a draft that is made ahead may have a content that never gets into git, and
+//! after a kill nobody could tell it from what a person saved. So as long as such drafts may only have
+//! been made and none has changed places with a file, a mark says so: a file of our own that is renamed,
+//! which costs nothing.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+
+use rustix::fs::{FileType, Mode};
+
+use super::drafts::{Desk, Inode, ahead_draft_of, mode_of};
+use super::folder::{Folder, Found, kind};
+use super::place::Place;
+use super::tree::{EXECUTABLE, FILE};
+use crate::store::Draft;
+
+/// How many drafts are made ahead; the others are made one after the other.
+const DRAFTS_LEN_MAX: usize = 256;
+
+/// The mark while drafts are only made, and after.
+const MADE: &str = "drafts-made";
+const USED: &str = "drafts-used";
+
+/// The way to the thread, which is started when it is needed first.
+#[derive(Debug, Default)]
+pub(super) struct Drafter {
+    thread: OnceLock<Option<SyncSender<Job>>>,
+}
+
+/// What is to be made.
+#[derive(Debug)]
+struct Job {
+    desk: Arc<Desk>,
+    folder: Folder,
+    files: BTreeMap<String, Vec<u8>>,
+    made: SyncSender<Made>,
+}
+
+/// The drafts that were made, by the names of their files.
+type Made = BTreeMap<String, Ahead>;
+
+/// A draft that was made ahead.
+#[derive(Debug)]
+struct Ahead {
+    inode: Inode,
+    /// The mode of the file that stood there then.
+    replaced: Option<Mode>,
+}
+
+/// Drafts that are being made; dropped, those that were not [taken](Self::take) are removed.
+#[must_use]
+#[derive(Debug)]
+pub(super) struct Drafts {
+    desk: Arc<Desk>,
+    mark: Mark,
+    coming: Receiver<Made>,
+    made: Made,
+}
+
+impl Drafter {
+    /// Begins to make the files that a group leaves behind; `None` if that can't be done ahead.
+    pub(super) fn begin(&self, place: &Place, group: &[Draft]) -> Option<Drafts> {
+        let Ok(Found::Folder(folder)) = Folder::collections(place, false) else { return None };
+        let thread = self.thread.get_or_init(start).as_ref()?;
+        let desk = Arc::new(Desk::near(place, &folder).ok().filter(Desk::is_apart)?);
+        let mark = Mark::new(place);
+        mark.set().ok()?;
+        let (made, coming) = sync_channel(1);
+        let job = Job { desk: Arc::clone(&desk), folder, files: left_behind(group), made };
+        thread.send(job).ok()?;
+        Some(Drafts { desk, mark, coming, made: Made::new() })
+    }
+}
+
+/// The files that a group leaves behind, as many as are made ahead.
+fn left_behind(group: &[Draft]) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for (name, content) in group.iter().flat_map(|draft| &draft.files) {
+        match content {
+            Some(content) if files.len() < DRAFTS_LEN_MAX || files.contains_key(name) => {
+                files.insert(name.clone(), content.clone());
+            }
+            Some(_) => (),
+            None => drop(files.remove(name)),
+        }
+    }
+    files
+}
+
+impl Job {
+    /// Makes what can be made; whoever needs the others makes them, and tells why they can't be.
+    fn carry_out(self) {
+        let mut made = Made::new();
+        for (name, content) in self.files {
+            let Ok(stat) = self.folder.stat(&name) else { continue };
+            if stat.is_some_and(|stat| kind(&stat) != FileType::RegularFile) {
+                continue;
+            }
+            let replaced = stat.as_ref().map(mode_of);
+            match self.desk.write_new(&ahead_draft_of(&name), (FILE, &content), replaced) {
+                Ok(inode) => drop(made.insert(name, Ahead { inode, replaced })),
+                Err(error) => tracing::debug!(%error, "a draft was not made ahead"),
+            }
+        }
+        // Whoever has found other trouble removes them.
+        drop(self.made.send(made));
+    }
+}
+
+impl Drafts {
+    /// Waits until all are made, and says that they are used from now on; answers whether they can be, for
+    /// files of this folder.
+    pub(super) fn are_for(&mut self, folder: &Folder) -> bool {
+        self.wait();
+        self.desk.is_near(folder) && self.mark.unset().is_ok()
+    }
+
+    /// The desk that they are in.
+    pub(super) fn desk(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
+    }
+
+    /// Takes the draft of a file that has this mode in the head, and that one in the work tree.
+    pub(super) fn take(&mut self, name: &str, mode: u32, replaced: Option<Mode>) -> Option<(String, Inode)> {
+        let fits = self.made.get(name)?.replaced == replaced && (mode != EXECUTABLE || replaced.is_some());
+        let made = if fits { self.made.remove(name) } else { None };
+        made.map(|made| (ahead_draft_of(name), made.inode))
+    }
+
+    fn wait(&mut self) {
+        self.made.append(&mut self.coming.recv().unwrap_or_default());
+    }
+}
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        self.wait();
+        for name in self.made.keys() {
+            if let Err(error) = self.desk.remove(&ahead_draft_of(name)) {
+                tracing::debug!(%error, "a draft that was not used is left behind");
+            }
+        }
+    }
+}
+
+/// Whether drafts that were made ahead can have changed places with files.
+#[derive(Debug)]
+struct Mark {
+    made: PathBuf,
+    used: PathBuf,
+}
+
+impl Mark {
+    fn new(place: &Place) -> Self {
+        let desk = place.work_tree_desk();
+        Self { made: desk.join(MADE), used: desk.join(USED) }
+    }
+
+    fn set(&self) -> io::Result<()> {
+        match fs::rename(&self.used, &self.made) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(&self.made).map(drop),
+            renamed => renamed,
+        }
+    }
+
+    fn unset(&self) -> io::Result<()> {
+        fs::rename(&self.made, &self.used)
+    }
+}
+
+/// Whether no draft that was made ahead and is left can be what a person saved.
+pub(super) fn none_was_used(place: &Place) -> bool {
+    Mark::new(place).made.exists()
+}
+
+/// Starts the thread, which ends when nobody can send it anything any more.
+fn start() -> Option<SyncSender<Job>> {
+    let (sender, jobs) = sync_channel::<Job>(1);
+    let spawned = thread::Builder::new()
+        .name("drafter".into())
+        .spawn(move || jobs.into_iter().for_each(Job::carry_out));
+    spawned.ok().map(|_| sender)
+}

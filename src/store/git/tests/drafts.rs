@@ -1,0 +1,170 @@
+//! Files on their way into the work tree, and what a person does meanwhile.
+
+use std::fs::{self, File, FileTimes};
+use std::path::PathBuf;
+
+use super::super::folder::{Folder, Found};
+use super::super::object::{Kind, name};
+use super::super::pens::Pens;
+use super::super::place::Place;
+use super::super::stat_cache::StatCache;
+use super::super::swap::{Bench, New};
+use super::super::tree::FILE;
+use super::Fault;
+use super::support::*;
+
+/// What stands in the folder of our own and its drawers and is no note of ours.
+fn drafts(repo: &Repo) -> Vec<PathBuf> {
+    let desk = repo.path().join(".git/collectory");
+    let drawers = fs::read_dir(desk.join("drawers")).into_iter().flatten().flatten();
+    let folders = drawers.map(|drawer| drawer.path()).chain([desk]);
+    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let is_draft = |file: &PathBuf| {
+        let name = file.file_name().unwrap().to_string_lossy();
+        ["file-", "next-", "kept-"].iter().any(|prefix| name.starts_with(prefix))
+    };
+    files.filter(is_draft).collect()
+}
+
+#[test]
+fn what_a_person_saved_right_before_a_kill_is_kept_wherever_the_draft_was() {
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let desk = repo.path().join(".git/collectory");
+    let drawers = ["drawers/00", "drawers/01"].map(|drawer| desk.join(drawer));
+    drawers.iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
+    let drafts = [&desk, &drawers[0], &drawers[1]].map(|folder| folder.join("file-a.yaml"));
+    for (draft, content) in drafts.iter().zip(["by hand\n", "a1\n", "by hand, too\n"]) {
+        fs::write(draft, content).unwrap();
+    }
+    drop(repo.open());
+    assert!(drafts.iter().all(|draft| !draft.exists()));
+    let kept =
+        ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(desk.join(name)).unwrap());
+    assert_eq!(kept, ["by hand\n", "by hand, too\n"]);
+    assert_eq!(repo.saved("a.yaml"), "a1\n");
+}
+
+#[test]
+fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let place = Place::find(repo.path(), "collections").unwrap();
+    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    fs::create_dir_all(place.work_tree_desk()).unwrap();
+    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
+    for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
+        repo.save("a.yaml", "by hand\n");
+        // As if it had been saved within the tick in which it was read.
+        let mut content = folder.read("a.yaml").unwrap().unwrap();
+        content.oid = old;
+        let mut known = StatCache::default();
+        known.keep("a.yaml", &content);
+        let bench = Bench::new(&place, &folder).unwrap().knowing(&known);
+        assert!(!bench.change("a.yaml", Some(old), new).unwrap());
+        assert_eq!(repo.saved("a.yaml"), "by hand\n");
+        assert_eq!(fs::read_dir(place.work_tree_desk()).unwrap().count(), 0, "no draft is left");
+    }
+}
+
+#[test]
+fn what_was_made_ahead_of_a_commit_that_never_was_is_gone_after_a_kill() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a0\n")]);
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let desk = repo.path().join(".git/collectory");
+    // What a kill leaves before the branch has moved.
+    fs::rename(desk.join("drafts-used"), desk.join("drafts-made")).unwrap();
+    fs::write(desk.join("next-a.yaml"), "never committed\n").unwrap();
+    drop(repo.open());
+    assert_eq!(drafts(&repo), [""; 0].map(PathBuf::from));
+    // And after: what was in the way of the draft may be what a person saved.
+    fs::rename(desk.join("drafts-made"), desk.join("drafts-used")).unwrap();
+    fs::write(desk.join("next-a.yaml"), "by hand\n").unwrap();
+    drop(repo.open());
+    assert_eq!(drafts(&repo), [desk.join("kept-file-a.yaml")]);
+    assert_eq!(fs::read_to_string(desk.join("kept-file-a.yaml")).unwrap(), "by hand\n");
+}
+
+#[test]
+fn a_write_that_fails_and_one_that_leaves_an_edit_alone_leave_no_draft() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    journal.fault = Some(Fault::BeforeTheBranch);
+    try_append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]).unwrap_err();
+    assert_eq!(drafts(&repo), [""; 0].map(PathBuf::from));
+    journal.fault = None;
+    repo.save("a.yaml", "by hand\n");
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.saved("a.yaml"), "by hand\n");
+    assert_eq!(drafts(&repo), [""; 0].map(PathBuf::from));
+}
+
+#[test]
+fn an_edit_is_seen_however_soon_after_a_write_it_was_made() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a00\n")]);
+    assert_eq!(edits(&mut journal), []);
+    let path = repo.file("a.yaml");
+    // Often enough for both to come within one tick of the clock, where it is a coarse one.
+    for round in 1..=20 {
+        let (ours, theirs) = (format!("a{round:02}\n"), format!("b{round:02}\n"));
+        append(&mut journal, &[set("a.yaml", &ours)]);
+        let modified = fs::metadata(&path).unwrap().modified().unwrap();
+        fs::write(&path, &theirs).unwrap();
+        let file = File::options().write(true).open(&path).unwrap();
+        file.set_times(FileTimes::new().set_modified(modified)).unwrap();
+        drop(file);
+        assert_eq!(edits(&mut journal), [edit("a.yaml", &theirs)]);
+        fs::write(&path, &ours).unwrap();
+        assert_eq!(edits(&mut journal), []);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
+    let place = Place::find(repo.path(), "collections").unwrap();
+    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    let mut pens = Pens::default();
+    assert!(pens.vouch().is_none(), "nobody watches yet");
+    pens.begin(&folder);
+    let vouch = pens.vouch().unwrap();
+    let holds = |pens: &mut Pens| {
+        pens.begin(&folder);
+        ["a.yaml", "b.yaml"].map(|name| pens.holds(&vouch, name))
+    };
+    assert_eq!(holds(&mut pens), [true, true]);
+    // Whoever looks at other files in between does not make it forgotten.
+    repo.save("a.yaml", "by hand\n");
+    assert_eq!([(); 3].map(|()| holds(&mut pens)), [[false, true]; 3]);
+    pens.reads("a.yaml");
+    assert_eq!(holds(&mut pens), [true, true]);
+    // In another folder of the same name nothing was seen.
+    fs::rename(&folder.path, repo.path().join("away")).unwrap();
+    repo.save("b.yaml", "b2\n");
+    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    pens.begin(&folder);
+    assert!(!pens.holds(&vouch, "b.yaml"));
+}
+
+#[test]
+fn a_file_that_a_person_put_in_the_place_of_ours_is_not_taken_for_ours() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let place = Place::find(repo.path(), "collections").unwrap();
+    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    fs::create_dir_all(place.work_tree_desk()).unwrap();
+    let bench = Bench::new(&place, &folder).unwrap();
+    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
+    assert!(bench.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
+    let stat = || folder.stat("a.yaml").unwrap().unwrap();
+    assert!(bench.has_made(&stat()));
+    repo.save("b", "a2\n");
+    fs::rename(repo.file("b"), repo.file("a.yaml")).unwrap();
+    assert!(!bench.has_made(&stat()));
+}
