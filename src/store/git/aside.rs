@@ -18,6 +18,7 @@ use git2::ObjectType;
 use super::GitJournal;
 use super::append::PathChange;
 use super::barrier::read_if_there;
+use super::checkpoints::INDEX_BYTES_KEPT_MAX;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::lock::LockFile;
@@ -52,7 +53,7 @@ impl GitJournal {
         // What has no such folder has no place for what we wrote.
         let Ok(trees) = Trees::load(&mut self.objects, &self.place, Some(shown)) else { return Ok(()) };
         let bytes = read_if_there(&path)?.unwrap_or_default();
-        let Ok(mut index) = GitIndex::parse(&bytes) else { return Ok(()) };
+        let Ok(mut index) = GitIndex::parse(bytes) else { return Ok(()) };
         let returns = self.returns(&index, &trees);
         if returns.is_empty() {
             return Ok(());
@@ -61,7 +62,7 @@ impl GitJournal {
         for (name, change, there) in &returns {
             self.put_back(&mut index, name, change, *there)?;
         }
-        self.leave_index(lock, &path, &index.encode())
+        self.leave_index(lock, &path, index)
     }
 
     /// The same after a write, whose answer does not hang on it.
@@ -85,7 +86,7 @@ impl GitJournal {
         }
     }
 
-    fn returns(&self, index: &GitIndex<'_>, trees: &Trees) -> Vec<Return> {
+    fn returns(&self, index: &GitIndex, trees: &Trees) -> Vec<Return> {
         let recent =
             self.recent.get().filter(|(name, change)| is_after(&index.get(&self.place.inside(name)), change));
         let there = recent.map(|(name, change)| {
@@ -102,7 +103,7 @@ impl GitJournal {
     /// Puts back a file that is still what we made of it, and its entry.
     fn put_back(
         &mut self,
-        index: &mut GitIndex<'_>,
+        index: &mut GitIndex,
         name: &str,
         change: &PathChange,
         there: Option<Pointer>,
@@ -134,10 +135,10 @@ impl GitJournal {
         &mut self,
         lock: LockFile,
         path: &Path,
-        bytes: &[u8],
+        index: GitIndex,
     ) -> Result<(), StoreError> {
-        super::worktree::write_index(&lock, path, bytes)?;
-        let replaced = std::mem::replace(&mut self.recent.index, LeftIndex::of(lock.file()));
+        super::worktree::write_index(&lock, path, &index.encode(&mut self.index_hash))?;
+        let replaced = std::mem::replace(&mut self.recent.index, LeftIndex::of(lock.file(), index));
         self.place.drawers.let_go(replaced.map(|replaced| replaced.file));
         lock.commit()
     }
@@ -149,12 +150,20 @@ pub(super) struct LeftIndex {
     written: Metadata,
     // Held open, so that its number can't become another file's.
     file: File,
+    /// What is in it, unless that is much.
+    content: Option<GitIndex>,
 }
 
 impl LeftIndex {
-    fn of(file: &File) -> Option<Self> {
+    fn of(file: &File, content: GitIndex) -> Option<Self> {
         let file = file.try_clone().ok()?;
-        Some(Self { written: file.metadata().ok()?, file })
+        let content = Some(content).filter(|content| content.read_len() <= INDEX_BYTES_KEPT_MAX);
+        Some(Self { written: file.metadata().ok()?, file, content })
+    }
+
+    /// Takes what is in it, to change it.
+    pub(super) fn take(&mut self) -> Option<GitIndex> {
+        self.content.take()
     }
 
     /// Whether this is it, and nobody has written into it.

@@ -15,7 +15,7 @@ use crate::store::StoreError;
 
 /// Whether the bytes are a checkout of `blob` in which git changed the line ends.
 pub(super) fn is_checkout(
-    index: &GitIndex<'_>,
+    index: &GitIndex,
     path: &str,
     blob: &Oid,
     (stat, bytes): (&Stat, &[u8]),
@@ -30,7 +30,7 @@ pub(super) fn is_checkout(
 /// The id of the bytes of a file, if they are such a checkout.
 pub(super) fn checked_out(
     folder: &Folder,
-    index: &GitIndex<'_>,
+    index: &GitIndex,
     [name, path]: [&str; 2],
     blob: &Oid,
 ) -> Result<Option<Oid>, StoreError> {

@@ -99,7 +99,7 @@ impl GitJournal {
         let mut changes = self.changes_between(&noted.revision, head)?;
         self.add_passed(&mut changes, &noted.revision, head)?;
         let bytes = read_if_there(&self.place.git_dir.join("index"))?;
-        let Some(Ok(index)) = bytes.as_deref().map(GitIndex::parse) else { return Ok(false) };
+        let Some(Ok(index)) = bytes.map(GitIndex::parse) else { return Ok(false) };
         let is_old = |(name, change): (&String, _)| is_known(&index.get(&self.place.inside(name)), change);
         Ok(!changes.iter().any(is_old))
     }

@@ -64,7 +64,7 @@ pub(super) fn compare(
 /// deleted it.
 fn forget_skipped(place: &Place, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
     let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
-    if let Ok(index) = GitIndex::parse(&bytes) {
+    if let Ok(index) = GitIndex::parse(bytes) {
         edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&place.inside(&edit.name)));
     }
     Ok(())
@@ -90,7 +90,7 @@ fn forget_converted(
         return Ok(());
     }
     let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
-    let Ok(index) = GitIndex::parse(&bytes) else { return Ok(()) };
+    let Ok(index) = GitIndex::parse(bytes) else { return Ok(()) };
     let mut kept = Vec::with_capacity(edits.len());
     for edit in edits.drain(..) {
         let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());

@@ -94,6 +94,7 @@ pub use archive::GitArchive;
 pub(crate) use archive::testing;
 use barrier::Barrier;
 use behind::Behind;
+use checkpoints::IndexHash;
 use drafter::Drafter;
 use folder::{Folder, Found};
 use fresh::Fresh;
@@ -140,6 +141,7 @@ pub struct GitJournal {
     drafter: Drafter,
     note: Arc<Note>,
     recent: Recent,
+    index_hash: IndexHash,
     // Whether the index has what the files do not have yet.
     is_index_ahead: bool,
     // Files that could not be brought up to the branch.
@@ -295,8 +297,7 @@ impl Journal for GitJournal {
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Made now, so that an index that can't be edited costs no pack.
-        let bytes = index.as_ref().map(|_| self.read_index()).transpose()?.flatten();
-        let next = index.as_ref().map(|_| self.index_ahead(bytes.as_deref(), &group)).transpose()?;
+        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let mut ahead = None;
         let published = self.publish(before, &group, drafts, |journal| {

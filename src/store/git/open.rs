@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::barrier::Barrier;
 use super::behind::Behind;
+use super::checkpoints::IndexHash;
 use super::drafter::Drafter;
 use super::graph::{self, Graph};
 use super::lock::{self, LockFile};
@@ -147,6 +148,7 @@ impl GitJournal {
             note,
             durable: None,
             recent: Recent::default(),
+            index_hash: IndexHash::default(),
             is_index_ahead: false,
             behind: Behind::load(&place)?,
             is_work_tree_dirty: false,

@@ -24,7 +24,7 @@ impl GitJournal {
         before: Option<Oid>,
         group: &Group,
         drafts: &[Draft],
-        prepare: impl FnOnce(&Self) -> Result<(), StoreError>,
+        prepare: impl FnOnce(&mut Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.make_durable(before.map(Revision::new))?;
         // After trouble nothing is known of the disk.

@@ -66,6 +66,11 @@ impl Recent {
         }));
     }
 
+    /// Takes what is in the index as we left it.
+    pub(super) fn take_index(&mut self) -> Option<GitIndex> {
+        self.index.as_mut().and_then(LeftIndex::take)
+    }
+
     /// What is still recent.
     pub(super) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
         let fresh = self.changes.iter().filter(|(_, (at, _))| at.elapsed() < STALE_AGE_MAX);
@@ -93,12 +98,12 @@ impl GitJournal {
             taken => taken?,
         };
         let bytes = read_if_there(&path)?.unwrap_or_default();
-        let Ok(mut index) = GitIndex::parse(&bytes) else { return Ok(()) };
+        let Ok(mut index) = GitIndex::parse(bytes) else { return Ok(()) };
         if !self.mend(&mut index)? {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        self.leave_index(lock, &path, &index.encode())
+        self.leave_index(lock, &path, index)
     }
 
     /// Remembers what a process of ours wrote right before the index was written last: it may have been
@@ -149,17 +154,17 @@ impl GitJournal {
     /// the person's next command.
     fn is_stale(&self, path: &Path) -> Result<bool, StoreError> {
         let Some(bytes) = read_if_there(path)? else { return Ok(false) };
-        let Ok(index) = GitIndex::parse(&bytes) else { return Ok(false) };
+        let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
         Ok(!self.mended(&index)?.is_empty())
     }
 
-    fn is_put_back(&self, index: &GitIndex<'_>, name: &str, change: &PathChange) -> bool {
+    fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
         let staged = index.get(&self.place.inside(name));
         is_known(&staged, change) && !is_after(&staged, change)
     }
 
     /// Brings entries that were put back up to what the files beside them are.
-    pub(super) fn mend(&self, index: &mut GitIndex<'_>) -> Result<bool, StoreError> {
+    pub(super) fn mend(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
         let mended = self.mended(index)?;
         for (path, entry) in &mended {
             match entry {
@@ -171,7 +176,7 @@ impl GitJournal {
     }
 
     /// The entries that were put back and whose files are what we made them, and what they are to be.
-    fn mended(&self, index: &GitIndex<'_>) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
+    fn mended(&self, index: &GitIndex) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
         let stale: Vec<_> =
             self.recent.get().filter(|(name, change)| self.is_put_back(index, name, change)).collect();
         if stale.is_empty() {

@@ -29,11 +29,11 @@ pub(super) fn may_be_turning(place: &Place, seen: &WorkTree, turn_max: Duration)
         return Ok(false);
     }
     let Some(bytes) = read_if_there(&path)? else { return Ok(false) };
-    let Ok(index) = GitIndex::parse(&bytes) else { return Ok(false) };
+    let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
     Ok(edits.iter().any(|edit| is_staged(place, &index, edit)))
 }
 
-fn is_staged(place: &Place, index: &GitIndex<'_>, edit: &Edit) -> bool {
+fn is_staged(place: &Place, index: &GitIndex, edit: &Edit) -> bool {
     match (&edit.now, index.get(&place.inside(&edit.name))) {
         (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob.as_bytes() == oid,
         (Saved::Gone, Staged::Nothing) => true,

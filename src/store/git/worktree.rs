@@ -73,25 +73,21 @@ impl GitJournal {
         Ok(shown()?.then_some(lock))
     }
 
-    /// Reads the index file.
-    pub(super) fn read_index(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        read_if_there(&self.place.git_dir.join("index"))
-    }
-
-    /// The index of these bytes with the new entries, to be [put](Self::put_index_ahead) before the
-    /// branch moves.
-    pub(super) fn index_ahead<'a>(
-        &self,
-        bytes: Option<&'a [u8]>,
-        group: &Group,
-    ) -> Result<GitIndex<'a>, StoreError> {
+    /// The index with the new entries, to be [put](Self::put_index_ahead) before the branch moves.
+    pub(super) fn index_ahead(&mut self, group: &Group) -> Result<GitIndex, StoreError> {
         let path = self.place.git_dir.join("index");
-        let parsed = bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
-        // Without its index a commit of a person's would revert what we write, so we do not write.
-        let mut index = parsed.map_err(|error| {
-            self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
-        })?;
-        if !self.is_index_as_we_left_it(&path) {
+        let is_ours = self.is_index_as_we_left_it(&path);
+        let mut index = match self.recent.take_index().filter(|_| is_ours) {
+            Some(index) => index,
+            None => {
+                let parsed = read_if_there(&path)?.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
+                // Without its index a commit of a person's would revert what we write, so we do not write.
+                parsed.map_err(|error| {
+                    self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
+                })?
+            }
+        };
+        if !is_ours {
             self.mend(&mut index)?;
         }
         for (name, change) in &group.changes {
@@ -108,25 +104,20 @@ impl GitJournal {
 
     /// Puts the index with the new entries in its place; see `ahead`.
     pub(super) fn put_index_ahead(
-        &self,
-        next: &GitIndex<'_>,
+        &mut self,
+        next: &GitIndex,
         group: &Group,
     ) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
-        let index = self.place.git_dir.join("index");
-        AheadIndex::put(&self.place.drawers, &index, &self.place.work_tree_desk(), &next.encode(), &target)
+        let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
+        let bytes = next.encode(&mut self.index_hash);
+        AheadIndex::put(&self.place.drawers, &index, &desk, &bytes, &target)
     }
 
     /// Brings the work tree up to the group that was just committed; `next` is the index that was put
     /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
     /// makes it good.
-    pub(super) fn bring_up(
-        &mut self,
-        lock: LockFile,
-        next: GitIndex<'_>,
-        drafts: Option<Drafts>,
-        group: &Group,
-    ) {
+    pub(super) fn bring_up(&mut self, lock: LockFile, next: GitIndex, drafts: Option<Drafts>, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
         let applied = self.apply(lock, (Some(next), drafts), &group.changes, Occasion::Ours);
         let noted = applied.and_then(|()| self.note.write(&new));
@@ -137,7 +128,7 @@ impl GitJournal {
     }
 
     /// A new index with everything that the head has, for git to look into.
-    fn index_of_head(&mut self) -> Result<Vec<u8>, StoreError> {
+    fn index_of_head(&mut self) -> Result<GitIndex, StoreError> {
         tracing::warn!(
             "the index did not survive a power cut; it is made anew, so nothing is staged any more"
         );
@@ -146,10 +137,10 @@ impl GitJournal {
             let root = self.objects.commit(&head)?.tree;
             self.add_all(&mut index, "", &root)?;
         }
-        Ok(index.encode())
+        Ok(index)
     }
 
-    fn add_all(&mut self, index: &mut GitIndex<'_>, above: &str, tree: &Oid) -> Result<(), StoreError> {
+    fn add_all(&mut self, index: &mut GitIndex, above: &str, tree: &Oid) -> Result<(), StoreError> {
         for entry in self.objects.tree(tree)?.iter() {
             let Ok(name) = std::str::from_utf8(entry.name) else { continue };
             let path = format!("{above}{name}");
@@ -171,11 +162,13 @@ impl GitJournal {
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
-        let mut bytes = self.read_index()?;
-        if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
-            bytes = Some(self.index_of_head()?);
-        }
-        let index = parse_index(&self.place.git_dir.join("index"), bytes.as_deref());
+        let path = self.place.git_dir.join("index");
+        let bytes = read_if_there(&path)?;
+        let index = if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
+            Some(self.index_of_head()?)
+        } else {
+            parse_index(&path, bytes)
+        };
         self.apply(lock, (index, None), changes, occasion)
     }
 
@@ -183,7 +176,7 @@ impl GitJournal {
     fn apply(
         &mut self,
         lock: LockFile,
-        (mut index, drafts): (Option<GitIndex<'_>>, Option<Drafts>),
+        (mut index, drafts): (Option<GitIndex>, Option<Drafts>),
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
@@ -222,7 +215,7 @@ impl GitJournal {
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
-        self.leave_index(lock, &self.place.git_dir.join("index"), &index.encode())?;
+        self.leave_index(lock, &self.place.git_dir.join("index"), index)?;
         kept
     }
 
@@ -250,7 +243,7 @@ fn tell_behind(error: &StoreError, again: bool) {
 }
 
 /// The index in memory; `None`, and a warning, when it can't be edited.
-fn parse_index<'a>(path: &Path, bytes: Option<&'a [u8]>) -> Option<GitIndex<'a>> {
+fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
     match bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
         Ok(index) => Some(index),
         Err(error) => {
@@ -265,7 +258,7 @@ fn parse_index<'a>(path: &Path, bytes: Option<&'a [u8]>) -> Option<GitIndex<'a>>
 /// file system if it has what the new head has.
 fn apply_one(
     bench: Option<&Bench<'_>>,
-    index: Option<&mut GitIndex<'_>>,
+    index: Option<&mut GitIndex>,
     [name, path]: [&str; 2],
     change: &PathChange,
     occasion: Occasion,
