@@ -10,19 +10,20 @@
 //! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
 //! start, which finds it beside the revision that the branch was to have.
 
-use std::fs::{self, File, FileTimes};
-use std::io::{self, Write as _};
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::barrier::{read_if_there, remove_if_there};
 use super::drawers::Drawers;
+use super::index_file::IndexDraft;
 use super::object::{Oid, hex, unhex};
 use crate::store::StoreError;
 
 /// The second name of the old index.
 const BEFORE: &str = "index-before";
-/// The new index in the making.
-const DRAFT: &str = "index-draft";
+/// A further name of the old index, on its way back.
+const BACK: &str = "index-back";
 /// The revision that the branch is to have.
 const TARGET: &str = "index-target";
 
@@ -42,42 +43,34 @@ impl AheadIndex {
     /// Puts `bytes` in the place of the index; the caller holds its lock.
     pub(super) fn put(
         drawers: &Drawers,
-        index: &Path,
-        desk: &Path,
+        [index, desk]: [&Path; 2],
+        draft: IndexDraft,
         bytes: &[u8],
         target: &Oid,
     ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
         // One that was left would mean this index.
         remove_if_there(&desk.join(TARGET))?;
-        let old = match fs::metadata(index) {
-            Ok(old) => Some(old),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(failed(error)),
-        };
-        let before = drawers.hold(index);
-        if old.is_some() {
-            let before = desk.join(BEFORE);
-            let link = || fs::hard_link(index, &before);
-            match link() {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    remove_if_there(&before).and_then(|()| link().map_err(failed))?;
-                }
-                linked => linked.map_err(failed)?,
+        let held = drawers.hold(index);
+        let before = desk.join(BEFORE);
+        let link = || fs::hard_link(index, &before);
+        let linked = match link() {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                remove_if_there(&before)?;
+                link()
             }
+            linked => linked,
+        };
+        match linked {
+            // There is no index yet.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => remove_if_there(&before)?,
+            linked => linked.map_err(failed)?,
         }
         // Only now: a target without an old index beside it says that there was no index.
         fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
-        let draft = desk.join(DRAFT);
-        let mut file = drawers.make(&draft).map_err(failed)?;
-        file.write_all(bytes).map_err(failed)?;
-        // What git could not tell from a change by the index's time it still can't.
-        if let Some(time) = old.and_then(|old| old.modified().ok()) {
-            file.set_times(FileTimes::new().set_modified(time)).map_err(failed)?;
-        }
         let (index, desk, drawers) = (index.to_owned(), desk.to_owned(), drawers.clone());
-        let ahead = Self { index, desk, drawers, before, is_kept: false };
-        fs::rename(&draft, &ahead.index).map_err(failed)?;
+        let ahead = Self { index, desk, drawers, before: held, is_kept: false };
+        drop(draft.put(&ahead.index, bytes)?);
         Ok(ahead)
     }
 
@@ -128,19 +121,20 @@ fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {
     }
     // Under a further name, so that the old index is there until the target is forgotten: a kill in
     // between restores once more.
-    let draft = desk.join(DRAFT);
-    remove_if_there(&draft)?;
-    let put_back = fs::hard_link(&before, &draft).and_then(|()| fs::rename(&draft, index));
+    let back = desk.join(BACK);
+    remove_if_there(&back)?;
+    let put_back = fs::hard_link(&before, &back).and_then(|()| fs::rename(&back, index));
     put_back.map_err(|source| StoreError::at("put back", index, source))
 }
 
 /// Removes the target first: without it the others mean nothing.
 fn forget(desk: &Path) -> Result<(), StoreError> {
-    [TARGET, BEFORE, DRAFT].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
+    [TARGET, BEFORE].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::index_file::Purpose;
     use super::*;
 
     const WANTED: Oid = [1; 20];
@@ -154,6 +148,12 @@ mod tests {
         (folder, index, desk)
     }
 
+    fn put(index: &Path, desk: &Path) -> Result<AheadIndex, StoreError> {
+        let drawers = Drawers::new(desk);
+        let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?;
+        AheadIndex::put(&drawers, [index, desk], draft, b"new", &WANTED)
+    }
+
     fn start_after_a_kill(index: &Path, desk: &Path) -> bool {
         recover(index, desk, true, |_| Ok(false)).unwrap()
     }
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn a_kill_before_the_branch_moved_brings_the_old_index_back() {
         let (_folder, index, desk) = place();
-        std::mem::forget(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).unwrap());
+        std::mem::forget(put(&index, &desk).unwrap());
         assert_eq!(fs::read(&index).unwrap(), b"new");
         assert!(!start_after_a_kill(&index, &desk));
         assert_eq!(fs::read(&index).unwrap(), b"old");
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_kill_while_the_old_index_is_put_back_does_not_cost_the_index() {
         let (_folder, index, desk) = place();
-        std::mem::forget(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).unwrap());
+        std::mem::forget(put(&index, &desk).unwrap());
         restore(&index, &desk).unwrap();
         assert!(!start_after_a_kill(&index, &desk));
         assert_eq!(fs::read(&index).unwrap(), b"old");
@@ -183,7 +183,7 @@ mod tests {
         // A folder can't have a second name, so the write ends where a kill may end it.
         fs::remove_file(&index).unwrap();
         fs::create_dir(&index).unwrap();
-        assert!(AheadIndex::put(&Drawers::new(&desk), &index, &desk, b"new", &WANTED).is_err());
+        assert!(put(&index, &desk).is_err());
         assert!(!desk.join(TARGET).exists(), "nothing may ask for an index that was not set aside");
     }
 }

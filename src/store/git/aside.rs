@@ -21,7 +21,8 @@ use super::barrier::read_if_there;
 use super::checkpoints::INDEX_BYTES_KEPT_MAX;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
-use super::lock::LockFile;
+use super::index_file::{IndexDraft, Purpose};
+use super::lock::{HeldLock, lock_of};
 use super::object::Oid;
 use super::refs::{self, Head};
 use super::swap::{Bench, New};
@@ -43,7 +44,7 @@ impl GitJournal {
         }
         let Some(shown) = self.shown_instead()? else { return Ok(()) };
         let desk = self.place.work_tree_desk();
-        let lock = match LockFile::take(&self.place.drawers, &desk, &path, Duration::ZERO) {
+        let lock = match HeldLock::take(&desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };
@@ -62,7 +63,7 @@ impl GitJournal {
         for (name, change, there) in &returns {
             self.put_back(&mut index, name, change, *there)?;
         }
-        self.leave_index(lock, &path, index)
+        self.leave_index(lock, self.new_index(Purpose::Last)?, index)
     }
 
     /// The same after a write, whose answer does not hang on it.
@@ -130,17 +131,27 @@ impl GitJournal {
         Ok(())
     }
 
+    /// A draft of the index.
+    pub(super) fn new_index(&self, purpose: Purpose) -> Result<IndexDraft, StoreError> {
+        IndexDraft::make(&self.place.drawers, &self.place.work_tree_desk(), purpose)
+    }
+
     /// Puts a new index in place, releases its lock, and remembers that it is ours.
     pub(super) fn leave_index(
         &mut self,
-        lock: LockFile,
-        path: &Path,
+        lock: HeldLock,
+        draft: IndexDraft,
         index: GitIndex,
     ) -> Result<(), StoreError> {
-        super::worktree::write_index(&lock, path, &index.encode(&mut self.index_hash))?;
-        let replaced = std::mem::replace(&mut self.recent.index, LeftIndex::of(lock.file(), index));
-        self.place.drawers.let_go(replaced.map(|replaced| replaced.file));
-        lock.commit()
+        let path = self.place.git_dir.join("index");
+        if !lock.is_ours() {
+            return Err(StoreError::Locked { path: lock_of(&path) });
+        }
+        let replaced = self.place.drawers.hold(&path);
+        let file = draft.put(&path, &index.encode(&mut self.index_hash))?;
+        let left = std::mem::replace(&mut self.recent.index, LeftIndex::of(file, index));
+        self.place.drawers.let_go(left.map(|left| left.file).into_iter().chain(replaced));
+        Ok(())
     }
 }
 
@@ -155,8 +166,7 @@ pub(super) struct LeftIndex {
 }
 
 impl LeftIndex {
-    fn of(file: &File, content: GitIndex) -> Option<Self> {
-        let file = file.try_clone().ok()?;
+    fn of(file: File, content: GitIndex) -> Option<Self> {
         let content = Some(content).filter(|content| content.read_len() <= INDEX_BYTES_KEPT_MAX);
         Some(Self { written: file.metadata().ok()?, file, content })
     }

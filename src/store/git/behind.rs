@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 use super::GitJournal;
 use super::append::PathChanges;
 use super::barrier::read_if_there;
-use super::lock::LockFile;
+use super::lock::HeldLock;
 use super::object::{Oid, hex, unhex};
 use super::place::Place;
 use super::swap::{Bench, New};
@@ -107,7 +107,7 @@ impl Behind {
 
 impl GitJournal {
     /// Tries again to bring the files that are behind up to the branch, under `index.lock`.
-    pub(super) fn retry_behind(&mut self, _lock: &LockFile) -> Result<(), StoreError> {
+    pub(super) fn retry_behind(&mut self, _lock: &HeldLock) -> Result<(), StoreError> {
         if self.behind.files.is_empty() {
             return Ok(());
         }

@@ -17,13 +17,18 @@ use std::thread;
 use rustix::fs::{FileType, Mode};
 
 use super::drafts::{Desk, Inode, ahead_draft_of, mode_of};
+use super::drawers::Drawers;
 use super::folder::{Folder, Found, kind};
+use super::index_file::{IndexDraft, Purpose};
 use super::place::Place;
 use super::tree::{EXECUTABLE, FILE};
 use crate::store::Draft;
 
 /// How many drafts are made ahead; the others are made one after the other.
 const DRAFTS_LEN_MAX: usize = 256;
+
+/// For what a group needs an index, in this order.
+const INDEXES: [Purpose; 2] = [Purpose::Ahead, Purpose::Last];
 
 /// The mark while drafts are only made, and after.
 const MADE: &str = "drafts-made";
@@ -42,6 +47,9 @@ struct Job {
     folder: Folder,
     files: BTreeMap<String, Vec<u8>>,
     made: SyncSender<Made>,
+    drawers: Drawers,
+    own: PathBuf,
+    indexes: SyncSender<(Purpose, IndexDraft)>,
 }
 
 /// The drafts that were made, by the names of their files.
@@ -63,6 +71,8 @@ pub(super) struct Drafts {
     mark: Mark,
     coming: Receiver<Made>,
     made: Made,
+    /// Drafts of the index.
+    indexes: Receiver<(Purpose, IndexDraft)>,
 }
 
 impl Drafter {
@@ -74,9 +84,19 @@ impl Drafter {
         let mark = Mark::new(place);
         mark.set().ok()?;
         let (made, coming) = sync_channel(1);
-        let job = Job { desk: Arc::clone(&desk), folder, files: left_behind(group), made };
-        thread.send(job).ok()?;
-        Some(Drafts { desk, mark, coming, made: Made::new() })
+        let (to_indexes, indexes) = sync_channel(INDEXES.len());
+        thread
+            .send(Job {
+                desk: Arc::clone(&desk),
+                folder,
+                files: left_behind(group),
+                made,
+                drawers: place.drawers.clone(),
+                own: place.work_tree_desk(),
+                indexes: to_indexes,
+            })
+            .ok()?;
+        Some(Drafts { desk, mark, coming, made: Made::new(), indexes })
     }
 }
 
@@ -98,6 +118,13 @@ fn left_behind(group: &[Draft]) -> BTreeMap<String, Vec<u8>> {
 impl Job {
     /// Makes what can be made; whoever needs the others makes them, and tells why they can't be.
     fn carry_out(self) {
+        for purpose in INDEXES {
+            // It is asked for first.
+            match IndexDraft::make(&self.drawers, &self.own, purpose) {
+                Ok(draft) => drop(self.indexes.send((purpose, draft))),
+                Err(error) => tracing::debug!(%error, "an index was not made ahead"),
+            }
+        }
         let mut made = Made::new();
         for (name, content) in self.files {
             let Ok(stat) = self.folder.stat(&name) else { continue };
@@ -126,6 +153,12 @@ impl Drafts {
     /// The desk that they are in.
     pub(super) fn desk(&self) -> Arc<Desk> {
         Arc::clone(&self.desk)
+    }
+
+    /// Takes the draft of an index; those are for one purpose after the other.
+    pub(super) fn take_index(&self, purpose: Purpose) -> Option<IndexDraft> {
+        let (made_for, draft) = self.indexes.recv().ok()?;
+        (made_for == purpose).then_some(draft)
     }
 
     /// Takes the draft of a file that has this mode in the head, and that one in the work tree.

@@ -14,7 +14,7 @@ use git2::ObjectType;
 use super::append::{PathChange, PathChanges};
 use super::barrier::read_if_there;
 use super::index::GitIndex;
-use super::lock::{LockFile, lock_of};
+use super::lock::{HeldLock, lock_of};
 use super::note::{Noted, UNBORN};
 use super::object::Oid;
 use super::refs;
@@ -67,7 +67,7 @@ impl GitJournal {
     }
 
     /// The same for who has the lock of the index already, while the work tree shows the branch.
-    pub(super) fn bring_forward_under(&mut self, lock: LockFile) -> Result<(), StoreError> {
+    pub(super) fn bring_forward_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
         let head = refs::read(&self.place.common_dir, &self.branch)?.unwrap_or(UNBORN);
         if let Some(noted) = self.note.read().filter(|noted| !is_done(*noted, head))
             && self.is_ahead(&head, &noted.revision)?

@@ -100,49 +100,6 @@ impl Drop for LockDraft {
 }
 
 impl LockFile {
-    /// Takes the lock of `target`, empty.
-    ///
-    /// `desk` is the folder for the private file, on the same file system; `wait` how long to wait
-    /// for someone else.
-    pub(super) fn take(
-        drawers: &Drawers,
-        desk: &Path,
-        target: &Path,
-        wait: Duration,
-    ) -> Result<Self, StoreError> {
-        LockDraft::write(drawers, desk, target, b"")?.take(wait)
-    }
-
-    /// Takes over the lock of `target` that a killed process of ours has left, empty; `None` if it has
-    /// left none. Nobody else can take it in between.
-    ///
-    /// Only for the holder of the service lock: then no living process owns it.
-    pub(super) fn take_over(
-        drawers: &Drawers,
-        desk: &Path,
-        target: &Path,
-    ) -> Result<Option<Self>, StoreError> {
-        if !is_left(desk, target) {
-            return Ok(None);
-        }
-        let private = private(desk, target);
-        let file = File::options().write(true).truncate(true).open(&private);
-        let file = file.map_err(|source| StoreError::at("open", &private, source))?;
-        Ok(Some(Self {
-            target: target.to_owned(),
-            path: lock_of(target),
-            private,
-            file: Arc::new(file),
-            drawers: drawers.clone(),
-            is_released: false,
-        }))
-    }
-
-    /// The open lock file, to write the new content into.
-    pub(super) fn file(&self) -> &File {
-        &self.file
-    }
-
     /// Makes the content of the lock file the content of what it locks, and releases it.
     pub(super) fn commit(mut self) -> Result<(), StoreError> {
         if !self.is_ours() {
@@ -194,12 +151,32 @@ impl HeldLock {
         let inode = fs::symlink_metadata(&private).map_err(failed)?;
         Ok(Self { path, inode })
     }
+
+    /// Takes over the lock of `target` that a killed process of ours has left; `None` if it has left none.
+    /// Nobody else can take it in between.
+    ///
+    /// Only for the holder of the service lock: then no living process owns it.
+    pub(super) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
+        let [private, path] = [private(desk, target), lock_of(target)];
+        if !is_left(desk, target) {
+            return Ok(None);
+        }
+        let inode = fs::symlink_metadata(private);
+        let inode = inode.map_err(|source| StoreError::at("look at the lock file", &path, source))?;
+        Ok(Some(Self { path, inode }))
+    }
+
+    /// Whether it is still the lock; somebody may have removed it by hand.
+    pub(super) fn is_ours(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode))
+    }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        let is_ours = fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode));
-        if is_ours && let Err(error) = remove_if_there(&self.path) {
+        if self.is_ours()
+            && let Err(error) = remove_if_there(&self.path)
+        {
             tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
         }
     }
@@ -350,15 +327,15 @@ mod tests {
     fn a_lock_that_a_kill_left_can_be_taken_over_without_being_released() {
         let folder = tempfile::tempdir().unwrap();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
-        assert!(LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().is_none());
-        std::mem::forget(take(folder.path(), b"half of").unwrap());
-        let ours = LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().unwrap();
-        assert!(take(folder.path(), b"another's").is_err());
-        io::Write::write_all(&mut ours.file(), b"new").unwrap();
-        ours.commit().unwrap();
-        assert_eq!(fs::read(&x).unwrap(), b"new");
+        let hold = || HeldLock::take(folder.path(), &x, Duration::ZERO);
+        assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
+        std::mem::forget(hold().unwrap());
+        let ours = HeldLock::take_over(folder.path(), &x).unwrap().unwrap();
+        assert!(ours.is_ours());
+        assert!(hold().is_err());
+        drop(ours);
         fs::write(&lock, "another's").unwrap();
-        assert!(LockFile::take_over(&Drawers::new(folder.path()), folder.path(), &x).unwrap().is_none());
+        assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
     }
 
     #[test]

@@ -48,6 +48,7 @@ mod graph;
 mod head;
 mod history;
 mod index;
+mod index_file;
 mod init;
 mod listing;
 mod lock;
@@ -289,7 +290,7 @@ impl Journal for GitJournal {
             self.check_work_tree()?;
             self.retry_behind(lock)?;
         }
-        let made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
+        let mut made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -301,7 +302,8 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let mut ahead = None;
         let published = self.publish(before, &group, drafts, |journal| {
-            ahead = next.as_ref().map(|next| journal.put_index_ahead(next, &group)).transpose()?;
+            ahead =
+                next.as_ref().map(|next| journal.put_index_ahead(next, made.as_mut(), &group)).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {

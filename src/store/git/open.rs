@@ -10,7 +10,7 @@ use super::behind::Behind;
 use super::checkpoints::IndexHash;
 use super::drafter::Drafter;
 use super::graph::{self, Graph};
-use super::lock::{self, LockFile};
+use super::lock::{self, HeldLock};
 use super::note::Note;
 use super::objects::Objects;
 use super::packs::Packs;
@@ -23,7 +23,7 @@ use super::stat_cache::StatCache;
 use super::trees::Trees;
 use super::turning::TURN_MAX;
 use super::upkeep::Upkeep;
-use super::{GitJournal, ahead, branch, drafts, elsewhere, history, init};
+use super::{GitJournal, ahead, branch, drafts, elsewhere, history, index_file, init};
 use crate::domain::Actor;
 use crate::store::StoreError;
 
@@ -186,7 +186,7 @@ impl GitJournal {
     fn recover_write(&mut self) -> Result<(), StoreError> {
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take_over(&self.place.drawers, &desk, &index)?;
+        let lock = HeldLock::take_over(&desk, &index)?;
         let head = refs::read(&self.place.common_dir, &self.branch)?;
         let (objects, place) = (&mut self.objects, &self.place);
         self.is_index_ahead = ahead::recover(&index, &desk, lock.is_some(), |target| match head {
@@ -195,6 +195,7 @@ impl GitJournal {
         })?;
         // Before files are made: a draft may be what a person saved last.
         drafts::remove_left(&self.place, &mut self.objects)?;
+        index_file::remove_left(&desk)?;
         self.place.drawers.open();
         if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
             && let Err(error) = self.bring_forward_under(lock)

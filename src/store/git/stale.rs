@@ -20,7 +20,8 @@ use super::aside::LeftIndex;
 use super::barrier::read_if_there;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
-use super::lock::LockFile;
+use super::index_file::Purpose;
+use super::lock::HeldLock;
 use super::note::UNBORN;
 use super::object::Oid;
 use super::tree::Pointer;
@@ -93,7 +94,7 @@ impl GitJournal {
             return Ok(());
         }
         let desk = self.place.work_tree_desk();
-        let lock = match LockFile::take(&self.place.drawers, &desk, &path, Duration::ZERO) {
+        let lock = match HeldLock::take(&desk, &path, Duration::ZERO) {
             Err(StoreError::Locked { .. }) => return Ok(()),
             taken => taken?,
         };
@@ -103,7 +104,7 @@ impl GitJournal {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        self.leave_index(lock, &path, index)
+        self.leave_index(lock, self.new_index(Purpose::Last)?, index)
     }
 
     /// Remembers what a process of ours wrote right before the index was written last: it may have been

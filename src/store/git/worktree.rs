@@ -16,14 +16,11 @@
 //! changed since the last flush, such a file counts as old, and such an index is made anew from the
 //! head.
 //!
-//! All this happens under `index.lock`. The new index keeps the time of the old one: what git could
-//! not tell from a change by its time ("racy git") it still can't, so it looks into those files.
+//! All this happens under `index.lock`.
 
 use std::borrow::Cow;
-use std::fs::{self, FileTimes};
-use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rustix::fs::{FileType, Stat};
 
@@ -33,7 +30,8 @@ use super::barrier::read_if_there;
 use super::drafter::Drafts;
 use super::folder::{Folder, Found, index_stat, kind};
 use super::index::{GitIndex, Staged};
-use super::lock::LockFile;
+use super::index_file::{IndexDraft, Purpose};
+use super::lock::HeldLock;
 use super::object::Oid;
 use super::pens::Pens;
 use super::refs;
@@ -41,9 +39,6 @@ use super::swap::{Bench, New};
 use super::tree::FOLDER;
 use super::{GitJournal, converted, look};
 use crate::store::StoreError;
-
-/// How far in the past a first index is dated, so that git looks into the files that came with it.
-const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +56,14 @@ pub(super) enum Occasion {
 impl GitJournal {
     /// Takes `index.lock` when the served branch is checked out; `wait` is how long to wait for
     /// someone else.
-    pub(super) fn lock_index(&self, wait: Duration) -> Result<Option<LockFile>, StoreError> {
+    pub(super) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
         let shown = || look::away(&self.place, &self.branch).map(|away| away.is_none());
         if !shown()? {
             return Ok(None);
         }
         let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = LockFile::take(&self.place.drawers, &desk, &index, wait)?;
+        let lock = HeldLock::take(&desk, &index, wait)?;
         // Whoever held it may have checked out another branch.
         Ok(shown()?.then_some(lock))
     }
@@ -106,20 +101,28 @@ impl GitJournal {
     pub(super) fn put_index_ahead(
         &mut self,
         next: &GitIndex,
+        made: Option<&mut Drafts>,
         group: &Group,
     ) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
+        let draft = self.index_draft(made, Purpose::Ahead)?;
         let bytes = next.encode(&mut self.index_hash);
-        AheadIndex::put(&self.place.drawers, &index, &desk, &bytes, &target)
+        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &bytes, &target)
+    }
+
+    /// The draft of an index: the one that was made ahead, or one that is made now.
+    fn index_draft(&self, made: Option<&mut Drafts>, purpose: Purpose) -> Result<IndexDraft, StoreError> {
+        let made = made.and_then(|made| made.take_index(purpose));
+        made.map_or_else(|| self.new_index(purpose), Ok)
     }
 
     /// Brings the work tree up to the group that was just committed; `next` is the index that was put
     /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
     /// makes it good.
-    pub(super) fn bring_up(&mut self, lock: LockFile, next: GitIndex, drafts: Option<Drafts>, group: &Group) {
+    pub(super) fn bring_up(&mut self, lock: HeldLock, next: GitIndex, made: Option<Drafts>, group: &Group) {
         let new = group.trees.revision.expect("a group has commits");
-        let applied = self.apply(lock, (Some(next), drafts), &group.changes, Occasion::Ours);
+        let applied = self.apply(lock, (Some(next), made), &group.changes, Occasion::Ours);
         let noted = applied.and_then(|()| self.note.write(&new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
@@ -158,7 +161,7 @@ impl GitJournal {
     /// Changes files and index of a branch that has moved, and releases the lock.
     pub(super) fn bring_along(
         &mut self,
-        lock: LockFile,
+        lock: HeldLock,
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
@@ -175,15 +178,16 @@ impl GitJournal {
     /// Changes files, then the index, unless it can't be edited, and releases its lock.
     fn apply(
         &mut self,
-        lock: LockFile,
-        (mut index, drafts): (Option<GitIndex>, Option<Drafts>),
+        lock: HeldLock,
+        (mut index, mut made): (Option<GitIndex>, Option<Drafts>),
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
+        let draft = self.index_draft(made.as_mut(), Purpose::Last)?;
         let folder = self.open_folder(changes)?;
         let bench =
-            folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, drafts)).transpose()?;
+            folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, made)).transpose()?;
         let bench = bench.map(|bench| bench.knowing(&self.stats));
         let mut placed = Vec::new();
         for (name, change) in changes {
@@ -215,7 +219,7 @@ impl GitJournal {
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
-        self.leave_index(lock, &self.place.git_dir.join("index"), index)?;
+        self.leave_index(lock, draft, index)?;
         kept
     }
 
@@ -350,22 +354,4 @@ pub(super) fn is_known(staged: &Staged, change: &PathChange) -> bool {
         }
         Staged::Conflict => false,
     }
-}
-
-pub(super) fn write_index(lock: &LockFile, path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let time = match fs::metadata(path).and_then(|metadata| metadata.modified()) {
-        Ok(time) => time,
-        Err(_) => before_now(),
-    };
-    let mut file = lock.file();
-    let write = file
-        .seek(SeekFrom::Start(0))
-        .and_then(|_| file.write_all(bytes))
-        .and_then(|()| file.set_times(FileTimes::new().set_modified(time)));
-    write.map_err(|source| StoreError::at("write", path, source))
-}
-
-#[expect(clippy::disallowed_methods, reason = "a time for the file system, which no one is told")]
-fn before_now() -> SystemTime {
-    SystemTime::now() - FIRST_INDEX_AGE
 }

@@ -37,6 +37,7 @@ fn the_work_tree_follows_every_commit() {
 /// Makes it impossible to take the lock of the index: a person's next command would collide with it.
 fn no_locks(repo: &Repo) -> std::path::PathBuf {
     let obstacle = repo.path().join(".git/collectory/lock-index");
+    drop(fs::remove_file(&obstacle));
     fs::create_dir(&obstacle).unwrap();
     obstacle
 }
