@@ -175,6 +175,11 @@ impl<J: Journal> Mirror<J> {
         &self.snapshot
     }
 
+    /// Notes what the next refresh is to look at as well.
+    pub(super) fn expect(&mut self, hint: &Hint) {
+        self.pending.add(hint);
+    }
+
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
     ///
     /// The branch and the work tree become visible in one step, so that a file that a `git reset`
@@ -185,7 +190,7 @@ impl<J: Journal> Mirror<J> {
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
-        self.pending.add(hint);
+        self.expect(hint);
         let head = self.journal.head()?;
         let is_moved = head != self.snapshot.revision;
         let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };

@@ -216,18 +216,19 @@ impl<J: Journal> Writer<J> {
     }
 
     /// Follows what was noticed, and publishes what is different.
-    fn act(&mut self, hints: Vec<Hint>) {
+    fn act(&mut self, mut hints: Vec<Hint>) {
         let State::Mirrored(mirror) = &mut self.state else { return };
-        for hint in hints {
-            let before = mirror.snapshot().revision;
-            let outcome = mirror.refresh(&hint);
-            self.untended += usize::from(mirror.snapshot().revision != before);
-            publish(&self.projection, mirror);
-            let error = outcome.err();
-            self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
-            if error.is_some() || self.trouble.is_some() {
-                Self::tell(&self.projection, &mut self.trouble, error.as_ref());
-            }
+        // One look is enough for all of them.
+        let Some(last) = hints.pop() else { return };
+        hints.iter().for_each(|hint| mirror.expect(hint));
+        let before = mirror.snapshot().revision;
+        let outcome = mirror.refresh(&last);
+        self.untended += usize::from(mirror.snapshot().revision != before);
+        publish(&self.projection, mirror);
+        let error = outcome.err();
+        self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
+        if error.is_some() || self.trouble.is_some() {
+            Self::tell(&self.projection, &mut self.trouble, error.as_ref());
         }
     }
 

@@ -3,12 +3,12 @@
 //! Making a file is the dearest part of bringing a work tree up to a group, and until the branch has moved
 //! there is time for it. But a draft that is made ahead may have a content that never gets into git, and
 //! after a kill nobody could tell it from what a person saved. So as long as such drafts may only have
-//! been made and none has changed places with a file, a mark says so: a file of our own that is renamed,
-//! which costs nothing.
+//! been made and none has changed places with a file, a mark says so, in a file of our own.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
@@ -31,13 +31,15 @@ const DRAFTS_LEN_MAX: usize = 256;
 const INDEXES: [Purpose; 2] = [Purpose::Ahead, Purpose::Last];
 
 /// The mark while drafts are only made, and after.
-const MADE: &str = "drafts-made";
-const USED: &str = "drafts-used";
+const MADE: &[u8; MARK_LEN] = b"made\n";
+const USED: &[u8; MARK_LEN] = b"used\n";
+const MARK_LEN: usize = 5;
 
 /// The way to the thread, which is started when it is needed first.
 #[derive(Debug, Default)]
 pub(super) struct Drafter {
     thread: OnceLock<Option<SyncSender<Job>>>,
+    mark: OnceLock<Option<Mark>>,
 }
 
 /// What is to be made.
@@ -81,8 +83,8 @@ impl Drafter {
         let Ok(Found::Folder(folder)) = Folder::collections(place, false) else { return None };
         let thread = self.thread.get_or_init(start).as_ref()?;
         let desk = Arc::new(Desk::near(place, &folder).ok().filter(Desk::is_apart)?);
-        let mark = Mark::new(place);
-        mark.set().ok()?;
+        let mark = self.mark.get_or_init(|| Mark::open(place).ok()).clone()?;
+        mark.set(MADE).ok()?;
         let (made, coming) = sync_channel(1);
         let (to_indexes, indexes) = sync_channel(INDEXES.len());
         thread
@@ -147,7 +149,7 @@ impl Drafts {
     /// files of this folder.
     pub(super) fn are_for(&mut self, folder: &Folder) -> bool {
         self.wait();
-        self.desk.is_near(folder) && self.mark.unset().is_ok()
+        self.desk.is_near(folder) && self.mark.set(USED).is_ok()
     }
 
     /// The desk that they are in.
@@ -185,33 +187,28 @@ impl Drop for Drafts {
 }
 
 /// Whether drafts that were made ahead can have changed places with files.
-#[derive(Debug)]
-struct Mark {
-    made: PathBuf,
-    used: PathBuf,
-}
+#[derive(Debug, Clone)]
+struct Mark(Arc<File>);
 
 impl Mark {
-    fn new(place: &Place) -> Self {
-        let desk = place.work_tree_desk();
-        Self { made: desk.join(MADE), used: desk.join(USED) }
+    fn open(place: &Place) -> io::Result<Self> {
+        let file = File::options().write(true).create(true).truncate(false).open(mark_of(place))?;
+        Ok(Self(Arc::new(file)))
     }
 
-    fn set(&self) -> io::Result<()> {
-        match fs::rename(&self.used, &self.made) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => File::create(&self.made).map(drop),
-            renamed => renamed,
-        }
+    /// Both take as many bytes, so there is never half of one.
+    fn set(&self, mark: &[u8; MARK_LEN]) -> io::Result<()> {
+        self.0.write_all_at(mark, 0)
     }
+}
 
-    fn unset(&self) -> io::Result<()> {
-        fs::rename(&self.made, &self.used)
-    }
+fn mark_of(place: &Place) -> PathBuf {
+    place.work_tree_desk().join("drafts")
 }
 
 /// Whether no draft that was made ahead and is left can be what a person saved.
 pub(super) fn none_was_used(place: &Place) -> bool {
-    Mark::new(place).made.exists()
+    fs::read(mark_of(place)).is_ok_and(|mark| mark == MADE)
 }
 
 /// Starts the thread, which ends when nobody can send it anything any more.

@@ -74,12 +74,13 @@ fn what_was_made_ahead_of_a_commit_that_never_was_is_gone_after_a_kill() {
     append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
     let desk = repo.path().join(".git/collectory");
     // What a kill leaves before the branch has moved.
-    fs::rename(desk.join("drafts-used"), desk.join("drafts-made")).unwrap();
+    assert_eq!(fs::read_to_string(desk.join("drafts")).unwrap(), "used\n");
+    fs::write(desk.join("drafts"), "made\n").unwrap();
     fs::write(desk.join("next-a.yaml"), "never committed\n").unwrap();
     drop(repo.open());
     assert_eq!(drafts(&repo), [""; 0].map(PathBuf::from));
     // And after: what was in the way of the draft may be what a person saved.
-    fs::rename(desk.join("drafts-made"), desk.join("drafts-used")).unwrap();
+    fs::write(desk.join("drafts"), "used\n").unwrap();
     fs::write(desk.join("next-a.yaml"), "by hand\n").unwrap();
     drop(repo.open());
     assert_eq!(drafts(&repo), [desk.join("kept-file-a.yaml")]);
