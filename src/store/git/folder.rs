@@ -107,8 +107,13 @@ impl Folder {
     ) -> Result<Option<(File, Content)>, StoreError> {
         let name = name.as_ref();
         for _ in 0..READS_MAX {
-            let Ok(fd) = rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) else {
-                return Ok(None);
+            let fd = match rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
+                Ok(fd) => fd,
+                // Which says nothing about the file.
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                    return Err(self.failed("open", name, errno));
+                }
+                Err(_) => return Ok(None),
             };
             let stat = rustix::fs::fstat(&fd).map_err(|errno| self.failed("look at", name, errno))?;
             if kind(&stat) != FileType::RegularFile {

@@ -173,15 +173,19 @@ impl<'a> Bench<'a> {
     fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
         match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
-            Err(Errno::NOENT) => return self.desk.remove(draft).map(|()| false),
+            // The file has gone. If it has not, the draft has, and that is no edit of a person's.
+            Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
+                return self.desk.remove(draft).map(|()| false);
+            }
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
             Err(errno) => return Err(self.folder.failed("replace", name, errno)),
         }
-        if self.is_done_with(draft, old)? {
+        let is_done = self.is_done_with(draft, old);
+        if matches!(is_done, Ok(true)) {
             return self.desk.remove(draft).map(|()| true);
         }
-        // A person saved in the instant between the look and the exchange. What is in the draft
-        // now is theirs; where the file has gone meanwhile, theirs still goes back.
+        // A person saved in the instant between the look and the exchange, or nobody can tell. What is in
+        // the draft now is theirs; where the file has gone meanwhile, theirs still goes back.
         let back = match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Err(Errno::NOENT) => {
                 self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
@@ -192,7 +196,7 @@ impl<'a> Bench<'a> {
             self.desk.keep(draft, name)?;
             return Err(self.folder.failed("put back", name, errno));
         }
-        self.desk.remove(draft).map(|()| false)
+        self.desk.remove(draft).and(is_done)
     }
 
     fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
@@ -210,11 +214,12 @@ impl<'a> Bench<'a> {
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
-        if self.is_done_with(draft, old)? {
+        let is_done = self.is_done_with(draft, old);
+        if matches!(is_done, Ok(true)) {
             return self.desk.remove(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
-        Ok(false)
+        is_done
     }
 
     /// Moves a draft to where nothing stands; answers whether it did.

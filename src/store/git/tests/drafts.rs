@@ -3,6 +3,7 @@
 use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
+use super::super::drafter::Drafter;
 use super::super::folder::{Folder, Found};
 use super::super::object::{Kind, name};
 use super::super::pens::Pens;
@@ -151,6 +152,30 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
     pens.begin(&folder);
     assert!(!pens.holds(&vouch, "b.yaml"));
+}
+
+#[test]
+fn a_draft_that_is_lost_on_the_way_makes_no_edit_of_a_person_s() {
+    let repo = Repo::new();
+    repo.commit(&[("a.yaml", "a1\n")]);
+    let place = Place::find(repo.path(), "collections").unwrap();
+    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    fs::create_dir_all(place.work_tree_desk()).unwrap();
+    let drafter = Drafter::default();
+    let made = drafter.begin(&place, &[set("a.yaml", "a2\n")]);
+    let bench = Bench::with_drafts(&place, &folder, made).unwrap();
+    let draft = place.work_tree_desk().join("next-a.yaml");
+    assert_eq!(fs::read_to_string(&draft).unwrap(), "a2\n");
+    fs::remove_file(draft).unwrap();
+    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
+    let new = Some(New { oid, mode: FILE, bytes: b"a2\n" });
+    // To be tried again.
+    bench.change("a.yaml", Some(old), new).unwrap_err();
+    assert!(bench.change("a.yaml", Some(old), new).unwrap());
+    assert_eq!(repo.saved("a.yaml"), "a2\n");
+    // Where the file has gone it is a person's wish.
+    fs::remove_file(repo.file("a.yaml")).unwrap();
+    assert!(!bench.change("a.yaml", Some(old), new).unwrap());
 }
 
 #[test]
