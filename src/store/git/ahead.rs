@@ -40,12 +40,11 @@ pub(super) struct AheadIndex {
 }
 
 impl AheadIndex {
-    /// Puts `bytes` in the place of the index; the caller holds its lock.
+    /// Puts a draft in the place of the index; the caller holds its lock.
     pub(super) fn put(
         drawers: &Drawers,
         [index, desk]: [&Path; 2],
         draft: IndexDraft,
-        bytes: &[u8],
         target: &Oid,
     ) -> Result<Self, StoreError> {
         let failed = |source| StoreError::at("write", index, source);
@@ -70,7 +69,7 @@ impl AheadIndex {
         fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
         let (index, desk, drawers) = (index.to_owned(), desk.to_owned(), drawers.clone());
         let ahead = Self { index, desk, drawers, before: held, is_kept: false };
-        drop(draft.put(&ahead.index, bytes)?);
+        drop(draft.put(&ahead.index)?);
         Ok(ahead)
     }
 
@@ -150,8 +149,8 @@ mod tests {
 
     fn put(index: &Path, desk: &Path) -> Result<AheadIndex, StoreError> {
         let drawers = Drawers::new(desk);
-        let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?;
-        AheadIndex::put(&drawers, [index, desk], draft, b"new", &WANTED)
+        let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?.write(index, b"new")?;
+        AheadIndex::put(&drawers, [index, desk], draft, &WANTED)
     }
 
     fn start_after_a_kill(index: &Path, desk: &Path) -> bool {

@@ -148,7 +148,7 @@ impl GitJournal {
             return Err(StoreError::Locked { path: lock_of(&path) });
         }
         let replaced = self.place.drawers.hold(&path);
-        let file = draft.put(&path, &index.encode(&mut self.index_hash))?;
+        let file = draft.write(&path, &index.encode(&mut self.index_hash))?.put(&path)?;
         let left = std::mem::replace(&mut self.recent.index, LeftIndex::of(file, index));
         self.place.drawers.let_go(left.map(|left| left.file).into_iter().chain(replaced));
         Ok(())

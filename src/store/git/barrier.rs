@@ -108,6 +108,14 @@ impl Barrier {
         self.at_once(others, || self.file(first))
     }
 
+    /// The same while the caller does something else.
+    pub(super) fn files_while(&self, files: &[&Unflushed], work: impl FnOnce()) -> Result<(), StoreError> {
+        self.at_once(files, || {
+            work();
+            Ok(())
+        })
+    }
+
     /// Flushes the entries of a folder and, at once with them, the contents of some files.
     pub(super) fn folder_and(&self, folder: &Path, files: &[&Unflushed]) -> Result<(), StoreError> {
         self.at_once(files, || self.folder(folder))

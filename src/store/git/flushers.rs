@@ -1,7 +1,7 @@
 //! Threads that flush a file beside the one that waits for it.
 //!
-//! A group has two files to flush at once with a third, and a thread that is there already costs a
-//! fiftieth of a group less than one that has to be started.
+//! A group has three files to flush at once, and a thread that is there already costs a fiftieth of a group
+//! less than one that has to be started.
 
 use std::fs::File;
 use std::io;
@@ -9,8 +9,8 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-/// How many files can be flushed beside one another and the one that the caller flushes.
-const THREADS_LEN: usize = 2;
+/// How many files can be flushed beside one another and what the caller does.
+const THREADS_LEN: usize = 3;
 
 /// The ways to the threads, which are started when they are needed first.
 #[derive(Debug, Default)]

@@ -33,7 +33,8 @@ impl Purpose {
     }
 }
 
-/// An index in the making, empty until it is [put](Self::put) in its place; dropped before, it is removed.
+/// An index in the making, empty until it is [written](Self::write); dropped before it is
+/// [put](Self::put) in its place, it is removed.
 #[must_use]
 #[derive(Debug)]
 pub(super) struct IndexDraft {
@@ -49,18 +50,24 @@ impl IndexDraft {
         Ok(Self { path, file: Some(file) })
     }
 
-    /// Puts it in the place of the index, with this content; whoever calls has the lock. Returns the open file.
-    pub(super) fn put(mut self, index: &Path, bytes: &[u8]) -> Result<File, StoreError> {
+    /// Writes what is to be in the place of the index; whoever calls has the lock.
+    pub(super) fn write(self, index: &Path, bytes: &[u8]) -> Result<Self, StoreError> {
         let time = fs::metadata(index).and_then(|old| old.modified()).unwrap_or_else(|_| before_now());
-        let mut file = self.file.take().expect("there until it is put in its place");
-        let put = file
-            .write_all(bytes)
-            .and_then(|()| file.set_times(FileTimes::new().set_modified(time)))
-            .and_then(|()| fs::rename(&self.path, index));
-        put.map(|()| file).map_err(|source| {
-            drop(remove_if_there(&self.path));
-            StoreError::at("write", index, source)
-        })
+        let mut file = self.file();
+        let written =
+            file.write_all(bytes).and_then(|()| file.set_times(FileTimes::new().set_modified(time)));
+        written.map_err(|source| StoreError::at("write", &self.path, source))?;
+        Ok(self)
+    }
+
+    /// Puts it in the place of the index; returns the open file.
+    pub(super) fn put(mut self, index: &Path) -> Result<File, StoreError> {
+        fs::rename(&self.path, index).map_err(|source| StoreError::at("replace", index, source))?;
+        Ok(self.file.take().expect("there until it is put in its place"))
+    }
+
+    fn file(&self) -> &File {
+        self.file.as_ref().expect("there until it is put in its place")
     }
 }
 

@@ -86,6 +86,7 @@ mod worktree;
 mod written;
 mod zlib;
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -300,10 +301,13 @@ impl Journal for GitJournal {
         // Made now, so that an index that can't be edited costs no pack.
         let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
         // Dropped on the way out, and the old index comes back.
-        let mut ahead = None;
-        let published = self.publish(before, &group, drafts, |journal| {
-            ahead =
-                next.as_ref().map(|next| journal.put_index_ahead(next, made.as_mut(), &group)).transpose()?;
+        let (written, mut ahead) = (Cell::new(None), None);
+        let meanwhile = next.as_ref().map(|next| {
+            |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_mut())))
+        });
+        let published = self.publish(before, &group, drafts, meanwhile, |journal| {
+            let written = written.take().transpose()?;
+            ahead = written.map(|draft| journal.put_index_ahead(draft, &group)).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pack, index, branch.lock written ── flushed ── pack named ── index ahead ── branch moved
-//!                                                              (`ahead`)      (`refs`)
+//!                        index ahead written                   (`ahead`)      (`refs`)
 //! ```
 //!
 //! What is flushed when, and why that is enough, `barrier` says.
@@ -17,13 +17,14 @@ use crate::domain::Revision;
 use crate::store::{Committed, Draft, Journal as _, StoreError};
 
 impl GitJournal {
-    /// Puts a group on disk and moves the branch to it; `prepare` is called right before that, when
-    /// git can read the new objects.
+    /// Puts a group on disk and moves the branch to it. `meanwhile` is called while nothing can be done but
+    /// to wait for the disk, and `prepare` right before the branch moves, when git can read the new objects.
     pub(super) fn publish(
         &mut self,
         before: Option<Oid>,
         group: &Group,
         drafts: &[Draft],
+        meanwhile: Option<impl FnOnce(&mut Self)>,
         prepare: impl FnOnce(&mut Self) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.make_durable(before.map(Revision::new))?;
@@ -40,7 +41,7 @@ impl GitJournal {
             wait: self.lock_wait,
         };
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
-        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon())?;
+        let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon())?;
         let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
         self.packs.release(&group.pack.name);
         moved?;
@@ -55,10 +56,19 @@ impl GitJournal {
     }
 
     /// Flushes the contents of everything new, and gives the pack its name.
-    fn put_contents(&self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
+    fn put_contents(
+        &mut self,
+        pack: PackDraft,
+        step: &Move<'_>,
+        meanwhile: Option<impl FnOnce(&mut Self)>,
+    ) -> Result<LockDraft, StoreError> {
         let draft = step.draft(&self.place)?;
         let [content, index] = pack.files();
-        self.barrier.files(&[content, index, draft.content()])?;
+        let (barrier, files) = (self.barrier.clone(), [content, index, draft.content()]);
+        match meanwhile {
+            Some(meanwhile) => barrier.files_while(&files, || meanwhile(self))?,
+            None => barrier.files(&files)?,
+        }
         self.packs.finish(pack)?;
         Ok(draft)
     }

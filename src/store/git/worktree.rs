@@ -97,18 +97,21 @@ impl GitJournal {
         Ok(index)
     }
 
-    /// Puts the index with the new entries in its place; see `ahead`.
-    pub(super) fn put_index_ahead(
+    /// Writes the index with the new entries, to be [put](Self::put_index_ahead) in its place.
+    pub(super) fn write_index_ahead(
         &mut self,
         next: &GitIndex,
         made: Option<&mut Drafts>,
-        group: &Group,
-    ) -> Result<AheadIndex, StoreError> {
+    ) -> Result<IndexDraft, StoreError> {
+        let draft = self.index_draft(made, Purpose::Ahead)?;
+        draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
+    }
+
+    /// Puts the index with the new entries in its place; see `ahead`.
+    pub(super) fn put_index_ahead(&self, draft: IndexDraft, group: &Group) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
-        let draft = self.index_draft(made, Purpose::Ahead)?;
-        let bytes = next.encode(&mut self.index_hash);
-        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &bytes, &target)
+        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &target)
     }
 
     /// The draft of an index: the one that was made ahead, or one that is made now.
