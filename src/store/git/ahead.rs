@@ -123,7 +123,9 @@ fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {
     let back = desk.join(BACK);
     remove_if_there(&back)?;
     let put_back = fs::hard_link(&before, &back).and_then(|()| fs::rename(&back, index));
-    put_back.map_err(|source| StoreError::at("put back", index, source))
+    put_back.map_err(|source| StoreError::at("put back", index, source))?;
+    // It is still there if both were one file already (rename(2)).
+    remove_if_there(&back)
 }
 
 /// Removes the target first: without it the others mean nothing.

@@ -22,7 +22,7 @@ use super::checkpoints::INDEX_BYTES_KEPT_MAX;
 use super::folder::{Folder, Found, index_stat};
 use super::index::GitIndex;
 use super::index_file::{IndexDraft, Purpose};
-use super::lock::{HeldLock, lock_of};
+use super::lock::HeldLock;
 use super::object::Oid;
 use super::refs::{self, Head};
 use super::swap::{Bench, New};
@@ -144,11 +144,10 @@ impl GitJournal {
         index: GitIndex,
     ) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
-        if !lock.is_ours() {
-            return Err(StoreError::Locked { path: lock_of(&path) });
-        }
+        let draft = draft.write(&path, &index.encode(&mut self.index_hash))?;
         let replaced = self.place.drawers.hold(&path);
-        let file = draft.write(&path, &index.encode(&mut self.index_hash))?.put(&path)?;
+        lock.check()?;
+        let file = draft.put(&path)?;
         let left = std::mem::replace(&mut self.recent.index, LeftIndex::of(file, index));
         self.place.drawers.let_go(left.map(|left| left.file).into_iter().chain(replaced));
         Ok(())

@@ -20,6 +20,7 @@ use super::drafts::{Desk, Inode, ahead_draft_of, mode_of};
 use super::drawers::Drawers;
 use super::folder::{Folder, Found, kind};
 use super::index_file::{IndexDraft, Purpose};
+use super::note::system_id;
 use super::place::Place;
 use super::tree::{EXECUTABLE, FILE};
 use crate::store::Draft;
@@ -30,10 +31,9 @@ const DRAFTS_LEN_MAX: usize = 256;
 /// For what a group needs an index, in this order.
 const INDEXES: [Purpose; 2] = [Purpose::Ahead, Purpose::Last];
 
-/// The mark while drafts are only made, and after.
-const MADE: &[u8; MARK_LEN] = b"made\n";
-const USED: &[u8; MARK_LEN] = b"used\n";
-const MARK_LEN: usize = 5;
+/// The mark while drafts are only made, and after; both are as long.
+const MADE: &str = "made";
+const USED: &str = "used";
 
 /// The way to the thread, which is started when it is needed first.
 #[derive(Debug, Default)]
@@ -188,27 +188,36 @@ impl Drop for Drafts {
 
 /// Whether drafts that were made ahead can have changed places with files.
 #[derive(Debug, Clone)]
-struct Mark(Arc<File>);
+struct Mark {
+    file: Arc<File>,
+    system: Arc<str>,
+}
 
 impl Mark {
     fn open(place: &Place) -> io::Result<Self> {
         let file = File::options().write(true).create(true).truncate(false).open(mark_of(place))?;
-        Ok(Self(Arc::new(file)))
+        Ok(Self { file: Arc::new(file), system: system_id().into() })
     }
 
-    /// Both take as many bytes, so there is never half of one.
-    fn set(&self, mark: &[u8; MARK_LEN]) -> io::Result<()> {
-        self.0.write_all_at(mark, 0)
+    /// Each takes as many bytes, so there is never half of one.
+    fn set(&self, what: &str) -> io::Result<()> {
+        self.file.write_all_at(mark(what, &self.system).as_bytes(), 0)
     }
 }
 
+/// What the mark is as long as this system runs; one of another start says nothing, since nobody flushed it.
+fn mark(what: &str, system: &str) -> String {
+    format!("{what} {system}\n")
+}
+
+/// Where the mark is: who serves in one work tree may find what was left in the drawers by another.
 fn mark_of(place: &Place) -> PathBuf {
-    place.work_tree_desk().join("drafts")
+    place.desk().join("drafts")
 }
 
 /// Whether no draft that was made ahead and is left can be what a person saved.
 pub(super) fn none_was_used(place: &Place) -> bool {
-    fs::read(mark_of(place)).is_ok_and(|mark| mark == MADE)
+    fs::read_to_string(mark_of(place)).is_ok_and(|found| found == mark(MADE, &system_id()))
 }
 
 /// Starts the thread, which ends when nobody can send it anything any more.

@@ -1,5 +1,6 @@
 //! The `HEAD` of a repository, which is asked for a dozen times for a group of commits and hardly ever
-//! changes: read when its stamp is new, as files of the work tree are (see `stat_cache`).
+//! changes: read when its stamp is new, as files of the work tree are (see `stat_cache`). On a network file
+//! system a checkout by another machine is seen when its stamp is, some seconds later.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -140,7 +140,8 @@ pub(super) struct HeldLock {
 }
 
 impl HeldLock {
-    /// Takes the lock of `target`; `desk` and `wait` as for [`LockFile::take`].
+    /// Takes the lock of `target`; `desk` is the folder for the private file, on the same file system; `wait` how
+    /// long to wait for someone else.
     pub(super) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
         let (private, path) = (private(desk, target), lock_of(target));
         let failed = |source| StoreError::at("make the lock file", &path, source);
@@ -166,8 +167,12 @@ impl HeldLock {
         Ok(Some(Self { path, inode }))
     }
 
-    /// Whether it is still the lock; somebody may have removed it by hand.
-    pub(super) fn is_ours(&self) -> bool {
+    /// Refuses to go on if it is no longer the lock; somebody may have removed it by hand and taken it.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        if self.is_ours() { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
+    }
+
+    fn is_ours(&self) -> bool {
         fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode))
     }
 }

@@ -221,6 +221,9 @@ fn edit(
     let committed = name.in_head(head);
     let Some(stat) = folder.stat(name.os())? else {
         cache.forget(&name.shown);
+        if let Some(pens) = pens {
+            pens.reads(&name.shown);
+        }
         return Ok(committed.map(|_| Saved::Gone));
     };
     let special = |what| {
@@ -239,6 +242,8 @@ fn edit(
     if let Some(pens) = pens {
         pens.reads(&name.shown);
     }
+    // Should it fail to be read, nothing is known of it.
+    cache.forget(&name.shown);
     let Some(content) = folder.read(name.os())? else { return vanished(folder, head, name, special) };
     cache.keep(&name.shown, &content);
     let is_edit = committed != Some(content.oid);

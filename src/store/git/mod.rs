@@ -100,6 +100,7 @@ use checkpoints::IndexHash;
 use drafter::Drafter;
 use folder::{Folder, Found};
 use fresh::Fresh;
+use lock::HeldLock;
 use note::Note;
 use objects::Objects;
 use packs::Packs;
@@ -306,6 +307,7 @@ impl Journal for GitJournal {
             |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_mut())))
         });
         let published = self.publish(before, &group, drafts, meanwhile, |journal| {
+            index.as_ref().map_or(Ok(()), HeldLock::check)?;
             let written = written.take().transpose()?;
             ahead = written.map(|draft| journal.put_index_ahead(draft, &group)).transpose()?;
             Ok(())

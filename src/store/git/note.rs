@@ -114,7 +114,7 @@ impl Note {
 
 /// What tells one start of the system from the next (random(4)); where there is none, every start
 /// looks like the same.
-fn system_id() -> String {
+pub(super) fn system_id() -> String {
     let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     format!("{:36.36}", id.trim())
 }

@@ -27,8 +27,8 @@ use system::Watched;
 /// it was closed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(100);
 
-/// For how long a file that was put in its place is not read to see what is in it. Nobody is seen who writes
-/// to a file by its pages in memory (mmap(2)), but the file's times tell, a tick of the clock later at most.
+/// For how long a file that was put in its place is not read to see what is in it: nobody is seen who writes
+/// to a file by its pages in memory (mmap(2)).
 const VOUCH_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Knows which files of the collections folder are being written.

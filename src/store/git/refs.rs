@@ -19,6 +19,9 @@ use super::place::Place;
 use crate::domain::{Actor, Revision};
 use crate::store::StoreError;
 
+/// Longer than an id: a ref that holds none need not be read whole to be refused.
+const REF_BYTES_MAX: usize = 256;
+
 /// What `HEAD` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Head {
@@ -63,11 +66,10 @@ pub(super) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
 
 /// Reads the file of a ref; `None` when it is not there, or the folder of others is.
 fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    // Longer than an id; a ref that git refuses to read need not be read whole to be refused.
-    let mut text = [0; 256];
-    let read = File::open(path).and_then(|mut file| file.read(&mut text));
+    let mut text = Vec::with_capacity(REF_BYTES_MAX);
+    let read = File::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
     match read {
-        Ok(len) => Ok(Some(text[..len].to_vec())),
+        Ok(_) => Ok(Some(text)),
         Err(error)
             if matches!(
                 error.kind(),

@@ -124,8 +124,8 @@ impl<'a> Bench<'a> {
             (None, None) => Ok(true),
             (None, Some(new)) => {
                 let draft = self.draft(name, new, None)?;
-                let placed = self.rename_new(&draft, name)?;
-                self.desk.remove(&draft).map(|()| placed)
+                let placed = self.rename_new(&draft, name);
+                self.desk.remove(&draft).and(placed)
             }
             (Some(old), Some(new)) => {
                 let draft = self.draft(name, new, now.mode())?;
@@ -178,7 +178,10 @@ impl<'a> Bench<'a> {
                 return self.desk.remove(draft).map(|()| false);
             }
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
-            Err(errno) => return Err(self.folder.failed("replace", name, errno)),
+            Err(errno) => {
+                drop(self.desk.remove(draft));
+                return Err(self.folder.failed("replace", name, errno));
+            }
         }
         let is_done = self.is_done_with(draft, old);
         if matches!(is_done, Ok(true)) {
