@@ -6,9 +6,9 @@
 //! tenth more updates fit into a second.
 
 use std::fs::File;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+use std::sync::Arc;
+
+use super::helper::Helper;
 
 /// How many handfuls of files may wait; another one is closed at once.
 const WAITING_LEN_MAX: usize = 4;
@@ -16,10 +16,10 @@ const WAITING_LEN_MAX: usize = 4;
 /// How many files make a handful, for who has many.
 pub(super) const FILES_LEN_MAX: usize = 32;
 
-/// The way to the thread that closes files, which is there when it is needed first.
+/// The thread that closes files.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Closer {
-    thread: Arc<OnceLock<Option<SyncSender<Vec<File>>>>>,
+    thread: Arc<Helper<Vec<File>>>,
 }
 
 impl Closer {
@@ -28,18 +28,9 @@ impl Closer {
         if files.is_empty() {
             return;
         }
-        let unsent = match self.thread.get_or_init(start) {
-            Some(thread) => thread.try_send(files).err(),
-            None => Some(TrySendError::Disconnected(files)),
-        };
-        drop(unsent);
+        if let Some(thread) = self.thread.get("closer", WAITING_LEN_MAX, drop) {
+            // What can't wait is closed here, with the error.
+            drop(thread.try_send(files));
+        }
     }
-}
-
-/// Starts the thread, which ends when nobody can send it anything any more.
-fn start() -> Option<SyncSender<Vec<File>>> {
-    let (sender, files) = sync_channel(WAITING_LEN_MAX);
-    let spawned =
-        thread::Builder::new().name("closer".into()).spawn(move || files.into_iter().for_each(drop));
-    spawned.ok().map(|_| sender)
 }

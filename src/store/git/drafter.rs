@@ -12,13 +12,13 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, OnceLock};
-use std::thread;
 
 use rustix::fs::{FileType, Mode};
 
-use super::drafts::{Desk, Inode, ahead_draft_of, mode_of};
+use super::drafts::{Desk, ahead_draft_of, mode_of};
 use super::drawers::Drawers;
-use super::folder::{Folder, Found, kind};
+use super::folder::{Folder, Found, Inode, kind};
+use super::helper::Helper;
 use super::index_file::{IndexDraft, Purpose};
 use super::note::system_id;
 use super::place::Place;
@@ -35,10 +35,10 @@ const INDEXES: [Purpose; 2] = [Purpose::Ahead, Purpose::Last];
 const MADE: &str = "made";
 const USED: &str = "used";
 
-/// The way to the thread, which is started when it is needed first.
+/// The thread that makes drafts.
 #[derive(Debug, Default)]
 pub(super) struct Drafter {
-    thread: OnceLock<Option<SyncSender<Job>>>,
+    thread: Helper<Job>,
     mark: OnceLock<Option<Mark>>,
 }
 
@@ -81,7 +81,7 @@ impl Drafter {
     /// Begins to make the files that a group leaves behind; `None` if that can't be done ahead.
     pub(super) fn begin(&self, place: &Place, group: &[Draft]) -> Option<Drafts> {
         let Ok(Found::Folder(folder)) = Folder::collections(place, false) else { return None };
-        let thread = self.thread.get_or_init(start).as_ref()?;
+        let thread = self.thread.get("drafter", 1, Job::carry_out)?;
         let desk = Arc::new(Desk::near(place, &folder).ok().filter(Desk::is_apart)?);
         let mark = self.mark.get_or_init(|| Mark::open(place).ok()).clone()?;
         mark.set(MADE).ok()?;
@@ -218,13 +218,4 @@ fn mark_of(place: &Place) -> PathBuf {
 /// Whether no draft that was made ahead and is left can be what a person saved.
 pub(super) fn none_was_used(place: &Place) -> bool {
     fs::read_to_string(mark_of(place)).is_ok_and(|found| found == mark(MADE, &system_id()))
-}
-
-/// Starts the thread, which ends when nobody can send it anything any more.
-fn start() -> Option<SyncSender<Job>> {
-    let (sender, jobs) = sync_channel::<Job>(1);
-    let spawned = thread::Builder::new()
-        .name("drafter".into())
-        .spawn(move || jobs.into_iter().for_each(Job::carry_out));
-    spawned.ok().map(|_| sender)
 }

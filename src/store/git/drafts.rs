@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::barrier::remove_if_there;
 use super::drafter;
-use super::folder::{Folder, Found};
+use super::folder::{Folder, Found, Inode, inode_of};
 use super::object::Oid;
 use super::objects::Objects;
 use super::place::Place;
@@ -115,15 +115,6 @@ impl Desk {
             Err(errno) => Err(self.folder.failed("remove", draft, errno)),
         }
     }
-}
-
-/// What tells a file from all others: its device and its number there.
-pub(super) type Inode = (u64, u64);
-
-/// Which file this is.
-#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-pub(super) const fn inode_of(stat: &Stat) -> Inode {
-    (stat.st_dev as u64, stat.st_ino as u64)
 }
 
 /// The mode of a file, without its kind.

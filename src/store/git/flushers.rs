@@ -5,17 +5,18 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, OnceLock};
-use std::thread;
+
+use super::helper::Helper;
 
 /// How many files can be flushed beside one another and what the caller does.
 const THREADS_LEN: usize = 3;
 
-/// The ways to the threads, which are started when they are needed first.
+/// The threads.
 #[derive(Debug, Default)]
 pub(super) struct Flushers {
-    threads: [OnceLock<Option<SyncSender<Job>>>; THREADS_LEN],
+    threads: [Helper<Job>; THREADS_LEN],
 }
 
 #[derive(Debug)]
@@ -31,7 +32,7 @@ pub(super) struct Flush(Receiver<io::Result<()>>);
 impl Flushers {
     /// Begins to flush the content of a file; `None` if there is no such thread, or none to be had.
     pub(super) fn begin(&self, thread: usize, file: &Arc<File>) -> Option<Flush> {
-        let thread = self.threads.get(thread)?.get_or_init(start).as_ref()?;
+        let thread = self.threads.get(thread)?.get("flush", 1, Job::carry_out)?;
         let (done, flush) = sync_channel(1);
         thread.send(Job { file: Arc::clone(file), done }).ok()?;
         Some(Flush(flush))
@@ -45,18 +46,14 @@ impl Flush {
     }
 }
 
-/// Starts a thread, which ends when nobody can send it anything any more.
-fn start() -> Option<SyncSender<Job>> {
-    let (sender, jobs) = sync_channel::<Job>(1);
-    let spawned = thread::Builder::new().name("flush".into()).spawn(move || {
-        for Job { file, done } in jobs {
-            let flushed = file.sync_data();
-            drop(file);
-            // Whoever has found other trouble no longer waits.
-            drop(done.send(flushed));
-        }
-    });
-    spawned.ok().map(|_| sender)
+impl Job {
+    fn carry_out(self) {
+        let Self { file, done } = self;
+        let flushed = file.sync_data();
+        drop(file);
+        // Whoever has found other trouble no longer waits.
+        drop(done.send(flushed));
+    }
 }
 
 #[cfg(test)]

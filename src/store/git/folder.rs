@@ -137,6 +137,15 @@ impl Folder {
     }
 }
 
+/// What tells a file from all others: its device and its number there.
+pub(super) type Inode = (u64, u64);
+
+/// Which file this is.
+#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+pub(super) const fn inode_of(stat: &Stat) -> Inode {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
 /// The kind of what was found.
 pub(super) const fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode as _)
@@ -193,7 +202,7 @@ fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
 /// What tells that a file may have changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
-    file: (u64, u64),
+    file: Inode,
     len: i64,
     mode: u32,
     modified: (i64, i64),
@@ -205,7 +214,7 @@ impl Stamp {
     #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
     pub(super) const fn of(stat: &Stat) -> Self {
         Self {
-            file: (stat.st_dev as u64, stat.st_ino as u64),
+            file: inode_of(stat),
             len: stat.st_size as i64,
             mode: stat.st_mode as u32,
             modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),

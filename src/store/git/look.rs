@@ -220,10 +220,7 @@ fn edit(
 ) -> Result<Option<Saved>, StoreError> {
     let committed = name.in_head(head);
     let Some(stat) = folder.stat(name.os())? else {
-        cache.forget(&name.shown);
-        if let Some(pens) = pens {
-            pens.reads(&name.shown);
-        }
+        forget(cache, pens, name);
         return Ok(committed.map(|_| Saved::Gone));
     };
     let special = |what| {
@@ -239,15 +236,20 @@ fn edit(
     if committed.is_some() && cache.find(&name.shown, &stat, holds) == committed {
         return Ok(None);
     }
-    if let Some(pens) = pens {
-        pens.reads(&name.shown);
-    }
     // Should it fail to be read, nothing is known of it.
-    cache.forget(&name.shown);
+    forget(cache, pens, name);
     let Some(content) = folder.read(name.os())? else { return vanished(folder, head, name, special) };
     cache.keep(&name.shown, &content);
     let is_edit = committed != Some(content.oid);
     Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
+}
+
+/// Forgets what is known of a file, which is gone or about to be read.
+fn forget(cache: &mut StatCache, pens: &mut Option<Pens>, name: &Name) {
+    cache.forget(&name.shown);
+    if let Some(pens) = pens {
+        pens.reads(&name.shown);
+    }
 }
 
 /// What to say of a file that was there and could not be opened.

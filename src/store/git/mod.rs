@@ -46,6 +46,7 @@ mod forward;
 mod fresh;
 mod graph;
 mod head;
+mod helper;
 mod history;
 mod index;
 mod index_file;
@@ -292,7 +293,7 @@ impl Journal for GitJournal {
             self.check_work_tree()?;
             self.retry_behind(lock)?;
         }
-        let mut made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
+        let made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -304,7 +305,7 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let (written, mut ahead) = (Cell::new(None), None);
         let meanwhile = next.as_ref().map(|next| {
-            |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_mut())))
+            |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_ref())))
         });
         let published = self.publish(before, &group, drafts, meanwhile, |journal| {
             index.as_ref().map_or(Ok(()), HeldLock::check)?;

@@ -130,11 +130,11 @@ mod system {
     use std::mem::MaybeUninit;
     use std::os::fd::{AsFd as _, OwnedFd};
 
-    use rustix::fs::Stat;
     use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
     use rustix::io::Errno;
 
     use super::{Folder, now_ns};
+    use crate::store::git::folder::{Inode, inode_of};
     use crate::store::git::read::is_told;
 
     /// So many bytes of notices are read at once.
@@ -164,7 +164,7 @@ mod system {
     #[derive(Debug)]
     pub(super) struct Watched {
         instance: Instance,
-        folder: (u64, u64),
+        folder: Inode,
         since_ns: i128,
         /// Whether notices were lost, or none come any more.
         is_over: bool,
@@ -190,7 +190,7 @@ mod system {
             let watch = inotify::add_watch(&fd, &folder.path, WANTED)?;
             let mut watched = Self {
                 instance: Instance { fd, watch },
-                folder: identity(&rustix::fs::stat(&folder.path)?),
+                folder: inode_of(&rustix::fs::stat(&folder.path)?),
                 since_ns: now_ns(),
                 is_over: false,
                 open: HashSet::new(),
@@ -206,7 +206,7 @@ mod system {
         }
 
         pub(super) fn is_of(&self, folder: &Folder) -> bool {
-            rustix::fs::fstat(&folder.fd).is_ok_and(|stat| identity(&stat) == self.folder)
+            rustix::fs::fstat(&folder.fd).is_ok_and(|stat| inode_of(&stat) == self.folder)
         }
 
         /// Forgets what was touched; returns whether the folder is still watched.
@@ -270,11 +270,6 @@ mod system {
         pub(super) const fn since_ns(&self) -> i128 {
             self.since_ns
         }
-    }
-
-    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-    const fn identity(stat: &Stat) -> (u64, u64) {
-        (stat.st_dev as u64, stat.st_ino as u64)
     }
 }
 

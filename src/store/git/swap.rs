@@ -18,9 +18,9 @@ use rustix::io::Errno;
 
 use super::closer::FILES_LEN_MAX;
 use super::drafter::Drafts;
-use super::drafts::{Desk, Inode, inode_of, mode_of};
+use super::drafts::{Desk, mode_of};
 use super::drawers::Drawers;
-use super::folder::Folder;
+use super::folder::{Folder, Inode, inode_of};
 use super::object::Oid;
 use super::place::Place;
 use super::stat_cache::StatCache;

@@ -101,9 +101,10 @@ impl GitJournal {
     pub(super) fn write_index_ahead(
         &mut self,
         next: &GitIndex,
-        made: Option<&mut Drafts>,
+        made: Option<&Drafts>,
     ) -> Result<IndexDraft, StoreError> {
-        let draft = self.index_draft(made, Purpose::Ahead)?;
+        let draft = made.and_then(|made| made.take_index(Purpose::Ahead));
+        let draft = draft.map_or_else(|| self.new_index(Purpose::Ahead), Ok)?;
         draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
     }
 
@@ -112,12 +113,6 @@ impl GitJournal {
         let target = group.trees.revision.expect("a group has commits");
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
         AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &target)
-    }
-
-    /// The draft of an index: the one that was made ahead, or one that is made now.
-    fn index_draft(&self, made: Option<&mut Drafts>, purpose: Purpose) -> Result<IndexDraft, StoreError> {
-        let made = made.and_then(|made| made.take_index(purpose));
-        made.map_or_else(|| self.new_index(purpose), Ok)
     }
 
     /// Brings the work tree up to the group that was just committed; `next` is the index that was put
@@ -182,12 +177,12 @@ impl GitJournal {
     fn apply(
         &mut self,
         lock: HeldLock,
-        (mut index, mut made): (Option<GitIndex>, Option<Drafts>),
+        (mut index, made): (Option<GitIndex>, Option<Drafts>),
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
-        let draft = self.index_draft(made.as_mut(), Purpose::Last)?;
+        let draft = made.as_ref().and_then(|made| made.take_index(Purpose::Last));
         let folder = self.open_folder(changes)?;
         let bench =
             folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, made)).transpose()?;
@@ -222,6 +217,7 @@ impl GitJournal {
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
+        let draft = draft.map_or_else(|| self.new_index(Purpose::Last), Ok)?;
         self.leave_index(lock, draft, index)?;
         kept
     }
