@@ -59,18 +59,19 @@ impl Key {
         if text.len() > Self::BYTES_MAX {
             return Err(KeyError::TooLong(text.len()));
         }
-        if let Some(at) = text.bytes().position(|byte| !is_key_byte(byte)) {
+        if let Some(at) = text.bytes().position(|byte| !IS_KEY_BYTE[usize::from(byte)]) {
             let stray = text[at..].chars().next().expect("all before it are ASCII");
             return Err(KeyError::Character(stray));
         }
         if matches!(first, b'.' | b'-') {
             return Err(KeyError::Start(char::from(first)));
         }
-        if let Some(ending) = [".", ".yaml", ".yml", ".lock"].into_iter().find(|it| ends_folded(text, it)) {
+        let dot = text.bytes().position(|byte| byte == b'.');
+        let mut endings = [".", ".yaml", ".yml", ".lock"].into_iter().filter(|_| dot.is_some());
+        if let Some(ending) = endings.find(|it| ends_folded(text, it)) {
             return Err(KeyError::Ending(ending));
         }
-        let stem = &text[..text.bytes().position(|byte| byte == b'.').unwrap_or(text.len())];
-        if is_device(stem) {
+        if is_device(&text[..dot.unwrap_or(text.len())]) {
             return Err(KeyError::Device(text.to_owned()));
         }
         Ok(Self(text.into()))
@@ -94,9 +95,16 @@ impl Key {
     }
 }
 
-const fn is_key_byte(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-')
-}
+/// Which bytes a key is made of. Every request names a key, and a look into a table is the cheapest.
+static IS_KEY_BYTE: [bool; 256] = {
+    let mut is = [false; 256];
+    let mut byte = 0;
+    while byte < is.len() {
+        is[byte] = (byte as u8).is_ascii_alphanumeric() || matches!(byte as u8, b'.' | b'_' | b'-');
+        byte += 1;
+    }
+    is
+};
 
 /// Whether a text ends so, in whatever letter case.
 fn ends_folded(text: &str, ending: &str) -> bool {

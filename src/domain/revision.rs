@@ -24,10 +24,19 @@ impl Revision {
 /// The forty digits of an object's name: written for every answer and every log line, so without
 /// the detour of formatting each byte.
 pub(crate) fn hex(name: &[u8; 20]) -> [u8; 40] {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    static DIGITS: [[u8; 2]; 256] = {
+        let digits = b"0123456789abcdef";
+        let mut pairs = [[0; 2]; 256];
+        let mut byte = 0;
+        while byte < pairs.len() {
+            pairs[byte] = [digits[byte >> 4], digits[byte & 15]];
+            byte += 1;
+        }
+        pairs
+    };
     let mut text = [0; 40];
-    for (digits, byte) in text.chunks_exact_mut(2).zip(name) {
-        digits.copy_from_slice(&[DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
+    for (digits, byte) in text.as_chunks_mut::<2>().0.iter_mut().zip(name) {
+        *digits = DIGITS[usize::from(*byte)];
     }
     text
 }

@@ -164,7 +164,8 @@ impl AsyncRead for Wire {
         let read = &buffer.filled()[before..];
         self.at_end |= read.is_empty();
         if !self.line_seen {
-            self.line_seen = read.contains(&b'\n');
+            // Mostly a whole head has arrived, which ends in one.
+            self.line_seen = read.ends_with(b"\n") || read.contains(&b'\n');
         }
         Poll::Ready(Ok(()))
     }
