@@ -15,7 +15,7 @@ use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Projection, Signal};
 use crate::http::server::{BindError, Server};
-use crate::http::{Authorizer, Clock, Context, Guard, routes};
+use crate::http::{Authorizer, Clock, Context, Guard, Routes};
 use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
@@ -251,7 +251,7 @@ impl ServiceBuilder<Guarded> {
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
         let (limits, stop) = (config.limits.clone(), shutdown.clone());
-        let routes = routes(context);
+        let routes = Routes::new(context);
         shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
         Ok(Service {
             address,

@@ -67,8 +67,8 @@ impl Key {
             return Err(KeyError::Start(char::from(first)));
         }
         let dot = text.bytes().position(|byte| byte == b'.');
-        let mut endings = [".", ".yaml", ".yml", ".lock"].into_iter().filter(|_| dot.is_some());
-        if let Some(ending) = endings.find(|it| ends_folded(text, it)) {
+        let mut endings = [".", ".yaml", ".yml", ".lock"].into_iter();
+        if let Some(ending) = dot.and_then(|_| endings.find(|it| ends_folded(text, it))) {
             return Err(KeyError::Ending(ending));
         }
         if is_device(&text[..dot.unwrap_or(text.len())]) {
@@ -95,7 +95,7 @@ impl Key {
     }
 }
 
-/// Which bytes a key is made of. Every request names a key, and a look into a table is the cheapest.
+/// Which bytes a key is made of. Most requests name one, and a look into a table is the cheapest.
 static IS_KEY_BYTE: [bool; 256] = {
     let mut is = [false; 256];
     let mut byte = 0;

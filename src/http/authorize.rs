@@ -258,7 +258,8 @@ impl Denied {
         self
     }
 
-    /// Adds a header to the answer, in place of one with the same name.
+    /// Adds a header to the answer, in place of one with the same name. What every answer has stays ours:
+    /// `Cache-Control`, `Content-Length`, `Content-Type`, `Transfer-Encoding`, `Vary` and `X-Request-Id`.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.retain(|(present, _)| *present != name);

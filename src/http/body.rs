@@ -13,8 +13,9 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use warp::Stream;
 use warp::http::HeaderMap;
-use warp::http::header::{CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING};
+use warp::http::header::EXPECT;
 
+use super::head::{Head, content_length};
 use super::jsonapi::error::{ApiError, Code};
 use crate::config::Limits;
 
@@ -62,20 +63,26 @@ enum End {
 }
 
 impl Body {
-    /// The body that the headers announce, if they do.
-    pub(super) fn of<S, B, E>(headers: &HeaderMap, stream: S) -> Self
+    /// The body that the head announces, if it does.
+    pub(super) fn of<S, B, E>(head: &Head, stream: S) -> Self
     where
         S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
         B: Buf + 'static,
         E: 'static,
     {
-        let length = headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-        let declared_bytes = length.unwrap_or(0);
-        let announced = headers.contains_key(TRANSFER_ENCODING) || declared_bytes > 0;
+        if head.has_body {
+            Self::announced(&head.headers, stream)
+        } else {
+            Self { chunks: None, declared_bytes: 0, is_held_back: false }
+        }
+    }
+
+    /// The body that follows these header fields.
+    fn announced(headers: &HeaderMap, stream: impl Chunks + 'static) -> Self {
         Self {
-            chunks: announced.then(|| Box::new(stream) as Box<dyn Chunks>),
-            declared_bytes,
-            is_held_back: announced && headers.contains_key(EXPECT),
+            chunks: Some(Box::new(stream)),
+            declared_bytes: content_length(headers).unwrap_or(0),
+            is_held_back: headers.contains_key(EXPECT),
         }
     }
 
@@ -163,6 +170,7 @@ mod tests {
     use std::convert::Infallible;
 
     use warp::http::HeaderValue;
+    use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
     use super::*;
 
@@ -187,7 +195,7 @@ mod tests {
         let chunks = sizes.iter().map(|size| Bytes::from(vec![b'x'; *size])).collect();
         let mut headers = HeaderMap::new();
         headers.insert(TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
-        Body::of(&headers, Given(chunks, ends))
+        Body::announced(&headers, Given(chunks, ends))
     }
 
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
@@ -229,7 +237,7 @@ mod tests {
     async fn nobody_waits_for_an_unwanted_body_that_never_comes() {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
-        let mut lie = Body::of(&headers, Given(VecDeque::new(), false));
+        let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
         let refused = lie.collect(&Limits::default()).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&Limits::default()).await;

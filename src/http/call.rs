@@ -23,7 +23,8 @@ use crate::engine::history::{History, View};
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The other end of a connection, as the server puts it into the extensions of each request.
+/// The other end of a connection, for another server than ours to put into the extensions of each request;
+/// see [`Routes::filter`](super::Routes::filter).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 

@@ -1,6 +1,7 @@
 //! What a handler may reach, and nothing else.
 
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use chrono::{DateTime, Utc};
@@ -12,7 +13,7 @@ use crate::engine::history::History;
 use crate::engine::{Handle, Projection};
 use crate::shutdown::Shutdown;
 
-/// Everything that answers are made of; see [`routes`](super::routes).
+/// Everything that answers are made of; see [`Routes`](super::Routes).
 #[derive(Debug)]
 pub struct Context {
     /// The way to the writer.
@@ -115,25 +116,31 @@ impl Readiness {
 
 /// What time it is; tests have a clock that stands.
 #[derive(Debug, Clone, Copy)]
-pub struct Clock(fn() -> DateTime<Utc>);
+pub struct Clock(fn() -> SystemTime);
 
 impl Clock {
     /// The clock of the machine.
     #[must_use]
     #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else is told to use")]
     pub const fn system() -> Self {
-        Self(Utc::now)
+        Self(SystemTime::now)
     }
 
     /// Whatever this function says.
     #[must_use]
-    pub const fn new(now: fn() -> DateTime<Utc>) -> Self {
+    pub const fn new(now: fn() -> SystemTime) -> Self {
         Self(now)
     }
 
     /// The present time.
     #[must_use]
     pub fn now(&self) -> DateTime<Utc> {
-        (self.0)()
+        (self.0)().into()
+    }
+
+    /// The milliseconds since 1970.
+    pub(super) fn unix_ms(&self) -> u64 {
+        let since = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
+        u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }
 }

@@ -5,7 +5,7 @@ use warp::http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE,
     ACCESS_CONTROL_REQUEST_METHOD, ORIGIN,
 };
-use warp::http::{HeaderMap, HeaderValue};
+use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::config::Origin;
 
@@ -55,13 +55,15 @@ impl Cors {
     }
 
     /// Adds what the browser needs to know to the headers of an answer.
-    pub(super) fn decorate(&self, request: &HeaderMap, answer: &mut HeaderMap) {
+    pub(super) fn decorate(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
         let Some(origin) = self.allowed(request) else { return };
         if !self.any {
-            answer.insert(ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+            answer.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
         }
-        answer.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin);
-        answer.insert(ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+        answer.extend([
+            (ACCESS_CONTROL_ALLOW_ORIGIN, origin),
+            (ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED)),
+        ]);
     }
 
     /// The same for an answer to `OPTIONS`, which may be a preflight; `allow` lists the methods.
@@ -69,12 +71,14 @@ impl Cors {
         &self,
         request: &HeaderMap,
         allow: &'static str,
-        answer: &mut HeaderMap,
+        answer: &mut Vec<(HeaderName, HeaderValue)>,
     ) {
         if self.allowed(request).is_some() && request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
-            answer.insert(ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow));
-            answer.insert(ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE));
-            answer.insert(ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS_MAX));
+            answer.extend([
+                (ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow)),
+                (ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE)),
+                (ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS_MAX)),
+            ]);
         }
     }
 }
@@ -86,9 +90,9 @@ mod tests {
     fn seen_by(cors: &Cors, origin: &'static str) -> HeaderMap {
         let mut request = HeaderMap::new();
         request.insert(ORIGIN, HeaderValue::from_static(origin));
-        let mut answer = HeaderMap::new();
+        let mut answer = Vec::new();
         cors.decorate(&request, &mut answer);
-        answer
+        answer.into_iter().collect()
     }
 
     fn one(text: &str) -> Origin {

@@ -4,9 +4,11 @@ use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hyper::body::Body;
 use warp::Filter;
 use warp::filters::path::FullPath;
-use warp::http::{HeaderMap, Method, Uri};
+use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use warp::http::{HeaderMap, Method, Request, Uri};
 
 use super::call::Peer;
 
@@ -16,6 +18,8 @@ pub(super) struct Head {
     pub(super) method: Method,
     address: Address,
     pub(super) headers: HeaderMap,
+    /// Whether a body follows.
+    pub(super) has_body: bool,
     /// The other end of the connection.
     pub(super) remote: Option<SocketAddr>,
 }
@@ -28,17 +32,15 @@ enum Address {
 }
 
 impl Head {
-    /// Moves the head out of a request and leaves it behind as an extension, where [`of_request`]
-    /// finds it: warp lends a head to its filters, and a copy of every header field for every
-    /// request is the dearest part of asking for them.
-    pub(super) fn hand_over<B>(request: &mut warp::http::Request<B>, remote: SocketAddr) {
-        let head = Self {
+    /// Moves the head out of a request.
+    pub(super) fn taken<B: Body>(request: &mut Request<B>, remote: SocketAddr) -> Self {
+        Self {
+            has_body: !request.body().is_end_stream(),
             method: request.method().clone(),
             address: Address::Uri(request.uri().clone()),
             headers: std::mem::take(request.headers_mut()),
             remote: Some(remote),
-        };
-        request.extensions_mut().insert(Arc::new(head));
+        }
     }
 
     /// The path as it was sent.
@@ -58,18 +60,42 @@ impl Head {
     }
 }
 
-/// The head of a request: the one that was handed over, or a copy of warp's under another server.
+/// Whether a body follows this head (RFC 9112 section 6.3).
+fn announces_body(headers: &HeaderMap) -> bool {
+    headers.contains_key(TRANSFER_ENCODING) || content_length(headers).is_some_and(|length| length > 0)
+}
+
+/// How long the body says it is.
+pub(super) fn content_length(headers: &HeaderMap) -> Option<usize> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// The head of a request, copied: warp lends it to its filters.
 pub(super) fn of_request() -> impl Filter<Extract = (Arc<Head>,), Error = Infallible> + Clone {
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();
     let remote = warp::ext::optional::<Peer>().and(warp::addr::remote());
-    let copied = warp::method()
-        .and(warp::path::full())
-        .and(query)
-        .and(warp::header::headers_cloned())
-        .and(remote)
-        .map(|method, path, query, headers, peer: Option<Peer>, remote: Option<SocketAddr>| {
+    warp::method().and(warp::path::full()).and(query).and(warp::header::headers_cloned()).and(remote).map(
+        |method, path, query, headers, peer: Option<Peer>, remote: Option<SocketAddr>| {
             let remote = peer.map(|Peer(address)| address).or(remote);
-            Arc::new(Head { method, address: Address::Parts { path, query }, headers, remote })
-        });
-    warp::ext::get::<Arc<Head>>().or(copied).unify()
+            let has_body = announces_body(&headers);
+            Arc::new(Head { method, address: Address::Parts { path, query }, headers, has_body, remote })
+        },
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use warp::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn a_body_follows_where_the_head_says_so() {
+        let announces = |name: HeaderName, value| {
+            announces_body(&HeaderMap::from_iter([(name, HeaderValue::from_static(value))]))
+        };
+        assert!(announces(TRANSFER_ENCODING, "chunked") && announces(CONTENT_LENGTH, "1"));
+        assert!(!announces(CONTENT_LENGTH, "0") && !announces(CONTENT_LENGTH, "x"));
+        assert!(!announces_body(&HeaderMap::new()));
+    }
 }

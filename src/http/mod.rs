@@ -1,14 +1,14 @@
 //! The edge: the only user of warp, and the only place with status codes.
 //!
 //! ```text
-//! warp filter ─▶ Call ─▶ routes::Target ─▶ handler ─▶ Response ─▶ reply::finish
-//!                head     the table of      Result<Response,      what every
-//!                         paths & methods   ApiError>             answer says
+//! request ─────▶ Call ─▶ routes::Target ─▶ handler ─▶ Reply ─▶ Response
+//!                head     the table of      Result<Reply,       what every
+//!                         paths & methods   ApiError>           answer says
 //! ```
 //!
-//! warp is asked for one thing, the parts of the request. Which path and method is answered by
-//! whom stands in one table ([`routes`]), because the contract is strict about what
-//! is said of a path that exists with a method that it does not take, and a chain of filters would
+//! warp is asked for one thing, the parts of the request (by our own server, for its body). Which path
+//! and method is answered by whom stands in one table (`routes`), because the contract is strict about
+//! what is said of a path that exists with a method that it does not take, and a chain of filters would
 //! have to guess that from rejections.
 //!
 //! What is promised here:
@@ -43,8 +43,13 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::convert::Infallible;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
+use hyper::Request;
+use hyper::body::Incoming;
+use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::filters::BoxedFilter;
 use warp::reply::Response;
@@ -54,7 +59,9 @@ use self::body::Body;
 use self::call::{Call, Panicked, caught};
 use self::head::Head;
 use self::jsonapi::error::ApiError;
+use self::reply::{Common, Reply};
 use self::request_id::RequestId;
+use self::server::Answers;
 
 pub use self::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, RequestHead, Visibility,
@@ -88,45 +95,86 @@ pub(crate) mod resources {
     }
 }
 
-/// Everything that can be asked of the service, as one filter that answers every request.
-///
-/// The server puts a [`Peer`] into the extensions of each request, so that the authorizer and the
-/// log know the other end.
-#[must_use]
-pub fn routes(context: Context) -> BoxedFilter<(Response,)> {
-    let context = Arc::new(context);
-    let recovering = Arc::clone(&context);
-    head::of_request()
-        .and(warp::body::stream())
-        .then(move |head: Arc<Head>, stream| {
-            let body = Body::of(&head.headers, stream);
-            answer(Arc::clone(&context), head, body)
-        })
-        .recover(move |rejection: Rejection| {
-            std::future::ready(rejection::recovered(&rejection, &recovering))
-        })
-        .unify()
-        .boxed()
+/// Everything that can be asked of the service.
+#[derive(Debug, Clone)]
+pub struct Routes {
+    shared: Arc<Shared>,
+}
+
+/// What all requests share.
+#[derive(Debug)]
+struct Shared {
+    context: Context,
+    common: Common,
+}
+
+impl Routes {
+    /// What can be asked of a service with these parts.
+    #[must_use]
+    pub fn new(context: Context) -> Self {
+        let common = Common::of(&context);
+        Self { shared: Arc::new(Shared { context, common }) }
+    }
+
+    /// As one filter that answers every request, for any server of warp's.
+    ///
+    /// The authorizer is told of the other end of the connection if that server puts a [`Peer`] into the
+    /// extensions of the request.
+    #[must_use]
+    pub fn filter(&self) -> BoxedFilter<(Response,)> {
+        let (shared, recovering) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
+        head::of_request()
+            .and(warp::body::stream())
+            .then(move |head: Arc<Head>, stream| {
+                let body = Body::of(&head, stream);
+                answer(Arc::clone(&shared), head, body)
+            })
+            .recover(move |rejection: Rejection| {
+                std::future::ready(rejection::recovered(&rejection, &recovering))
+            })
+            .unify()
+            .boxed()
+    }
+}
+
+impl Answers for Routes {
+    /// The head is moved out of the request before warp sees it: from warp it could only be copied, field
+    /// by field. The filter is made for this one request, whose body is there to be taken, so that there is
+    /// nothing for warp to refuse.
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let head = Arc::new(Head::taken(&mut request, remote));
+        let shared = Arc::clone(&self.shared);
+        let filter = warp::body::stream().then(move |stream| {
+            let body = Body::of(&head, stream);
+            answer(Arc::clone(&shared), Arc::clone(&head), body)
+        });
+        warp::service(filter).call(request)
+    }
 }
 
 /// Answers one request, come what may.
 ///
 /// What is seldom needed is boxed, so that a read does not carry the room for it.
-fn answer(context: Arc<Context>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
-    let id = RequestId::of(&head.headers, context.clock);
+fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
+    let id = RequestId::of(&head.headers, shared.context.clock);
     let span = id.span(&head.method, head.path());
     let answered = async move {
-        let call = Call { context: &context, head, id };
+        let Shared { context, common } = &*shared;
+        let call = Call { context, head, id };
         let answered = caught(routes::answer(&call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let response = answered.unwrap_or_else(|error| {
+        let reply = answered.unwrap_or_else(|error| {
             error.log();
-            reply::failure(&error, &context.base_path)
+            Reply::failure(&error, &context.base_path)
         });
         if body.is_there() {
             Box::pin(body.discard(&context.limits)).await;
         }
-        reply::finish(response, &call)
+        reply.finish(call, common)
     };
     answered.instrument(span)
 }

@@ -1,12 +1,14 @@
-//! Answers: a status, headers that cost nothing to repeat, and bytes.
+//! Answers: what handlers say, and the response that it becomes.
+
+use std::mem;
 
 use bytes::Bytes;
-use hyper::body::Body as _;
-use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, VARY};
+use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
 use super::call::Call;
+use super::context::Context;
 use super::cors::Cors;
 use super::jsonapi::document;
 use super::jsonapi::error::ApiError;
@@ -19,109 +21,206 @@ use crate::engine::Snapshot;
 /// Names the revision that an answer comes from.
 pub(super) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
 
-/// As many headers as an answer usually has: media type, entity tag, revision, request id, and what
-/// every answer says.
-const HEADERS_LEN_TYPICAL: usize = 6;
+/// The header fields that a denial can't set.
+const OURS: [HeaderName; 6] =
+    [CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING, VARY, X_REQUEST_ID];
 
-/// An answer without a body.
-pub(super) fn empty(status: StatusCode) -> Response {
-    with_body(status, Bytes::new())
-}
+/// Stands in the place of a value that is not the same in all answers.
+const NOT_YET: HeaderValue = HeaderValue::from_static("");
 
-/// A JSON:API document.
-pub(super) fn document(status: StatusCode, body: Bytes) -> Response {
-    static MEDIA_TYPE: HeaderValue = HeaderValue::from_static(JSON_API);
-    of_type(status, MEDIA_TYPE.clone(), body)
-}
-
-/// Bytes of this media type.
-pub(super) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Response {
-    of_type(status, HeaderValue::from_static(media_type), body)
-}
-
-fn of_type(status: StatusCode, media_type: HeaderValue, body: Bytes) -> Response {
-    let mut response = with_body(status, body);
-    response.headers_mut().insert(CONTENT_TYPE, media_type);
-    response
-}
-
-fn with_body(status: StatusCode, body: Bytes) -> Response {
-    let mut response = Response::new(body.into());
-    *response.headers_mut() = HeaderMap::with_capacity(HEADERS_LEN_TYPICAL);
-    *response.status_mut() = status;
-    response
-}
-
-/// A failure, as a JSON:API document with its headers.
-pub(super) fn failure(error: &ApiError, base: &BasePath) -> Response {
-    let mut response = document(error.status(), document::errors(error, base));
-    response.headers_mut().extend(error.headers().iter().cloned());
-    response
-}
-
-/// Adds the entity tag and the revision that an answer comes from.
-pub(super) fn of_snapshot(response: Response, snapshot: &Snapshot, etag: Option<HeaderValue>) -> Response {
-    of_revision(response, snapshot.revision, etag)
-}
-
-/// The same for an answer to a write, which may have been carried out earlier.
-pub(super) fn of_revision(
-    mut response: Response,
-    revision: Option<Revision>,
+/// What a handler answers.
+#[derive(Debug)]
+pub(super) struct Reply {
+    status: StatusCode,
+    media_type: Option<&'static str>,
     etag: Option<HeaderValue>,
-) -> Response {
-    if let Some(etag) = etag {
-        response.headers_mut().insert(ETAG, etag);
+    revision: Option<Revision>,
+    /// The header fields that few answers have; of two with the same name the last counts.
+    more: Vec<(HeaderName, HeaderValue)>,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    /// All of it.
+    Whole(Bytes),
+    /// The body of this response, as it comes.
+    Stream(Box<Response>),
+}
+
+impl Reply {
+    /// An answer without a body.
+    pub(super) const fn empty(status: StatusCode) -> Self {
+        Self {
+            status,
+            media_type: None,
+            etag: None,
+            revision: None,
+            more: Vec::new(),
+            content: Content::Whole(Bytes::new()),
+        }
     }
-    if let Some(revision) = &revision {
-        response.headers_mut().insert(COLLECTORY_REVISION, revision_header(revision));
+
+    /// A JSON:API document.
+    pub(super) fn document(status: StatusCode, body: Bytes) -> Self {
+        Self::typed(status, JSON_API, body)
     }
-    response
+
+    /// Bytes of this media type.
+    pub(super) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Self {
+        Self { media_type: Some(media_type), content: Content::Whole(body), ..Self::empty(status) }
+    }
+
+    /// The body of this response, of this media type; its own status and headers are not used.
+    pub(super) fn stream(media_type: &'static str, response: Response) -> Self {
+        let content = Content::Stream(Box::new(response));
+        Self { media_type: Some(media_type), content, ..Self::empty(StatusCode::OK) }
+    }
+
+    /// A failure, as a JSON:API document with its headers.
+    pub(super) fn failure(error: &ApiError, base: &BasePath) -> Self {
+        let more = error.headers().iter().filter(|(name, _)| !OURS.contains(name)).cloned();
+        let document = Self::document(error.status(), document::errors(error, base));
+        Self { more: more.collect(), ..document }
+    }
+
+    /// What may be asked of a path, which a browser may ask for a page of another origin.
+    pub(super) fn options(allow: &'static str, cors: &Cors, request: &HeaderMap) -> Self {
+        let mut reply = Self::empty(StatusCode::NO_CONTENT).with(ALLOW, HeaderValue::from_static(allow));
+        cors.decorate_preflight(request, allow, &mut reply.more);
+        reply
+    }
+
+    /// The same with one more header field.
+    pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.more.push((name, value));
+        self
+    }
+
+    /// Adds the revision that is served.
+    pub(super) fn of_snapshot(self, snapshot: &Snapshot) -> Self {
+        self.of_revision(snapshot.revision)
+    }
+
+    /// Adds the revision that the answer comes from; there is none before the first commit.
+    pub(super) fn of_revision(self, revision: Option<Revision>) -> Self {
+        Self { revision, ..self }
+    }
+
+    /// Adds the entity tag of what is shown.
+    pub(super) fn with_etag(self, etag: HeaderValue) -> Self {
+        Self { etag: Some(etag), ..self }
+    }
+
+    /// Another document of the same type, without what else is said of this one.
+    pub(super) fn previewed(&self, body: Bytes) -> Self {
+        Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
+    }
+
+    /// The last touch to every answer.
+    pub(super) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
+        let Call { context, head, id } = call;
+        if !context.cors.is_off() {
+            context.cors.decorate(&head.headers, &mut self.more);
+        }
+        if head.method == Method::HEAD {
+            self.drop_body();
+        }
+        self.into_response(common, Some(id.into_header()))
+    }
+
+    /// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.
+    fn drop_body(&mut self) {
+        let content = mem::replace(&mut self.content, Content::Whole(Bytes::new()));
+        if let (Content::Whole(body), Some(_)) = (content, self.media_type) {
+            self.more.push((CONTENT_LENGTH, body.len().into()));
+        }
+    }
+
+    /// The response, with what every response says.
+    pub(super) fn into_response(self, common: &Common, request_id: Option<HeaderValue>) -> Response {
+        let Self { status, media_type, etag, revision, more, content } = self;
+        let revision = revision.as_ref().map(revision_header);
+        let mut headers = match (media_type, etag, revision, request_id) {
+            (Some(JSON_API), Some(etag), Some(revision), Some(request_id)) => {
+                common.usual_with(etag, revision, request_id)
+            }
+            (media_type, etag, revision, request_id) => {
+                fields(common.vary, media_type, etag, revision, request_id)
+            }
+        };
+        for (name, value) in more {
+            headers.insert(name, value);
+        }
+        let mut response = match content {
+            Content::Whole(body) => Response::new(body.into()),
+            Content::Stream(response) => *response,
+        };
+        *response.status_mut() = status;
+        *response.headers_mut() = headers;
+        response
+    }
+}
+
+/// What answers have in common.
+#[derive(Debug)]
+pub(super) struct Common {
+    /// What an answer depends on beside the address.
+    vary: &'static str,
+    /// The header fields of most answers, with room for the values that are not the same in all: to copy
+    /// them costs a third of putting one after the other into a map.
+    usual: HeaderMap,
+}
+
+impl Common {
+    pub(super) fn of(context: &Context) -> Self {
+        let vary = match (context.cors.is_off(), context.compress) {
+            (true, false) => "Accept",
+            (true, true) => "Accept, Accept-Encoding",
+            (false, false) => "Accept, Origin",
+            (false, true) => "Accept, Accept-Encoding, Origin",
+        };
+        let usual = fields(vary, Some(JSON_API), Some(NOT_YET), Some(NOT_YET), Some(NOT_YET));
+        Self { vary, usual }
+    }
+
+    /// The usual header fields with these values.
+    fn usual_with(&self, etag: HeaderValue, revision: HeaderValue, request_id: HeaderValue) -> HeaderMap {
+        let mut headers = self.usual.clone();
+        let mut values = [(ETAG, etag), (COLLECTORY_REVISION, revision), (X_REQUEST_ID, request_id)];
+        // To compare a few names costs less than to look them up.
+        for (name, place) in headers.iter_mut().filter(|(_, place)| place.is_empty()) {
+            if let Some((_, value)) = values.iter_mut().find(|(its, _)| its == name) {
+                mem::swap(place, value);
+            }
+        }
+        headers
+    }
+}
+
+/// The header fields of an answer, those that it has.
+fn fields(
+    vary: &'static str,
+    media_type: Option<&'static str>,
+    etag: Option<HeaderValue>,
+    revision: Option<HeaderValue>,
+    request_id: Option<HeaderValue>,
+) -> HeaderMap {
+    let fields = [
+        (CONTENT_TYPE, media_type.map(HeaderValue::from_static)),
+        (ETAG, etag),
+        (COLLECTORY_REVISION, revision),
+        (CACHE_CONTROL, Some(HeaderValue::from_static("no-store"))),
+        (VARY, Some(HeaderValue::from_static(vary))),
+        (X_REQUEST_ID, request_id),
+    ];
+    let mut headers = HeaderMap::with_capacity(fields.len());
+    headers.extend(fields.into_iter().filter_map(|(name, value)| Some((name, value?))));
+    headers
 }
 
 fn revision_header(revision: &Revision) -> HeaderValue {
     HeaderValue::from_bytes(&hex(revision.as_bytes())).expect("digits can stand in a header")
-}
-
-/// What may be asked of a path.
-pub(super) fn options(allow: &'static str) -> Response {
-    let mut response = empty(StatusCode::NO_CONTENT);
-    response.headers_mut().insert(ALLOW, HeaderValue::from_static(allow));
-    response
-}
-
-/// What every answer says, whatever it answers.
-pub(super) fn add_common(headers: &mut HeaderMap, cors: &Cors, compress: bool) {
-    let vary = match (cors.is_off(), compress) {
-        (true, false) => "Accept",
-        (true, true) => "Accept, Accept-Encoding",
-        (false, false) => "Accept, Origin",
-        (false, true) => "Accept, Accept-Encoding, Origin",
-    };
-    static NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
-    headers.insert(CACHE_CONTROL, NO_STORE.clone());
-    headers.insert(VARY, HeaderValue::from_static(vary));
-}
-
-/// The last touch to every answer.
-pub(super) fn finish(mut response: Response, call: &Call<'_>) -> Response {
-    let cors = &call.context.cors;
-    let headers = response.headers_mut();
-    add_common(headers, cors, call.context.compress);
-    headers.insert(X_REQUEST_ID, call.id.header());
-    if !cors.is_off() {
-        cors.decorate(call.headers(), headers);
-    }
-    if call.method() == Method::HEAD { without_body(response) } else { response }
-}
-
-/// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.
-fn without_body(response: Response) -> Response {
-    let (mut parts, body) = response.into_parts();
-    if let Some(length) = body.size_hint().exact().filter(|_| parts.headers.contains_key(CONTENT_TYPE)) {
-        parts.headers.insert(CONTENT_LENGTH, length.into());
-    }
-    Response::from_parts(parts, Bytes::new().into())
 }
 
 #[cfg(test)]

@@ -30,10 +30,9 @@ impl RequestId {
     }
 
     fn new(clock: Clock) -> Self {
-        let millis = u64::try_from(clock.now().timestamp_millis()).unwrap_or_default();
         let random = u128::from(random()) << 64 | u128::from(random());
         let bytes: [u8; 10] = random.to_be_bytes()[..10].try_into().expect("ten bytes are taken of sixteen");
-        let id = Builder::from_unix_timestamp_millis(millis, &bytes).into_uuid();
+        let id = Builder::from_unix_timestamp_millis(clock.unix_ms(), &bytes).into_uuid();
         let mut text = Uuid::encode_buffer();
         let text = id.hyphenated().encode_lower(&mut text);
         Self(HeaderValue::from_str(text).expect("a UUID is visible ASCII"))
@@ -43,8 +42,8 @@ impl RequestId {
         self.0.to_str().expect("an id is visible ASCII")
     }
 
-    pub(super) fn header(&self) -> HeaderValue {
-        self.0.clone()
+    pub(super) fn into_header(self) -> HeaderValue {
+        self.0
     }
 
     /// The span that everything of this request is logged in.
@@ -81,15 +80,14 @@ fn random() -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
-
-    use chrono::DateTime;
+    use std::time::UNIX_EPOCH;
 
     use super::*;
 
     fn of(sent: &[u8]) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(X_REQUEST_ID, HeaderValue::from_bytes(sent).unwrap());
-        RequestId::of(&headers, Clock::new(|| DateTime::UNIX_EPOCH)).as_str().to_owned()
+        RequestId::of(&headers, Clock::new(|| UNIX_EPOCH)).as_str().to_owned()
     }
 
     #[test]

@@ -22,6 +22,7 @@
 mod refusal;
 mod wire;
 
+use std::convert::Infallible;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -36,13 +37,10 @@ use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
-use tower_service::Service as _;
-use warp::filters::BoxedFilter;
 use warp::reply::Response;
 
 use self::refusal::Refusal;
 use self::wire::{Patience, Wire};
-use super::head::Head;
 use crate::config::Limits;
 use crate::shutdown::Shutdown;
 
@@ -101,9 +99,9 @@ impl Server {
         self.address
     }
 
-    /// Serves the routes until the shutdown begins; connections run on as tasks of the shutdown.
-    pub async fn serve(self, routes: BoxedFilter<(Response,)>, limits: &Limits, shutdown: &Shutdown) {
-        let connections = Connections::new(routes, limits.clone(), shutdown.clone());
+    /// Has every request answered until the shutdown begins; connections run on as tasks of the shutdown.
+    pub async fn serve<A: Answers>(self, answers: A, limits: &Limits, shutdown: &Shutdown) {
+        let connections = Connections::new(answers, limits.clone(), shutdown.clone());
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -137,9 +135,19 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
+/// Whoever answers requests; told of each where it comes from.
+pub trait Answers: Clone + Send + Sync + 'static {
+    /// Answers a request.
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        remote: SocketAddr,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
+}
+
 /// What all connections share.
-struct Connections {
-    routes: BoxedFilter<(Response,)>,
+struct Connections<A> {
+    answers: A,
     http: http1::Builder,
     room: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
@@ -147,8 +155,8 @@ struct Connections {
     shutdown: Shutdown,
 }
 
-impl Connections {
-    fn new(routes: BoxedFilter<(Response,)>, limits: Limits, shutdown: Shutdown) -> Self {
+impl<A: Answers> Connections<A> {
+    fn new(answers: A, limits: Limits, shutdown: Shutdown) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(limits.header_wait_ms_max))
@@ -156,7 +164,7 @@ impl Connections {
             // A client that shuts its sending half down is still answered.
             .half_close(true);
         Self {
-            routes,
+            answers,
             http,
             room: Arc::new(Semaphore::new(limits.connections_max)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
@@ -186,16 +194,13 @@ impl Connections {
         }
     }
 
-    fn serve(&self, wire: Wire, remote: SocketAddr) -> impl Future<Output = ()> + Send + 'static {
-        let routes = warp::service(self.routes.clone());
+    fn serve(&self, wire: Wire, remote: SocketAddr) -> impl Future<Output = ()> + Send + use<A> {
+        let answers = self.answers.clone();
         let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
-        let service = service_fn(move |mut request: Request<Incoming>| {
+        let service = service_fn(move |request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => Err(refusal),
-                None => {
-                    Head::hand_over(&mut request, remote);
-                    Ok(routes.clone().call(request))
-                }
+                None => Ok(answers.answer(request, remote)),
             };
             async move {
                 match answer {

@@ -11,7 +11,7 @@ use warp::http::{HeaderMap, HeaderName};
 use warp::reply::Response;
 
 use super::{
-    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, routes,
+    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, Routes,
 };
 use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
@@ -132,7 +132,7 @@ impl Served {
         let submissions = Arc::default();
         let handle = writer(&projection, Arc::clone(&submissions));
         let context = Context::new(handle, projection.clone(), Guard::with(AllowAll));
-        Self { routes: routes(change(context)), projection, submissions }
+        Self { routes: Routes::new(change(context)).filter(), projection, submissions }
     }
 
     pub(super) async fn get(&self, path: &str) -> Answer {

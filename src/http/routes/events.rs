@@ -3,7 +3,6 @@
 use bytes::Bytes;
 use serde_json::json;
 use warp::http::StatusCode;
-use warp::reply::Response;
 
 use super::super::authorize::{Action, Allowed};
 use super::super::call::{Call, looking};
@@ -13,7 +12,7 @@ use super::super::jsonapi::negotiate;
 use super::super::jsonapi::page::EventsAt;
 use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, EventQuery, EventScope, Query};
-use super::super::reply;
+use super::super::reply::Reply;
 use super::{EventId, stream};
 use crate::domain::Key;
 use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, View};
@@ -26,7 +25,7 @@ const JSON_API_WITH_CURSOR: &str =
     "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
 
 /// `GET /events`: a page of them, or the stream.
-pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     if negotiate::prefers(call.headers(), stream::EVENT_STREAM) {
         return stream::open(call).await;
     }
@@ -38,7 +37,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
 }
 
 /// `GET /collections/:key/events`
-pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     let accepted = call.negotiate()?;
     let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
     let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
@@ -90,7 +89,7 @@ async fn page(
     wanted: Wanted,
     allowed: Allowed,
     scope: EventScope,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let view = call.past().await?;
     let key = wanted.known(&view)?;
     let query = call.query()?;
@@ -104,7 +103,7 @@ async fn page(
         Ok(document(&events, total, &asked, &path, &query))
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
-    Ok(reply::of_revision(reply::typed(StatusCode::OK, media_type, body.await?), head, None))
+    Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
 }
 
 /// What the engine is to look for.
@@ -197,7 +196,7 @@ fn links(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: 
 }
 
 /// `GET /events/:id`
-pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Response, ApiError> {
+pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let view = call.past().await;
     let found = view.as_ref().ok().zip(id.uuid());
@@ -209,5 +208,5 @@ pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Response, ApiE
     let fields = query::fields(&call.query()?, &[past::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
     let body = looking(move || Ok(past::one(&past::event(&*view.event(uuid)?, &fields), &links))).await?;
-    Ok(reply::of_revision(reply::document(StatusCode::OK, body), head, None))
+    Ok(Reply::document(StatusCode::OK, body).of_revision(head))
 }

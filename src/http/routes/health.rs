@@ -4,26 +4,25 @@ use std::time::Duration;
 
 use serde_json::json;
 use warp::http::StatusCode;
-use warp::reply::Response;
 
 use super::super::call::Call;
 use super::super::jsonapi::document;
 use super::super::jsonapi::error::ApiError;
-use super::super::reply;
+use super::super::reply::Reply;
 
 /// How often it is worth asking again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// `GET /livez`: the process answers, and that is all it says.
-pub(super) fn live() -> Response {
-    reply::document(StatusCode::OK, document::meta(&json!({"status": "live"})))
+pub(super) fn live() -> Reply {
+    Reply::document(StatusCode::OK, document::meta(&json!({"status": "live"})))
 }
 
 /// `GET /readyz`: whether requests can be answered, and why not.
 ///
 /// Problems of single files do not make the service unready, since everything else is served;
 /// they are counted, and what is odd about the work tree is said.
-pub(super) fn ready(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(obstacle) = call.context.readiness.obstacle() {
         return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
     }
@@ -42,5 +41,5 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Response, ApiError> {
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();
     }
-    Ok(reply::of_snapshot(reply::document(StatusCode::OK, document::meta(&meta)), &snapshot, None))
+    Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
 }

@@ -16,13 +16,12 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 use warp::http::Method;
-use warp::reply::Response;
 
 use super::body::Body;
 use super::call::Call;
 use super::context::{Context, Guard};
 use super::jsonapi::error::{ApiError, Code};
-use super::reply;
+use super::reply::Reply;
 use crate::domain::Key;
 
 /// Every path that leads somewhere.
@@ -113,7 +112,7 @@ const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
 ///
 /// Every handler is boxed: the future of a request would else have room for all of them at once, and
 /// moving that about costs more than most reads do.
-pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     use Verb::{Delete, Get, Options, Other, Patch, Post};
     let verb = Verb::of(call.method());
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
@@ -166,7 +165,7 @@ pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Response,
 }
 
 /// The paths that can only be read.
-async fn read_only(call: &Call<'_>, target: Target) -> Result<Response, ApiError> {
+async fn read_only(call: &Call<'_>, target: Target) -> Result<Reply, ApiError> {
     match target {
         Target::Problems => problems::list(call).await,
         Target::OpenApi(format) => openapi::read(call, format).await,
@@ -191,7 +190,7 @@ async fn read_only(call: &Call<'_>, target: Target) -> Result<Response, ApiError
 }
 
 /// The paths that bring back what was.
-async fn take_back(call: &Call<'_>, target: Target, body: &mut Body) -> Result<Response, ApiError> {
+async fn take_back(call: &Call<'_>, target: Target, body: &mut Body) -> Result<Reply, ApiError> {
     match target {
         Target::Restore(key) => undo::restore(call, key, body).await,
         Target::Undo(id) => undo::undo(call, &id).await,
@@ -209,8 +208,7 @@ impl Target {
             _ => {}
         }
         let below = path.strip_prefix(context.base_path.as_str())?.strip_prefix('/')?;
-        let (first, second) =
-            below.split_once('/').map_or((below, None), |(first, rest)| (first, Some(rest)));
+        let (first, second) = step(below);
         let guarded = matches!(context.guard, Guard::With(_));
         match (decoded(first)?.as_ref(), second) {
             ("collections", None) => Some(Self::Collections),
@@ -233,8 +231,9 @@ impl Target {
 
     /// What follows `/collections/`.
     fn of_collection(rest: &str) -> Option<Self> {
-        let (key, below) = rest.split_once('/').map_or((rest, None), |(key, below)| (key, Some(below)));
-        let key = Key::parse(&decoded(key)?).ok()?;
+        let (key, below) = step(rest);
+        // A key has no percent sign, so most need not be decoded.
+        let key = Key::parse(key).ok().or_else(|| Key::parse(&decoded(key)?).ok())?;
         match below {
             None => Some(Self::Collection(key)),
             Some("events") => Some(Self::EventsOf(key)),
@@ -246,7 +245,7 @@ impl Target {
 
     /// What follows `/events/`.
     fn of_event(rest: &str) -> Option<Self> {
-        let (id, below) = rest.split_once('/').map_or((rest, None), |(id, below)| (id, Some(below)));
+        let (id, below) = step(rest);
         let id = EventId(decoded(id).filter(|id| !id.is_empty())?.into_owned());
         match below {
             None => Some(Self::Event(id)),
@@ -275,6 +274,13 @@ impl Target {
             | Self::Capabilities => "GET, HEAD, OPTIONS",
         }
     }
+}
+
+/// The first segment of a path, and what follows it. (Looking at a few bytes in turn costs less than a search
+/// that is made for long texts.)
+fn step(path: &str) -> (&str, Option<&str>) {
+    let slash = path.bytes().position(|byte| byte == b'/');
+    slash.map_or((path, None), |at| (&path[..at], Some(&path[at + 1..])))
 }
 
 /// Decodes one segment, once; a `/` in it is a part of the segment and not a step.
@@ -308,8 +314,6 @@ fn not_found(path: &str, context: &Context) -> ApiError {
     }
 }
 
-fn options(call: &Call<'_>, allow: &'static str) -> Response {
-    let mut response = reply::options(allow);
-    call.context.cors.decorate_preflight(call.headers(), allow, response.headers_mut());
-    response
+fn options(call: &Call<'_>, allow: &'static str) -> Reply {
+    Reply::options(allow, &call.context.cors, call.headers())
 }

@@ -12,14 +12,13 @@ use bytes::Bytes;
 use warp::http::header::{HOST, HeaderName};
 use warp::http::uri::Authority;
 use warp::http::{HeaderMap, StatusCode};
-use warp::reply::Response;
 
 use super::super::authorize::Action;
 use super::super::call::Call;
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::jsonapi::query;
-use super::super::reply;
+use super::super::reply::Reply;
 use crate::config::BasePath;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -39,7 +38,7 @@ pub(super) enum Format {
 }
 
 /// `GET /openapi.json`, `GET /openapi.yaml`
-pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Response, ApiError> {
+pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
@@ -48,7 +47,7 @@ pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Response, Ap
         Format::Json => ("application/json", &*JSON),
         Format::Yaml => ("application/yaml", &*YAML),
     };
-    Ok(reply::typed(StatusCode::OK, media_type, document.at(&address)))
+    Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 
 /// The absolute address that the request used, without a `/` at the end.

@@ -9,7 +9,6 @@ use std::collections::HashMap;
 
 use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
-use warp::reply::Response;
 
 use super::super::authorize::Action;
 use super::super::body::Body;
@@ -19,7 +18,7 @@ use super::super::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::jsonapi::query;
 use super::super::jsonapi::request::{self, Resource, article};
-use super::super::reply;
+use super::super::reply::Reply;
 use super::Target;
 use super::submit::{self, Asked};
 use crate::domain::{Actor, Command, Key, Kind, Value};
@@ -32,7 +31,7 @@ const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.or
 const OPERATIONS: &str = "atomic:operations";
 
 /// `POST /operations`
-pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Atomic, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Atomic)?;
     let bytes = body.collect(&call.context.limits).await;
@@ -60,9 +59,9 @@ pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Response
         if has_data[index] { error } else { error.without_pointers() }.below(&pointer(index))
     })?;
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
-    let response = reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
-    let response = reply::of_revision(response, written.revision, None);
-    Ok(submit::told_as_asked(response, results, &written, preferences))
+    let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
+    let reply = reply.of_revision(written.revision);
+    Ok(submit::told_as_asked(reply, results, &written, preferences))
 }
 
 fn pointer(index: usize) -> String {

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use serde_json::json;
 use warp::http::StatusCode;
-use warp::reply::Response;
 
 use super::super::authorize::Action;
 use super::super::call::{Call, looking};
@@ -14,7 +13,7 @@ use super::super::jsonapi::negotiate;
 use super::super::jsonapi::page::PAGE_SIZE_MAX;
 use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, Query};
-use super::super::reply;
+use super::super::reply::Reply;
 use super::events::revision_text;
 use crate::domain::{Key, Revision};
 use crate::engine::history::{HistoryError, SyncToken, View};
@@ -31,7 +30,7 @@ const TO: &str = "filter[to]";
 const SINCE: &str = "filter[since]";
 
 /// `GET /diff`
-pub(super) async fn difference(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let as_text = negotiate::prefers(call.headers(), TEXT_DIFF);
     if as_text {
         negotiate::content_type_without_body(call.headers())?;
@@ -46,16 +45,16 @@ pub(super) async fn difference(call: &Call<'_>) -> Result<Response, ApiError> {
     let links = self_link(&call.link());
     looking(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
-        let response = if as_text {
+        let reply = if as_text {
             let text = view.text_difference(Some(from), Some(to), &|key| allowed.sees(key))?;
-            reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
+            Reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
         } else {
             let found = view.difference(from, to)?;
             let seen = found.iter().filter(|difference| allowed.sees(&difference.key));
             let resources = seen.map(|difference| past::difference(difference, &fields));
-            reply::document(StatusCode::OK, past::list(resources, &links, None))
+            Reply::document(StatusCode::OK, past::list(resources, &links, None))
         };
-        Ok(reply::of_revision(response, Some(to), None))
+        Ok(reply.of_revision(Some(to)))
     })
     .await
 }
@@ -103,7 +102,7 @@ async fn at_revision<T: Send + 'static>(
 }
 
 /// `GET /collections/:key/blame`
-pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadBlame { key: &key }).await?;
     let view = call.past().await?;
@@ -114,13 +113,13 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Response, ApiErro
         let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
         let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields));
         let body = past::list(resources, &links, None);
-        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+        Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })
     .await
 }
 
 /// `GET /sync-token`
-pub(super) async fn sync_token(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadSyncToken).await?;
     let view = call.past().await?;
@@ -128,11 +127,11 @@ pub(super) async fn sync_token(call: &Call<'_>) -> Result<Response, ApiError> {
     let attributes = json!({"syncToken": view.sync_token().to_string()});
     let resource = past::about_itself(past::SYNC_TOKEN, attributes, &fields);
     let body = past::one(&resource, &self_link(&call.link()));
-    Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+    Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
 }
 
 /// `GET /changes`
-pub(super) async fn changes(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadChanges).await?;
     let view = call.past().await?;
@@ -148,13 +147,13 @@ pub(super) async fn changes(call: &Call<'_>) -> Result<Response, ApiError> {
         let resources = seen.map(|change| past::change(change, &fields));
         let meta = json!({"syncToken": found.token.to_string()});
         let body = past::list(resources, &links, Some(&meta));
-        Ok(reply::of_revision(reply::document(StatusCode::OK, body), view.head(), None))
+        Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })
     .await
 }
 
 /// `GET /capabilities`
-pub(super) async fn capabilities(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadCapabilities).await?;
     let fields = query::fields(&call.query()?, &[past::CAPABILITIES])?;
@@ -173,5 +172,5 @@ pub(super) async fn capabilities(call: &Call<'_>) -> Result<Response, ApiError> 
     });
     let resource = past::about_itself(past::CAPABILITIES, attributes, &fields);
     let body = past::one(&resource, &self_link(&call.link()));
-    Ok(reply::document(StatusCode::OK, body))
+    Ok(Reply::document(StatusCode::OK, body))
 }

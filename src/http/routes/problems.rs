@@ -1,25 +1,24 @@
 //! `/problems`: what is wrong in the repository right now.
 
 use warp::http::StatusCode;
-use warp::reply::Response;
 
 use super::super::authorize::{Action, Allowed};
 use super::super::call::Call;
 use super::super::jsonapi::document;
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::query;
-use super::super::reply;
+use super::super::reply::Reply;
 use crate::engine::Problem;
 
 /// `GET /problems`
-pub(super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadProblems).await?;
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &["problem"])?;
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| sees(&allowed, problem));
     let body = document::problems(seen, &fields, &call.link());
-    Ok(reply::of_snapshot(reply::document(StatusCode::OK, body), &snapshot, None))
+    Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
 
 /// Those who see some keys only see the problems of those, and none of files without a key.

@@ -26,9 +26,8 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_core::Stream;
-use warp::http::header::CONTENT_TYPE;
-use warp::http::{HeaderName, HeaderValue};
-use warp::reply::{Reply as _, Response};
+use warp::http::HeaderName;
+use warp::reply::Reply as _;
 use warp::sse::Event;
 
 use super::super::authorize::{Action, Allowed};
@@ -37,7 +36,7 @@ use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::negotiate;
 use super::super::jsonapi::past::{self, EVENT};
 use super::super::jsonapi::query::{self, EventScope, Fields};
-use super::super::reply;
+use super::super::reply::Reply;
 use super::events::{Wanted, filter};
 use crate::domain::{Key, Revision};
 use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
@@ -52,7 +51,7 @@ const CHUNK_BYTES_MAX: usize = 16 * 1024;
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// Opens a stream.
-pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(super) async fn open(call: &Call<'_>) -> Result<Reply, ApiError> {
     negotiate::content_type_without_body(call.headers())?;
     let wanted = Wanted::of(call);
     let allowed = call.authorize(Action::StreamEvents { key: wanted.key() }).await?;
@@ -76,9 +75,8 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Response, ApiError> {
     };
     let (heartbeat, shutdown) = (call.context.limits.heartbeat(), call.context.shutdown.clone());
     let teller = Teller { subscription, fields, heartbeat, shutdown, leave };
-    let mut response = warp::reply::stream(Told::by(teller)).into_response();
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENT_STREAM));
-    Ok(reply::of_revision(response, head, None))
+    let told = warp::reply::stream(Told::by(teller)).into_response();
+    Ok(Reply::stream(EVENT_STREAM, told).of_revision(head))
 }
 
 /// How far the client has come. A text that is no position is none that anybody was ever told, so

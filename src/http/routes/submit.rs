@@ -1,9 +1,7 @@
 //! What all writes share on their way to the writer and back.
 
 use bytes::Bytes;
-use warp::http::header::CONTENT_TYPE;
-use warp::http::{HeaderMap, HeaderName, StatusCode};
-use warp::reply::Response;
+use warp::http::{HeaderMap, HeaderName};
 
 use super::super::call::Call;
 use super::super::idempotency;
@@ -11,7 +9,7 @@ use super::super::jsonapi::document;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
 use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
-use super::super::reply;
+use super::super::reply::Reply;
 use crate::domain::Actor;
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
 
@@ -111,28 +109,17 @@ impl Asked {
 
 /// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
 /// and no header says that anything is there.
-pub(super) fn told_as_asked(
-    response: Response,
-    body: Bytes,
-    written: &Written,
-    preferences: Preferences,
-) -> Response {
-    let mut response = match &written.preview {
-        None => response,
+pub(super) fn told_as_asked(reply: Reply, body: Bytes, written: &Written, preferences: Preferences) -> Reply {
+    let reply = match &written.preview {
+        None => reply,
         Some(preview) => {
-            let body = document::with_preview(&body, preview);
-            let media_type = response.headers().get(CONTENT_TYPE).cloned();
-            let mut previewed = reply::document(StatusCode::OK, body);
-            if let Some(media_type) = media_type {
-                previewed.headers_mut().insert(CONTENT_TYPE, media_type);
-            }
-            reply::of_revision(previewed, written.revision, None)
+            reply.previewed(document::with_preview(&body, preview)).of_revision(written.revision)
         }
     };
-    if let Some(applied) = preferences.applied() {
-        response.headers_mut().insert(PREFERENCE_APPLIED, applied);
+    match preferences.applied() {
+        None => reply,
+        Some(applied) => reply.with(PREFERENCE_APPLIED, applied),
     }
-    response
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.

@@ -1,7 +1,6 @@
 //! `POST /events/:id/undo` and `POST /collections/:key/restore`: taking back, by a commit of its own.
 
 use warp::http::StatusCode;
-use warp::reply::Response;
 
 use super::super::authorize::{Action, Allowed};
 use super::super::body::Body;
@@ -12,6 +11,7 @@ use super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::jsonapi::query::Fields;
 use super::super::jsonapi::request;
 use super::super::prefer::Preferences;
+use super::super::reply::Reply;
 use super::EventId;
 use super::collections::{asked, check_write, written};
 use super::submit::{self, Asked};
@@ -26,7 +26,7 @@ const RESTORE: &str = "restore";
 const REVISION: &str = "/data/attributes/revision";
 
 /// `POST /events/:id/undo`; a body is of no interest.
-pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Response, ApiError> {
+pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
@@ -41,7 +41,7 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Response, ApiE
 }
 
 /// `POST /collections/:key/restore`
-pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Response, ApiError> {
+pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let bytes = body.collect(&call.context.limits).await;
@@ -118,11 +118,7 @@ impl<'a> Request<'a> {
     }
 
     /// Shows what was done; what can't be done because it was done before is shown again.
-    async fn answer(
-        &self,
-        done: Result<Written, ApiError>,
-        updated: StatusCode,
-    ) -> Result<Response, ApiError> {
+    async fn answer(&self, done: Result<Written, ApiError>, updated: StatusCode) -> Result<Reply, ApiError> {
         let done = match done {
             Ok(done) => done,
             Err(refusal) => self.recalled().await?.ok_or(refusal)?,

@@ -4,7 +4,9 @@ use std::time::Instant;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
+use tower_service::Service as _;
 use warp::Filter as _;
+use warp::filters::BoxedFilter;
 
 use super::*;
 
@@ -14,6 +16,16 @@ struct Running {
     shutdown: Shutdown,
     held: mpsc::UnboundedReceiver<()>,
     release: Arc<Semaphore>,
+}
+
+impl Answers for BoxedFilter<(Response,)> {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        _remote: SocketAddr,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        warp::service(self.clone()).call(request)
+    }
 }
 
 async fn start(limits: Limits) -> Running {

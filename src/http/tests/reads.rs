@@ -3,8 +3,12 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use warp::http::HeaderValue;
+use warp::http::header::{
+    ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, VARY,
+};
 
-use super::super::testing::{Served, entry, problem, snapshot};
+use super::super::testing::{Hook, Served, entry, problem, snapshot};
 use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
 use crate::config::BasePath;
 use crate::config::Origin;
@@ -258,6 +262,38 @@ async fn a_sane_request_id_comes_back() {
     assert_eq!(answer.header("x-request-id"), "abc-1");
     let answer = served.ask("GET", "/nowhere", &[("x-request-id", "a b")], "").await.is(404);
     assert_ne!(answer.header("x-request-id"), "a b");
+}
+
+#[tokio::test]
+async fn no_answer_says_twice_what_every_answer_says() {
+    let guard = Guard::with(Hook(|_, action| {
+        if let Action::Read { .. } = action {
+            return Ok(Allowed::anonymous());
+        }
+        let ours = [CACHE_CONTROL, VARY, CONTENT_TYPE, CONTENT_LENGTH, ACCESS_CONTROL_ALLOW_ORIGIN];
+        let (names, other) = (ours.into_iter().chain([RETRY_AFTER]), HeaderValue::from_static("7"));
+        Err(names.fold(Denied::forbidden(), |denied, name| denied.with_header(name, other.clone())))
+    }));
+    let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
+    let served = Served::with(|context| Context { guard, cors, ..context });
+    let page = ("origin", "https://cms.example.org");
+    let found = served.ask("GET", "/collections/posts", &[page], "").await.is(200);
+    let same = [page, ("if-none-match", "*")];
+    let unchanged = served.ask("GET", "/collections/posts", &same, "").await.is(304);
+    let head = served.ask("HEAD", "/collections/posts", &[page], "").await.is(200);
+    let denied = served.ask("GET", "/collections", &[page], "").await.is(403);
+    let denied_head = served.ask("HEAD", "/collections", &[page], "").await.is(403);
+    for (head, full) in [(&head, &found), (&denied_head, &denied)] {
+        assert_eq!((head.header("content-length"), head.body.len()), (&*full.body.len().to_string(), 0));
+    }
+    assert_eq!(denied.header("retry-after"), "7");
+    for answer in [&found, &unchanged, &head, &denied, &denied_head] {
+        assert_eq!(answer.headers.keys_len(), answer.headers.len(), "{:?}", answer.headers);
+        assert_eq!(answer.header("access-control-allow-origin"), page.1);
+        assert_eq!((answer.header("cache-control"), answer.header("vary")), ("no-store", "Accept, Origin"));
+        assert!(answer.headers.values().all(|value| !value.is_empty()), "{:?}", answer.headers);
+        assert_ne!(answer.header("x-request-id"), "");
+    }
 }
 
 #[tokio::test]

@@ -6,7 +6,6 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use warp::http::header::CONTENT_ENCODING;
 use warp::http::{HeaderValue, StatusCode};
-use warp::reply::Response;
 
 use super::super::super::authorize::{Action, Allowed};
 use super::super::super::call::Call;
@@ -17,7 +16,7 @@ use super::super::super::jsonapi::etag;
 use super::super::super::jsonapi::listing::Listing;
 use super::super::super::jsonapi::negotiate::{self, Accepted};
 use super::super::super::jsonapi::query::{self, Fields, ListQuery, Query};
-use super::super::super::reply;
+use super::super::super::reply::Reply;
 use super::super::past;
 use super::one;
 use crate::domain::{Key, Revision};
@@ -31,7 +30,7 @@ const JSON_API_WITH_CURSOR: &str =
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
-pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError> {
+pub(in super::super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let accepted = call.negotiate()?;
     let as_of = as_of(call);
     let action = if as_of.is_some() { Action::ListPast } else { Action::List };
@@ -47,15 +46,15 @@ pub(in super::super) async fn list(call: &Call<'_>) -> Result<Response, ApiError
         {
             return compressed(&snapshot, &ready, &condition).await;
         }
-        let response = reply::document(StatusCode::OK, ready.body());
-        return conditional(response, snapshot.revision, ready.etag(), &condition, None);
+        let reply = Reply::document(StatusCode::OK, ready.body());
+        return conditional(reply, snapshot.revision, ready.etag(), &condition, None);
     }
     let asked = query::list(&query, accepted.cursor_profile)?;
     let body = listed(call, &snapshot, &allowed, &query, &asked);
     let tag = format!("\"{}\"", digest(&body));
     let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
-    let response = reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
-    conditional(response, snapshot.revision, etag, &condition, None)
+    let reply = Reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
+    conditional(reply, snapshot.revision, etag, &condition, None)
 }
 
 /// The whole list; one that takes long to make is made off the threads that answer.
@@ -74,7 +73,7 @@ async fn compressed(
     snapshot: &Arc<Snapshot>,
     ready: &Ready,
     condition: &Condition,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let body = match snapshot.list_compressed.get() {
         Some(body) => body.clone(),
         None => {
@@ -85,9 +84,9 @@ async fn compressed(
     };
     let tag = format!("\"{}{}\"", ready.tag().trim_matches('"'), compress::TAG_SUFFIX);
     let etag = HeaderValue::from_str(&tag).expect("a tag is visible ASCII");
-    let mut response = reply::document(StatusCode::OK, body);
-    response.headers_mut().insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    conditional(response, snapshot.revision, etag, condition, None)
+    let reply =
+        Reply::document(StatusCode::OK, body).with(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    conditional(reply, snapshot.revision, etag, condition, None)
 }
 
 /// The revision that is asked for, if not what is served now.
@@ -149,7 +148,7 @@ fn digest(body: &[u8]) -> String {
 }
 
 /// `GET /collections/:key`
-pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Response, ApiError> {
+pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
     if let Some(text) = as_of(call) {
         return Box::pin(read_past(call, key, &text)).await;
@@ -160,29 +159,29 @@ pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Respons
     let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
     let ready = Ready::one(entry, &call.context.base_path);
-    let response = reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
-    conditional(response, snapshot.revision, ready.etag(), &condition, Some(entry))
+    let reply = Reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
+    conditional(reply, snapshot.revision, ready.etag(), &condition, Some(entry))
 }
 
 /// The same as it was at the revision that `text` names.
-async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Response, ApiError> {
+async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiError> {
     call.authorize(Action::ReadPast { key }).await?;
     let (entry, revision) = past::one_as_of(call, key, text).await?;
     let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
     let body = document::one(&entry, &call.context.base_path, &fields, call.raw_query());
     let etag = Ready::one(&entry, &call.context.base_path).etag();
-    conditional(reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
+    conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }
 
 /// The answer to a read: the document, nothing new, or a precondition that does not hold.
 fn conditional(
-    response: Response,
+    reply: Reply,
     revision: Option<Revision>,
     etag: HeaderValue,
     condition: &Condition,
     entry: Option<&Arc<Entry>>,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let names = |tags: &Tags| {
         let tag = etag.to_str().expect("a tag is visible ASCII");
         etag::lists(tags, tag.trim_matches('"'))
@@ -191,8 +190,8 @@ fn conditional(
         return Err(ApiError::precondition("If-Match", entry.cloned()));
     }
     let known = condition.if_none_match.as_ref().is_some_and(names);
-    let response = if known { reply::empty(StatusCode::NOT_MODIFIED) } else { response };
-    Ok(reply::of_revision(response, revision, Some(etag)))
+    let reply = if known { Reply::empty(StatusCode::NOT_MODIFIED) } else { reply };
+    Ok(reply.of_revision(revision).with_etag(etag))
 }
 
 /// The fields of a read, which may be of the past.

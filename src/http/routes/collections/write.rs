@@ -5,7 +5,6 @@ use std::sync::Arc;
 use bytes::Bytes;
 use warp::http::header::LOCATION;
 use warp::http::{HeaderValue, StatusCode};
-use warp::reply::Response;
 
 use super::super::super::authorize::{Action, Allowed};
 use super::super::super::body::Body;
@@ -17,14 +16,14 @@ use super::super::super::jsonapi::negotiate::{self, Dialect};
 use super::super::super::jsonapi::query::{self, Fields};
 use super::super::super::jsonapi::request::{self, Change, Resource};
 use super::super::super::prefer::Preferences;
-use super::super::super::reply;
+use super::super::super::reply::Reply;
 use super::super::submit::{self, Asked};
 use super::one;
 use crate::domain::{Command, Key};
 use crate::engine::{Condition, Entry, Outcome, Problem, SubmitError, Wish, Written};
 
 /// `POST /collections`
-pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Response, ApiError> {
+pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let (sent, resource) = resource(call, body).await?;
     let new = resource.map(Resource::into_new);
     let content = new.as_ref().ok();
@@ -54,11 +53,7 @@ pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result
 }
 
 /// `PATCH /collections/:key`
-pub(in super::super) async fn update(
-    call: &Call<'_>,
-    key: Key,
-    body: &mut Body,
-) -> Result<Response, ApiError> {
+pub(in super::super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     let (sent, resource) = resource(call, body).await?;
     let change = resource.map(Resource::into_change);
     let content = change.as_ref().ok().and_then(Change::content);
@@ -101,7 +96,7 @@ fn examined(
 }
 
 /// `DELETE /collections/:key`; a body is of no interest.
-pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Response, ApiError> {
+pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
@@ -196,7 +191,7 @@ async fn write(
     allowed: Allowed,
     asked: Asked,
     fields: &Fields,
-) -> Result<Response, ApiError> {
+) -> Result<Reply, ApiError> {
     let condition = wish.condition.clone();
     let preferences = asked.preferences;
     let has_body = !matches!(wish.command, Command::Delete { .. });
@@ -214,7 +209,7 @@ pub(in super::super) fn written(
     preferences: Preferences,
     fields: &Fields,
     updated: StatusCode,
-) -> Response {
+) -> Reply {
     let base = &call.context.base_path;
     let outcome = written.outcomes.first().expect("one wish has one outcome");
     let (status, entry) = match outcome {
@@ -222,19 +217,19 @@ pub(in super::super) fn written(
         Outcome::Updated(entry) => (updated, entry),
         Outcome::Unchanged(entry) => (StatusCode::OK, entry),
         Outcome::Deleted => {
-            let response = reply::of_revision(reply::empty(StatusCode::NO_CONTENT), written.revision, None);
-            return submit::told_as_asked(response, Bytes::new(), written, preferences);
+            let reply = Reply::empty(StatusCode::NO_CONTENT).of_revision(written.revision);
+            return submit::told_as_asked(reply, Bytes::new(), written, preferences);
         }
     };
     let ready = Ready::one(entry, base);
     let body = one(call, entry, &ready, fields);
-    let mut response = reply::document(status, body.clone());
+    let mut reply = Reply::document(status, body.clone());
     if status == StatusCode::CREATED {
         let path = HeaderValue::try_from(document::path_of(entry, base)).expect("a path is visible ASCII");
-        response.headers_mut().insert(LOCATION, path);
+        reply = reply.with(LOCATION, path);
     }
-    let response = reply::of_revision(response, written.revision, Some(ready.etag()));
-    submit::told_as_asked(response, body, written, preferences)
+    let reply = reply.of_revision(written.revision).with_etag(ready.etag());
+    submit::told_as_asked(reply, body, written, preferences)
 }
 
 fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {
