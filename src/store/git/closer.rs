@@ -17,9 +17,15 @@ const WAITING_LEN_MAX: usize = 4;
 pub(super) const FILES_LEN_MAX: usize = 32;
 
 /// The thread that closes files.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(super) struct Closer {
     thread: Arc<Helper<Vec<File>>>,
+}
+
+impl Default for Closer {
+    fn default() -> Self {
+        Self { thread: Arc::new(Helper::new("closer", WAITING_LEN_MAX, drop)) }
+    }
 }
 
 impl Closer {
@@ -28,7 +34,7 @@ impl Closer {
         if files.is_empty() {
             return;
         }
-        if let Some(thread) = self.thread.get("closer", WAITING_LEN_MAX, drop) {
+        if let Some(thread) = self.thread.get() {
             // What can't wait is closed here, with the error.
             drop(thread.try_send(files));
         }

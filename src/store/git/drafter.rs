@@ -36,10 +36,16 @@ const MADE: &str = "made";
 const USED: &str = "used";
 
 /// The thread that makes drafts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Drafter {
     thread: Helper<Job>,
     mark: OnceLock<Option<Mark>>,
+}
+
+impl Default for Drafter {
+    fn default() -> Self {
+        Self { thread: Helper::new("drafter", 1, Job::carry_out), mark: OnceLock::new() }
+    }
 }
 
 /// What is to be made.
@@ -81,7 +87,7 @@ impl Drafter {
     /// Begins to make the files that a group leaves behind; `None` if that can't be done ahead.
     pub(super) fn begin(&self, place: &Place, group: &[Draft]) -> Option<Drafts> {
         let Ok(Found::Folder(folder)) = Folder::collections(place, false) else { return None };
-        let thread = self.thread.get("drafter", 1, Job::carry_out)?;
+        let thread = self.thread.get()?;
         let desk = Arc::new(Desk::near(place, &folder).ok().filter(Desk::is_apart)?);
         let mark = self.mark.get_or_init(|| Mark::open(place).ok()).clone()?;
         mark.set(MADE).ok()?;

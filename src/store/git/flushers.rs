@@ -14,9 +14,15 @@ use super::helper::Helper;
 const THREADS_LEN: usize = 3;
 
 /// The threads.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Flushers {
     threads: [Helper<Job>; THREADS_LEN],
+}
+
+impl Default for Flushers {
+    fn default() -> Self {
+        Self { threads: [const { Helper::new("flush", 1, Job::carry_out) }; THREADS_LEN] }
+    }
 }
 
 #[derive(Debug)]
@@ -32,7 +38,7 @@ pub(super) struct Flush(Receiver<io::Result<()>>);
 impl Flushers {
     /// Begins to flush the content of a file; `None` if there is no such thread, or none to be had.
     pub(super) fn begin(&self, thread: usize, file: &Arc<File>) -> Option<Flush> {
-        let thread = self.threads.get(thread)?.get("flush", 1, Job::carry_out)?;
+        let thread = self.threads.get(thread)?.get()?;
         let (done, flush) = sync_channel(1);
         thread.send(Job { file: Arc::clone(file), done }).ok()?;
         Some(Flush(flush))

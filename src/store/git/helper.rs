@@ -8,24 +8,28 @@ use std::thread;
 /// first, and ends when nobody can send it anything any more.
 #[derive(Debug)]
 pub(super) struct Helper<T> {
+    name: &'static str,
+    /// How many jobs may wait beside the one under way.
+    waiting_len_max: usize,
+    carry_out: fn(T),
     thread: OnceLock<Option<SyncSender<T>>>,
 }
 
-impl<T> Default for Helper<T> {
-    fn default() -> Self {
-        Self { thread: OnceLock::new() }
-    }
-}
-
 impl<T: Send + 'static> Helper<T> {
-    /// The way; `None` if there is no thread to be had. Of what is sent, so many may wait.
-    pub(super) fn get(&self, name: &str, waiting_len_max: usize, carry_out: fn(T)) -> Option<&SyncSender<T>> {
-        let start = || {
-            let (sender, jobs) = sync_channel::<T>(waiting_len_max);
-            let spawned =
-                thread::Builder::new().name(name.into()).spawn(move || jobs.into_iter().for_each(carry_out));
-            spawned.ok().map(|_| sender)
-        };
-        self.thread.get_or_init(start).as_ref()
+    /// A thread of this name that has not been needed yet.
+    pub(super) const fn new(name: &'static str, waiting_len_max: usize, carry_out: fn(T)) -> Self {
+        Self { name, waiting_len_max, carry_out, thread: OnceLock::new() }
+    }
+
+    /// The way; `None` if there is no thread to be had.
+    pub(super) fn get(&self) -> Option<&SyncSender<T>> {
+        self.thread.get_or_init(|| self.start()).as_ref()
+    }
+
+    fn start(&self) -> Option<SyncSender<T>> {
+        let (sender, jobs) = sync_channel::<T>(self.waiting_len_max);
+        let carry_out = self.carry_out;
+        let run = move || jobs.into_iter().for_each(carry_out);
+        thread::Builder::new().name(self.name.into()).spawn(run).ok().map(|_| sender)
     }
 }

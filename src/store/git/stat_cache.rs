@@ -3,8 +3,8 @@
 //! A file is hashed when its stamp (inode, length, times) is new, and remembered. A stamp proves
 //! nothing while the file could still change within the same tick of the file system's clock (the
 //! "racy git" problem, `Documentation/technical/racy-git.txt`), so what was read that soon after
-//! its last change is read again the next time; but what we have put there ourselves only if somebody was
-//! seen to write to it since (see `pens`).
+//! its last change is read again the next time. What we have put there ourselves need not be for a short
+//! while, unless somebody is seen to write to it (see `pens`).
 
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};

@@ -177,12 +177,15 @@ impl GitJournal {
     fn apply(
         &mut self,
         lock: HeldLock,
-        (mut index, made): (Option<GitIndex>, Option<Drafts>),
+        (index, made): (Option<GitIndex>, Option<Drafts>),
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
         let draft = made.as_ref().and_then(|made| made.take_index(Purpose::Last));
+        // Made now if it was not ahead: whether there is room shows before any file is changed.
+        let drafted = |index| Ok((index, draft.map_or_else(|| self.new_index(Purpose::Last), Ok)?));
+        let mut index = index.map(drafted).transpose()?;
         let folder = self.open_folder(changes)?;
         let bench =
             folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, made)).transpose()?;
@@ -196,7 +199,8 @@ impl GitJournal {
             if was_behind {
                 change.to_mut().passed.extend(left);
             }
-            match apply_one(bench.as_ref(), index.as_mut(), [name, &path], &change, occasion) {
+            let entries = index.as_mut().map(|(entries, _)| entries);
+            match apply_one(bench.as_ref(), entries, [name, &path], &change, occasion) {
                 Ok(now) => {
                     let ours = now.filter(|stat| bench.as_ref().is_some_and(|bench| bench.has_made(stat)));
                     placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.oid)));
@@ -212,12 +216,11 @@ impl GitJournal {
         let vouch = self.pens.as_ref().and_then(Pens::vouch);
         placed.into_iter().for_each(|(name, stat, oid)| self.stats.put(name, &stat, oid, vouch));
         let kept = self.behind.keep();
-        let Some(mut index) = index else { return kept };
+        let Some((mut index, draft)) = index else { return kept };
         // Before a write of ours that was done, or need not be.
         if occasion != Occasion::Ours {
             self.mend(&mut index)?;
         }
-        let draft = draft.map_or_else(|| self.new_index(Purpose::Last), Ok)?;
         self.leave_index(lock, draft, index)?;
         kept
     }

@@ -15,7 +15,7 @@ use super::Fault;
 use super::support::*;
 
 /// The collections folder, and where it is, with a place for drafts.
-fn desk_and_folder(repo: &Repo) -> (Place, Folder) {
+fn place_and_folder(repo: &Repo) -> (Place, Folder) {
     let place = Place::find(repo.path(), "collections").unwrap();
     fs::create_dir_all(place.work_tree_desk()).unwrap();
     let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
@@ -58,7 +58,7 @@ fn what_a_person_saved_right_before_a_kill_is_kept_wherever_the_draft_was() {
 fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = desk_and_folder(&repo);
+    let (place, folder) = place_and_folder(&repo);
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
     for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
         repo.save("a.yaml", "by hand\n");
@@ -87,7 +87,7 @@ fn what_was_made_ahead_of_a_commit_that_never_was_is_gone_after_a_kill() {
     fs::write(desk.join("drafts"), &made).unwrap();
     fs::write(desk.join("next-a.yaml"), "never committed\n").unwrap();
     drop(repo.open());
-    assert!(drafts(&repo).is_empty());
+    assert_eq!(drafts(&repo), Vec::<PathBuf>::new());
     // And after: what was in the way of the draft may be what a person saved. A mark from before a power cut
     // says nothing.
     for mark in [used, made.chars().rev().collect()] {
@@ -107,12 +107,12 @@ fn a_write_that_fails_and_one_that_leaves_an_edit_alone_leave_no_draft() {
     append(&mut journal, &[set("a.yaml", "a1\n")]);
     journal.fault = Some(Fault::BeforeTheBranch);
     try_append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]).unwrap_err();
-    assert!(drafts(&repo).is_empty());
+    assert_eq!(drafts(&repo), Vec::<PathBuf>::new());
     journal.fault = None;
     repo.save("a.yaml", "by hand\n");
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
-    assert!(drafts(&repo).is_empty());
+    assert_eq!(drafts(&repo), Vec::<PathBuf>::new());
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_edit_is_seen_however_soon_after_a_write_it_was_made() {
 fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
-    let (place, folder) = desk_and_folder(&repo);
+    let (place, folder) = place_and_folder(&repo);
     let mut pens = Pens::default();
     assert!(pens.vouch().is_none(), "nobody watches yet");
     pens.begin(&folder);
@@ -169,7 +169,7 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
 fn a_draft_that_is_lost_on_the_way_makes_no_edit_of_a_person_s() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = desk_and_folder(&repo);
+    let (place, folder) = place_and_folder(&repo);
     let drafter = Drafter::default();
     let made = drafter.begin(&place, &[set("a.yaml", "a2\n")]);
     let bench = Bench::with_drafts(&place, &folder, made).unwrap();
@@ -191,7 +191,7 @@ fn a_draft_that_is_lost_on_the_way_makes_no_edit_of_a_person_s() {
 fn a_file_that_a_person_put_in_the_place_of_ours_is_not_taken_for_ours() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = desk_and_folder(&repo);
+    let (place, folder) = place_and_folder(&repo);
     let bench = Bench::new(&place, &folder).unwrap();
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
     assert!(bench.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
