@@ -7,16 +7,13 @@
 //! `COLLECTORY_BENCH_EDITS` (200; a quarter as many commits), `COLLECTORY_BENCH_SMALL` (10) and
 //! `COLLECTORY_BENCH_LARGE` (10000) collections.
 
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
-
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{Connection, Process, git, key, on_one_thread, repository, setting};
+use crate::support::{Connection, Process, file, git, key, repository, setting};
+use crate::table::{Goal, Table};
 
 /// No edit takes this long to be seen unless something is wrong.
 const DEADLINE: Duration = Duration::from_secs(10);
@@ -24,16 +21,22 @@ const DEADLINE: Duration = Duration::from_secs(10);
 /// The collection that is edited.
 const EDITED: usize = 5;
 
-fn main() {
+/// What this part is called.
+pub(crate) const PART: &str = "hand-edit";
+
+/// The goals, in milliseconds.
+const MEDIAN_MS_MAX: f64 = 30.0;
+const LATE_MS_MAX: f64 = 100.0;
+
+/// Prints both, for few collections and for many.
+pub(crate) async fn compare(table: &mut Table) {
     println!("{:<32}{:>10}{:>10}", "from the edit to the answer, ms", "median", "99 %");
-    on_one_thread(async {
-        for count in [setting("COLLECTORY_BENCH_SMALL", 10), setting("COLLECTORY_BENCH_LARGE", 10_000)] {
-            compare(count).await;
-        }
-    });
+    for count in [setting("COLLECTORY_BENCH_SMALL", 10), setting("COLLECTORY_BENCH_LARGE", 10_000)] {
+        compare_with(count, table).await;
+    }
 }
 
-async fn compare(count: usize) {
+async fn compare_with(count: usize, table: &mut Table) {
     let edits = setting("COLLECTORY_BENCH_EDITS", 200);
     let (_folder, path) = repository(count, false);
     let service = Process::serve(&path);
@@ -47,12 +50,12 @@ async fn compare(count: usize) {
         fs::rename(beside, &file).expect("a file can be renamed");
         started
     });
-    report(&format!("saved file, {count} collections"), saved.await);
+    report(&format!("saved file, {count} collections"), saved.await, table);
     let committed = measure(edits..edits + edits / 4, false, &mut connection, |round| {
         commit(&path, &file, round);
         Instant::now()
     });
-    report(&format!("commit, {count} collections"), committed.await);
+    report(&format!("commit, {count} collections"), committed.await, table);
 }
 
 async fn ready(connection: &mut Connection) {
@@ -92,7 +95,7 @@ fn request() -> String {
 }
 
 fn content(round: usize) -> String {
-    support::file(EDITED, &format!("Round {round}"))
+    file(EDITED, &format!("Round {round}"))
 }
 
 fn commit(folder: &Path, file: &Path, round: usize) {
@@ -100,8 +103,10 @@ fn commit(folder: &Path, file: &Path, round: usize) {
     git(folder, &["commit", "-q", "-a", "-m", "By hand"]);
 }
 
-fn report(what: &str, mut times: Vec<Duration>) {
+fn report(what: &str, mut times: Vec<Duration>, table: &mut Table) {
     times.sort();
     let at = |percent: usize| times[(times.len() - 1) * percent / 100].as_secs_f64() * 1e3;
     println!("{what:<32}{:>10.2}{:>10.2}", at(50), at(99));
+    table.alone(PART, format!("{what}, to the answer, median"), at(50), Goal::MsAtMost(MEDIAN_MS_MAX));
+    table.alone(PART, format!("{what}, to the answer, 99 %"), at(99), Goal::MsAtMost(LATE_MS_MAX));
 }

@@ -7,19 +7,16 @@
 //! it from there the next time. `COLLECTORY_BENCH_ROUNDS` (5).
 //!
 //! ```sh
-//! COLLECTORY_BENCH_REPO=/tmp/history.git cargo bench --bench history
+//! COLLECTORY_BENCH_REPO=/tmp/history.git cargo bench -- history
 //! ```
-
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use support::{Connection, Process, git, median, on_one_thread, setting};
+use crate::support::{Connection, Process, git, median, setting};
+use crate::table::{Goal, Table};
 
 /// How many different collections, pages and revisions are asked for, each for the first time.
 const QUESTIONS: usize = 50;
@@ -27,20 +24,22 @@ const QUESTIONS: usize = 50;
 /// In seconds since 1970; each commit comes a minute after the one before.
 const FIRST_COMMIT_AT: usize = 1_600_000_000;
 
-fn main() {
-    on_one_thread(async {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = kept().unwrap_or_else(|| folder.path().join("history.git"));
-        if !path.exists() {
-            make(&path);
-        }
-        let flat = flattened(&path, folder.path());
-        first_reading(&path).await;
-        questions(&path).await;
-        beside_git(&path);
-        starts(&path, &flat).await;
-        memory(&path, &flat).await;
-    });
+/// What this part is called.
+pub(crate) const PART: &str = "history";
+
+/// Prints what each question takes.
+pub(crate) async fn compare(table: &mut Table) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = kept().unwrap_or_else(|| folder.path().join("history.git"));
+    if !path.exists() {
+        make(&path);
+    }
+    let flat = flattened(&path, folder.path());
+    first_reading(&path).await;
+    questions(&path, table).await;
+    beside_git(&path);
+    starts(&path, &flat, table).await;
+    memory(&path, &flat).await;
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
@@ -105,26 +104,33 @@ fn total(body: &str) -> usize {
     usize::try_from(document["meta"]["page"]["total"].as_u64().expect("it has a total")).expect("it fits")
 }
 
+/// Where questions go, and what becomes of them.
+struct Asked<'a> {
+    connection: Connection,
+    table: &'a mut Table,
+}
+
 /// The median and the worst of questions that were not asked before.
-async fn measure(connection: &mut Connection, what: &str, goal_ms: f64, targets: &[String]) {
+async fn measure(asked: &mut Asked<'_>, what: &str, goal_ms: f64, targets: &[String]) {
     let mut times = Vec::new();
     for target in targets {
-        let (took, status, body) = ask(connection, target).await;
+        let (took, status, body) = ask(&mut asked.connection, target).await;
         assert_eq!(status, 200, "{target}: {body}");
         times.push(ms(took));
     }
     let worst = times.iter().copied().fold(0.0, f64::max);
     println!("{what}: median {:.2} ms, worst {worst:.2} ms (goal {goal_ms} ms)", median(&times));
+    asked.table.alone(PART, what, median(&times), Goal::MsAtMost(goal_ms));
 }
 
-async fn questions(path: &Path) {
-    let (_service, mut connection, ..) = start(path).await;
-    let connection = &mut connection;
+async fn questions(path: &Path, table: &mut Table) {
+    let (_service, connection, ..) = start(path).await;
+    let asked = &mut Asked { connection, table };
     let files = setting("COLLECTORY_BENCH_FILES", 1000);
     let keys: Vec<String> = (0..QUESTIONS).map(|n| key(n * 7919 % files)).collect();
     let of = |form: fn(&String) -> String| keys.iter().map(form).collect::<Vec<_>>();
     measure(
-        connection,
+        asked,
         "a page of one collection's events",
         10.0,
         &of(|key| format!("/collections/{key}/events")),
@@ -132,22 +138,22 @@ async fn questions(path: &Path) {
     .await;
     let commits = setting("COLLECTORY_BENCH_COMMITS", 100_000);
     let until = |n: usize| format!("/events?filter[until]={}", time(n * 7919 * 13 % commits));
-    measure(connection, "the newest page of all events", 10.0, &["/events".to_owned()]).await;
+    measure(asked, "the newest page of all events", 10.0, &["/events".to_owned()]).await;
     let pages: Vec<_> = (0..QUESTIONS).map(until).collect();
-    measure(connection, "a page of all events until any time", 10.0, &pages).await;
+    measure(asked, "a page of all events until any time", 10.0, &pages).await;
     let by_actor: Vec<_> = (0..QUESTIONS).map(|n| format!("/events?filter[actor]=A{n}")).collect();
-    measure(connection, "a page of all events by an actor", 10.0, &by_actor).await;
+    measure(asked, "a page of all events by an actor", 10.0, &by_actor).await;
     let by_origin = ["api", "git", "work-tree"].map(|it| format!("/events?filter[origin]={it}"));
-    measure(connection, "a page of all events of an origin", 10.0, &by_origin).await;
+    measure(asked, "a page of all events of an origin", 10.0, &by_origin).await;
     let revisions = revisions(path);
     let as_of: Vec<_> = revisions.iter().map(|it| format!("/collections?asOf={it}")).collect();
-    measure(connection, "the list as of any revision", 50.0, &as_of).await;
+    measure(asked, "the list as of any revision", 50.0, &as_of).await;
     let one: Vec<_> =
         revisions.iter().zip(&keys).map(|(it, key)| format!("/collections/{key}?asOf={it}")).collect();
-    measure(connection, "one collection as of any revision", 50.0, &one).await;
-    measure(connection, "blame", 50.0, &of(|key| format!("/collections/{key}/blame"))).await;
+    measure(asked, "one collection as of any revision", 50.0, &one).await;
+    measure(asked, "blame", 50.0, &of(|key| format!("/collections/{key}/blame"))).await;
     let none = ["/events?filter[actor]=nobody".to_owned()];
-    measure(connection, "a page that no event fits", 50.0, &none).await;
+    measure(asked, "a page that no event fits", 50.0, &none).await;
 }
 
 /// When a commit was made, as text.
@@ -177,7 +183,7 @@ fn beside_git(path: &Path) {
     }
 }
 
-async fn starts(path: &Path, flat: &Path) {
+async fn starts(path: &Path, flat: &Path, table: &mut Table) {
     let (mut with, mut without, mut ratios, mut pages) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 5) {
         let (_, _, ready_without, _) = start(flat).await;
@@ -187,13 +193,12 @@ async fn starts(path: &Path, flat: &Path) {
         ratios.push(ready.as_secs_f64() / ready_without.as_secs_f64());
         pages.push(ms(page));
     }
+    let [with, without] = [with, without].map(|times| format!("{:.0} ms", median(&times)));
+    let (ratio, page) = (median(&ratios), median(&pages));
     println!(
-        "start with {:.0} ms, without history {:.0} ms, ratio {:.2} (goal 1.2); first page of events after {:.0} ms",
-        median(&with),
-        median(&without),
-        median(&ratios),
-        median(&pages)
+        "start with {with}, without history {without}, ratio {ratio:.2}; first page of events after {page:.0} ms"
     );
+    table.compared(PART, "start with the history / without", [with, without], ratio, Goal::AtMost(1.2));
 }
 
 async fn memory(path: &Path, flat: &Path) {

@@ -1,7 +1,7 @@
 //! The start on a large repository, against reading the same blobs without parsing them; the memory
 //! that a collection takes; and what the first requests and an outside commit take there.
 //!
-//! `COLLECTORY_BENCH_FILES` is a list of sizes (`10000`; the long run has `10000,100000,1000000`),
+//! `COLLECTORY_BENCH_FILES` is a list of sizes (`100000`; the long run has `10000,100000,1000000`),
 //! `COLLECTORY_BENCH_ROUNDS` (5) how often each start is measured.
 //!
 //! The repositories are bare, with one commit whose blobs stand in one pack that `git fast-import`
@@ -10,40 +10,42 @@
 //! On a machine that is busy with other work, compare the processor time: the wall clock then
 //! measures how long threads wait for their turn, and a start has more of them.
 
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{
-    Connection, Process, commit_head, fast_import, key, median, on_one_thread, own_processor_time, push_file,
-    repository, setting,
+use crate::support::{
+    Connection, Process, commit_head, fast_import, key, median, own_processor_time, push_file, repository,
+    setting,
 };
+use crate::table::{Goal, Table};
 
 const LIST: &[u8] = b"GET /collections HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const READY: &[u8] = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const EVENTS: &[u8] = b"GET /events?page%5Bsize%5D=1 HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
+/// For so many there is a goal of memory.
+const MEMORY_GOAL_COUNT: usize = 100_000;
+
 /// Above this the list of everything is not asked for: nobody reads it whole.
 const WHOLE_LIST_LEN_MAX: usize = 100_000;
 
-fn main() {
-    on_one_thread(async {
-        for count in sizes() {
-            compare(count).await;
-        }
-    });
+/// What this part is called.
+pub(crate) const PART: &str = "reload";
+
+/// Prints what each size takes.
+pub(crate) async fn compare(table: &mut Table) {
+    for count in sizes() {
+        compare_with(count, table).await;
+    }
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
 fn sizes() -> Vec<usize> {
-    let text = std::env::var("COLLECTORY_BENCH_FILES").unwrap_or_else(|_| "10000".into());
+    let text = std::env::var("COLLECTORY_BENCH_FILES").unwrap_or_else(|_| "100000".into());
     text.split(',').map(|size| size.trim().parse().expect("sizes are whole numbers")).collect()
 }
 
-async fn compare(count: usize) {
+async fn compare_with(count: usize, table: &mut Table) {
     let (_folder, path) = repository(count, true);
     let (_other, empty) = repository(0, true);
     let (mut starts, mut reads, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -60,18 +62,17 @@ async fn compare(count: usize) {
         reads.push(read * 1e3);
         ratios.push(load / read);
     }
-    println!(
-        "{count} collections: loaded in {:.0} ms, read without parsing in {:.0} ms, ratio {:.2}",
-        median(&starts),
-        median(&reads),
-        median(&ratios)
-    );
+    let [load, read] = [starts, reads].map(|times| format!("{:.0} ms", median(&times)));
+    let ratio = median(&ratios);
+    println!("{count} collections: loaded in {load}, read without parsing in {read}, ratio {ratio:.2}");
+    let what = format!("load of {count} from packs / reading the same blobs on one thread");
+    table.compared(PART, what, [load, read], ratio, Goal::AtMost(2.0));
     println!(
         "  processor time: {:.0} ms on all threads, {:.0} ms to read without parsing",
         median(&processor),
         median(&reading)
     );
-    memory(count, &path, &empty).await;
+    memory(count, &path, &empty, table).await;
     life(count, &path).await;
 }
 
@@ -101,7 +102,7 @@ fn read_blobs(path: &Path, count: usize) -> Duration {
 }
 
 /// What a collection takes: as loaded, with its history, and after the first list.
-async fn memory(count: usize, path: &Path, empty: &Path) {
+async fn memory(count: usize, path: &Path, empty: &Path, table: &mut Table) {
     let (_, nothing) = start(empty).await;
     let (_, full) = start(path).await;
     let Some(base) = nothing.resident_bytes() else {
@@ -113,6 +114,15 @@ async fn memory(count: usize, path: &Path, empty: &Path) {
     let mut connection = Connection::open(full.address).await;
     while connection.ask(EVENTS).await.0 != 200 {}
     println!("  memory: {loaded} bytes a collection, {} with its history", per_collection());
+    if count == MEMORY_GOAL_COUNT {
+        let mb = (per_collection() * count) as f64 / 1e6;
+        table.alone(
+            PART,
+            format!("memory at {count} collections, with the history"),
+            mb,
+            Goal::MbAtMost(100.0),
+        );
+    }
     if count <= WHOLE_LIST_LEN_MAX {
         assert_eq!(connection.ask(LIST).await.0, 200);
         println!("  memory: {} bytes a collection after the first list", per_collection());

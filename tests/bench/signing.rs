@@ -7,20 +7,16 @@
 //! `COLLECTORY_BENCH_COLLECTIONS` (1000), `COLLECTORY_BENCH_ROUNDS` (3), `COLLECTORY_BENCH_MS`
 //! (1000 a measurement).
 
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
-
 use std::hint::black_box;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ssh_key::private::Ed25519Keypair;
 use ssh_key::{HashAlg, LineEnding, PrivateKey};
-use support::{Connection, Process, key, median, on_one_thread, repository, setting};
-use tokio::task::JoinSet;
+
+use crate::support::{Process, median, program, repository, setting};
+use crate::writes::service::updates;
 
 const CLIENTS: usize = 64;
 
@@ -30,11 +26,11 @@ const SIGNATURES: u32 = 1_000;
 /// How many commits git is asked about.
 const GIT_COMMITS: u32 = 10;
 
-fn main() {
-    on_one_thread(compare());
-}
+/// What this part is called.
+pub(crate) const PART: &str = "signing";
 
-async fn compare() {
+/// Prints what signing and checking takes.
+pub(crate) async fn compare() {
     let rounds = setting("COLLECTORY_BENCH_ROUNDS", 3);
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let (ours, path) = repository(collections, true);
@@ -92,40 +88,6 @@ fn each(mut run: impl FnMut()) -> f64 {
     median(&(0..SIGNATURES).map(one).collect::<Vec<_>>())
 }
 
-/// Updates through a service, each client its own collections; commits per second.
-async fn updates(address: SocketAddr, clients: usize, collections: usize, round: usize) -> f64 {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 1000) as u64);
-    let started = Instant::now();
-    let mut tasks = JoinSet::new();
-    for client in 0..clients {
-        tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
-            let mut count = 0_u32;
-            while started.elapsed() < time {
-                let key = key((client + clients * count as usize) % collections);
-                let name = format!("Round {round} of {clients} clients, {client} writes {count}");
-                let (status, answer) = connection.ask(update(&key, &name).as_bytes()).await;
-                assert_eq!(status, 200, "{}", String::from_utf8_lossy(answer));
-                count += 1;
-            }
-            count
-        });
-    }
-    let total: u32 = tasks.join_all().await.into_iter().sum();
-    f64::from(total) / started.elapsed().as_secs_f64()
-}
-
-fn update(key: &str, name: &str) -> String {
-    let body = format!(
-        r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"{name}"}}}}}}"#
-    );
-    let length = body.len();
-    format!(
-        "PATCH /collections/{key} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\n\
-         Content-Length: {length}\r\n\r\n{body}"
-    )
-}
-
 /// Prints what it takes to check the whole history, and what git takes for a commit.
 fn walk(path: &Path, signers: &Path) {
     let run = |command: &mut Command| {
@@ -133,7 +95,7 @@ fn walk(path: &Path, signers: &Path) {
         let output = command.stderr(Stdio::null()).output().expect("the program starts");
         (started.elapsed(), output)
     };
-    let mut verify = Command::new(support::program());
+    let mut verify = Command::new(program());
     verify.arg("verify").arg("--repo").arg(path).arg("--allowed-signers").arg(signers);
     // Once to build the index of the history.
     run(&mut verify);

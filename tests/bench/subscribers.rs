@@ -6,18 +6,14 @@
 //! are told until the end, so that reading it costs nothing meanwhile; then each must have been told
 //! of every write once.
 
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
-
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use support::{
-    Connection, Process, commit_head, fast_import, key, median, on_one_thread, repository, setting,
-};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+
+use crate::support::{Connection, Process, commit_head, fast_import, key, median, repository, setting};
+use crate::table::{Goal, Table, in_ms};
 
 /// How many collections there are.
 const FILES: usize = 1000;
@@ -26,29 +22,31 @@ const FILES: usize = 1000;
 const LONG_EVENTS: usize = 200;
 const LONG_TEXT_BYTES: usize = 60_000;
 
-fn main() {
-    on_one_thread(async {
-        let (_folder, path) = long_past();
-        let (_other, other) = long_past();
-        let (with, without) = (Process::serve(&path), Process::serve(&other));
-        let count = setting("COLLECTORY_BENCH_SUBSCRIBERS", 1000);
-        let mut subscribers = Vec::new();
-        for _ in 1..count {
-            subscribers.push(subscribe(&with, "").await);
-        }
-        let stuck = subscribe(&with, "?filter[since]=2000-01-01T00:00:00Z").await;
-        let writes = compare(&with, &without, count).await;
-        drop(stuck);
-        let started = Instant::now();
-        for subscriber in &mut subscribers {
-            hears(subscriber, writes).await;
-        }
-        println!(
-            "{} subscribers were told of all {writes} writes, read in {:.0} ms",
-            subscribers.len(),
-            ms(started)
-        );
-    });
+/// What this part is called.
+pub(crate) const PART: &str = "subscribers";
+
+/// Prints both.
+pub(crate) async fn compare(table: &mut Table) {
+    let (_folder, path) = long_past();
+    let (_other, other) = long_past();
+    let (with, without) = (Process::serve(&path), Process::serve(&other));
+    let count = setting("COLLECTORY_BENCH_SUBSCRIBERS", 1000);
+    let mut subscribers = Vec::new();
+    for _ in 1..count {
+        subscribers.push(subscribe(&with, "").await);
+    }
+    let stuck = subscribe(&with, "?filter[since]=2000-01-01T00:00:00Z").await;
+    let writes = compare_with([&with, &without], count, table).await;
+    drop(stuck);
+    let started = Instant::now();
+    for subscriber in &mut subscribers {
+        hears(subscriber, writes).await;
+    }
+    println!(
+        "{} subscribers were told of all {writes} writes, read in {:.0} ms",
+        subscribers.len(),
+        ms(started)
+    );
 }
 
 fn ms(since: Instant) -> f64 {
@@ -92,7 +90,7 @@ async fn subscribe(service: &Process, query: &str) -> TcpStream {
 }
 
 /// Writes to both; how many writes the one with subscribers got.
-async fn compare(with: &Process, without: &Process, count: usize) -> usize {
+async fn compare_with([with, without]: [&Process; 2], count: usize, table: &mut Table) -> usize {
     let mut connections = [Connection::open(with.address).await, Connection::open(without.address).await];
     let (mut ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (rounds, writes) = (setting("COLLECTORY_BENCH_ROUNDS", 7), setting("COLLECTORY_BENCH_WRITES", 50));
@@ -116,13 +114,16 @@ async fn compare(with: &Process, without: &Process, count: usize) -> usize {
     let [with, without] = &mut all;
     println!(
         "a write with {count} subscribers, one stuck: {:.2} ms (95 %: {:.2}), without {:.2} ms (95 %: {:.2}), \
-         ratio {:.2} (goal 1.10)",
+         ratio {:.2}",
         median(with),
         late(with),
         median(without),
         late(without),
         median(&ratios)
     );
+    let what = format!("a write with {count} subscribers, one stuck / without");
+    let times = [with, without].map(|times| in_ms(median(times)));
+    table.compared(PART, what, times, median(&ratios), Goal::AtMost(1.1));
     rounds * writes
 }
 

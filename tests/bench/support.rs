@@ -3,8 +3,6 @@
 //! Only ratios of things measured in turn within one run mean anything on a shared machine, so
 //! every figure here is printed beside the one that it is compared with.
 
-#![allow(dead_code, reason = "each bench is a program of its own and uses a part of this")]
-
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::SocketAddr;

@@ -10,11 +10,15 @@ use tokio::task::JoinSet;
 use super::service::updates;
 use super::{free_address, rounds, settle, until_it_listens, which};
 use crate::support::{Connection, Process, file, key, median, repository, setting};
+use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 64;
 
+/// What this part is called.
+pub(crate) const PART: &str = "etcd";
+
 /// Prints both, when etcd is installed.
-pub(crate) async fn compare() {
+pub(crate) async fn compare(table: &mut Table) {
     let Some(etcd) = Etcd::start().await else {
         println!("etcd is not installed (`apt-get install etcd-server`)");
         return;
@@ -37,6 +41,8 @@ pub(crate) async fn compare() {
         "durable writes/s over HTTP, {CLIENTS} clients, {count} collections, bare / etcd put through its gateway:"
     );
     println!("  {ours:.0} / {theirs:.0}  {ratio:.2}");
+    let what = format!("PATCH, {CLIENTS} clients / etcd put through its gateway");
+    table.compared(PART, what, [ours, theirs].map(per_second), ratio, Goal::AtLeast(0.6));
 }
 
 struct Etcd {

@@ -6,21 +6,25 @@ use std::time::Instant;
 
 use super::{GROUP_LEN, append, open, rounds, which};
 use crate::support::{commit_head, fast_import, key, median, push_file, repository, setting, thread_cpu_s};
+use crate::table::{Goal, Table, per_second};
 
-/// Folder sizes, and how many commits of each a round makes.
-const SIZES: [(usize, usize); 3] = [(1_000, 2_048), (10_000, 1_024), (100_000, 128)];
+/// Folder sizes, how many commits of each a round makes, and the goal.
+const SIZES: [(usize, usize, f64); 3] = [(1_000, 2_048, 5.0), (10_000, 1_024, 8.0), (100_000, 128, 10.0)];
 
-/// Prints the table.
-pub(crate) fn compare() {
+/// What this part is called.
+pub(crate) const PART: &str = "journal";
+
+/// Prints both.
+pub(crate) fn compare(table: &mut Table) {
     println!("commits/s, groups of {GROUP_LEN}, every group durable / git fast-import, nothing flushed:");
     println!("{:>10}  {:>9}  {:>11}  {:>6}   own CPU a commit", "files", "journal", "fast-import", "ratio");
     let only = setting("COLLECTORY_BENCH_COLLECTIONS", 0);
-    for (collections, commits) in SIZES.into_iter().filter(|(files, _)| only == 0 || only == *files) {
-        compare_with(collections, commits);
+    for (collections, commits, goal) in SIZES.into_iter().filter(|(files, ..)| only == 0 || only == *files) {
+        compare_with(collections, commits, goal, table);
     }
 }
 
-fn compare_with(collections: usize, commits: usize) {
+fn compare_with(collections: usize, commits: usize, goal: f64, table: &mut Table) {
     let (_ours, path) = repository(collections, true);
     let (_theirs, import) = repository(collections, true);
     let mut journal = open(&path);
@@ -37,6 +41,15 @@ fn compare_with(collections: usize, commits: usize) {
     }
     let [ours, theirs, ratio, cpu] = rates.map(|figures| median(&figures));
     println!("{collections:>10}  {ours:>9.0}  {theirs:>11.0}  {ratio:>6.1}   {cpu:.0} µs");
+    table.compared(
+        PART,
+        format!(
+            "groups of {GROUP_LEN} commits, flushed / `git fast-import`, not flushed, {collections} files"
+        ),
+        [ours, theirs].map(per_second),
+        ratio,
+        Goal::AtLeast(goal),
+    );
 }
 
 /// The same as a stream that git imports in one go.

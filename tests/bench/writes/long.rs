@@ -1,4 +1,7 @@
 //! Whether writing slows down as the history grows, and what grows with it.
+//!
+//! It makes 20,000 commits; a million (`COLLECTORY_BENCH_COMMITS=1000000`) takes some minutes and 2 GB below
+//! `TMPDIR`.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,12 +13,16 @@ use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{
     median, own_open_files, own_processor_time, own_resident_bytes, repository, setting, thread_cpu_s,
 };
+use crate::table::{Goal, Table, per_second};
 
 /// How many parts the run is told in.
 const PARTS: usize = 10;
 
+/// What this part is called.
+pub(crate) const PART: &str = "long";
+
 /// Prints the speed of each tenth of the run, and what there is after it.
-pub(crate) fn compare() {
+pub(crate) fn compare(table: &mut Table) {
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
     let part = setting("COLLECTORY_BENCH_COMMITS", 20_000) / PARTS;
     let (_folder, path) = repository(collections, true);
@@ -43,6 +50,9 @@ pub(crate) fn compare() {
             first.group_s / last.group_s,
             first.cpu_s / last.cpu_s
         );
+        let what = format!("{} commits: speed of the last tenth / of the first", part * PARTS);
+        let (rates, ratio) = ([last.rate, first.rate].map(per_second), last.rate / first.rate);
+        table.compared(PART, what, rates, ratio, Goal::AtLeast(0.9));
     }
 }
 

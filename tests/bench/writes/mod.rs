@@ -1,4 +1,10 @@
-//! The parts of the bench of writes: each measures one thing against its peer, in turn.
+//! The parts that write: each measures one thing against its peer, in turn.
+//!
+//! `COLLECTORY_BENCH_COLLECTIONS` (1000; `journal`: 1,000, 10,000 and 100,000),
+//! `COLLECTORY_BENCH_ROUNDS` (5), `COLLECTORY_BENCH_MS` (1000 a measurement of the service),
+//! `COLLECTORY_BENCH_BARE` (1; 0 for a repository with a work tree), `COLLECTORY_BENCH_COMMITS` (how many
+//! `size` and `long` make). `journal` opens the repository as the service does and hands it groups, so it is
+//! the bound of what the service can reach.
 
 pub(crate) mod etcd;
 pub(crate) mod hand;

@@ -7,6 +7,7 @@ use tokio::task::JoinSet;
 
 use super::{hand, journal, rounds, settle};
 use crate::support::{Connection, Process, key, median, repository, setting};
+use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 64;
 
@@ -15,8 +16,12 @@ const GIT_COMMITS: usize = 10;
 const LIBGIT2_COMMITS: usize = 50;
 const IMPORTED_COMMITS: usize = 1000;
 
+/// What the parts are called.
+pub(crate) const PART: &str = "service";
+pub(crate) const WORK_TREE: &str = "work-tree";
+
 /// Prints the service's speed and what the same work costs by hand.
-pub(crate) async fn compare() {
+pub(crate) async fn compare(table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let bare = setting("COLLECTORY_BENCH_BARE", 1) == 1;
     let (_ours, path) = repository(count, bare);
@@ -53,10 +58,17 @@ pub(crate) async fn compare() {
     ] {
         println!("  {name:<36}{rate:>6.0}  {:>9.2}  {:>10.2}", one / rate, many / rate);
     }
+    table.compared(
+        PART,
+        "PATCH, 1 client / libgit2 `TreeUpdateBuilder`, flushed",
+        [one, library].map(per_second),
+        one / library,
+        Goal::AtLeast(2.5),
+    );
 }
 
 /// Prints what a work tree costs.
-pub(crate) async fn compare_work_tree() {
+pub(crate) async fn compare_work_tree(table: &mut Table) {
     let count = setting("COLLECTORY_BENCH_COLLECTIONS", 1000);
     let (_bare, bare) = repository(count, true);
     let (_checked_out, checked_out) = repository(count, false);
@@ -72,6 +84,9 @@ pub(crate) async fn compare_work_tree() {
         }
         let [with, without] = rates.map(|figures| median(&figures));
         println!("  {clients:>2} clients  {with:>6.0} / {without:>6.0}  {:>5.2}", with / without);
+        let what = format!("PATCH with a work tree / bare, clients: {clients}");
+        let rates = [with, without].map(per_second);
+        table.compared(WORK_TREE, what, rates, with / without, Goal::AtLeast(0.6));
     }
 }
 

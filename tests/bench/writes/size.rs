@@ -7,9 +7,13 @@ use collectory::store::Journal as _;
 
 use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{git, hermetic, repository, setting};
+use crate::table::{Goal, Table};
+
+/// What this part is called.
+pub(crate) const PART: &str = "size";
 
 /// Prints both, for a history of groups and for one of single commits.
-pub(crate) fn compare() {
+pub(crate) fn compare(table: &mut Table) {
     let collections = setting("COLLECTORY_BENCH_COLLECTIONS", 1_000);
     let commits = setting("COLLECTORY_BENCH_COMMITS", 6_400);
     println!("bytes per commit with {collections} files after {commits} commits:");
@@ -30,6 +34,9 @@ pub(crate) fn compare() {
         let theirs = per_commit(&by_git, seed, commits);
         let packs = pack_files(&path);
         println!("{group_len:>9}  {ours:>9.0}  {packs:>8}  {theirs:>20.0}  {:>6.2}", ours / theirs);
+        let what = format!("bytes a commit / `git fast-import` and `git gc`, groups of {group_len}");
+        let bytes = [ours, theirs].map(|bytes| format!("{bytes:.0}"));
+        table.compared(PART, what, bytes, ours / theirs, Goal::AtMost(1.5));
     }
 }
 

@@ -17,6 +17,7 @@ use self::server::{Kinto, PROCESSES};
 use super::service::updates;
 use super::{rounds, settle, until_it_listens};
 use crate::support::{Connection, Process, key, median, repository, setting};
+use crate::table::{Goal, Table, per_second};
 
 const CLIENTS: usize = 32;
 
@@ -31,8 +32,11 @@ const BUCKETS: [(&str, &str); 2] = [("kept", "with its history plugin"), ("plain
 /// How many requests Kinto takes at once, unless told otherwise.
 const BATCH_LEN_MAX: usize = 25;
 
+/// What this part is called.
+pub(crate) const PART: &str = "kinto";
+
 /// Prints both, when Kinto and PostgreSQL are installed.
-pub(crate) async fn compare() {
+pub(crate) async fn compare(table: &mut Table) {
     let Some(kinto) = Kinto::start() else {
         println!("{INSTALL}");
         return;
@@ -63,6 +67,10 @@ pub(crate) async fn compare() {
     for (figures, (_, name)) in figures.iter().zip(BUCKETS) {
         println!("  {name:<24} {figures}");
     }
+    let [with_history, _] = &figures;
+    let what = format!("PATCH, {CLIENTS} clients / Kinto on PostgreSQL, with a history");
+    let rates = [0, 1].map(|who| per_second(with_history.median(|turns| turns[who].rate)));
+    table.compared(PART, what, rates, with_history.ratio(), Goal::AtLeast(25.0));
 }
 
 /// What one of the two did in a round.
@@ -95,13 +103,17 @@ impl Figures {
     fn median(&self, figure: impl Fn(&[Turn; 2]) -> f64) -> f64 {
         median(&self.turns.iter().map(figure).collect::<Vec<_>>())
     }
+
+    /// How many updates of ours fall upon one of theirs.
+    fn ratio(&self) -> f64 {
+        self.median(|[ours, theirs]| ours.rate / theirs.rate)
+    }
 }
 
 impl std::fmt::Display for Figures {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let [ours, theirs] = [0, 1].map(|who| self.median(|turns| turns[who].rate));
-        let ratio = self.median(|[ours, theirs]| ours.rate / theirs.rate);
-        write!(f, "{ours:.0} / {theirs:.0}  {ratio:.1}")?;
+        write!(f, "{ours:.0} / {theirs:.0}  {:.1}", self.ratio())?;
         let [ours, theirs] = [0, 1].map(|who| self.median(|turns| turns[who].cpu_ms));
         let ratio = self.median(|[ours, theirs]| theirs.cpu_ms / ours.cpu_ms);
         write!(f, "   processor time {ours:.2} / {theirs:.2} ms  {ratio:.1}")?;

@@ -4,12 +4,8 @@
 //! a hyper server in a process of its own that answers the same bytes without looking. Both are
 //! measured in turn, several rounds, and the median of the ratios counts (the aim is 0.9).
 //!
-//! `COLLECTORY_BENCH_ROUNDS` (5), `COLLECTORY_BENCH_MS` (600 a measurement),
+//! `COLLECTORY_BENCH_ROUNDS` (9), `COLLECTORY_BENCH_MS` (600 a measurement),
 //! `COLLECTORY_BENCH_CONNECTIONS` (64), `COLLECTORY_BENCH_LISTED` (1000).
-
-#![expect(clippy::print_stdout, reason = "a bench prints its figures")]
-
-mod support;
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -22,26 +18,27 @@ use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use support::{Connection, Process, load, median, on_one_thread, repository, setting};
+
+use crate::support::{Connection, Process, load, median, repository, setting};
+use crate::table::{Goal, Table, per_second};
+
+/// What this part is called.
+pub(crate) const PART: &str = "read";
+
+/// The flag of this program that makes it the bare server.
+pub(crate) const ANSWER_WITH: &str = "--answer-with";
 
 const ONE: &[u8] = b"GET /collections/collection-000000 HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 const LIST: &[u8] =
     b"GET /collections HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    if arguments.next().as_deref() == Some("--answer-with") {
-        let file = arguments.next().expect("the name of a file with a response");
-        answer_with(Path::new(&file));
-    } else {
-        on_one_thread(compare());
-    }
-}
-
-async fn compare() {
-    let (folder, path) = repository(setting("COLLECTORY_BENCH_LISTED", 1000), true);
+/// Prints both.
+pub(crate) async fn compare(table: &mut Table) {
+    let listed = setting("COLLECTORY_BENCH_LISTED", 1000);
+    let (folder, path) = repository(listed, true);
     let service = Process::serve(&path);
-    for (name, request) in [("read one", ONE), ("list all", LIST)] {
+    let list = format!("list of {listed}");
+    for (name, request) in [("read one", ONE), (&*list, LIST)] {
         let mut connection = Connection::open(service.address).await;
         let (status, response) = connection.ask(request).await;
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(response));
@@ -49,31 +46,34 @@ async fn compare() {
         std::fs::write(&file, response).expect("a file can be written");
         let length = response.len();
         let program = std::env::current_exe().expect("a program knows itself");
-        let bare = Process::start(Command::new(program).arg("--answer-with").arg(&file));
+        let bare = Process::start(Command::new(program).arg(ANSWER_WITH).arg(&file));
         let (mut ours, mut theirs, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 5) {
+        for _ in 0..setting("COLLECTORY_BENCH_ROUNDS", 9) {
             let service = measure(&service, request).await;
             let bare = measure(&bare, request).await;
             ours.push(service);
             theirs.push(bare);
             ratios.push(service / bare);
         }
-        println!(
-            "{name} ({length} bytes): {:.0}/s, bare hyper {:.0}/s, ratio {:.2}",
-            median(&ours),
-            median(&theirs),
-            median(&ratios)
-        );
+        let [ours, theirs] = [ours, theirs].map(|rates| per_second(median(&rates)));
+        let ratio = median(&ratios);
+        println!("{name} ({length} bytes): {ours}, bare hyper {theirs}, ratio {ratio:.2}");
+        let what = format!("{name}, {} connections / bare hyper, same bytes", connections());
+        table.compared(PART, what, [ours, theirs], ratio, Goal::AtLeast(0.9));
     }
 }
 
 async fn measure(server: &Process, request: &'static [u8]) -> f64 {
     let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 600) as u64);
-    load(server.address, setting("COLLECTORY_BENCH_CONNECTIONS", 64), request, time).await
+    load(server.address, connections(), request, time).await
+}
+
+fn connections() -> usize {
+    setting("COLLECTORY_BENCH_CONNECTIONS", 64)
 }
 
 /// Serves one recorded response to whatever is asked, with hyper and nothing else.
-fn answer_with(file: &Path) {
+pub(crate) fn answer_with(file: &Path) {
     let recorded = std::fs::read(file).expect("the response can be read");
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.expect("a runtime can be made").block_on(async move {

@@ -1,0 +1,103 @@
+//! The table that a run ends with, as `src/PERFORMANCE.md` shows it.
+
+use std::fmt;
+
+/// What was measured, in the order in which it was.
+#[derive(Default)]
+pub(crate) struct Table {
+    rows: Vec<Row>,
+}
+
+struct Row {
+    what: String,
+    ours: String,
+    theirs: String,
+    /// The figure that the goal is about.
+    figure: f64,
+    goal: Goal,
+    part: &'static str,
+}
+
+/// What a figure has to be.
+pub(crate) enum Goal {
+    /// A ratio of speeds.
+    AtLeast(f64),
+    /// A ratio of times or sizes.
+    AtMost(f64),
+    /// Milliseconds.
+    MsAtMost(f64),
+    /// Millions of bytes.
+    MbAtMost(f64),
+}
+
+impl Table {
+    /// Adds what was compared with something else: `ours` and `theirs` are medians.
+    pub(crate) fn compared(
+        &mut self,
+        part: &'static str,
+        what: impl Into<String>,
+        [ours, theirs]: [String; 2],
+        ratio: f64,
+        goal: Goal,
+    ) {
+        self.rows.push(Row { what: what.into(), ours, theirs, figure: ratio, goal, part });
+    }
+
+    /// Adds what stands alone.
+    pub(crate) fn alone(&mut self, part: &'static str, what: impl Into<String>, figure: f64, goal: Goal) {
+        let (ours, theirs) = (goal.shown(figure), String::new());
+        self.rows.push(Row { what: what.into(), ours, theirs, figure, goal, part });
+    }
+}
+
+impl Goal {
+    fn is_met(&self, figure: f64) -> bool {
+        match *self {
+            Self::AtLeast(least) => figure >= least,
+            Self::AtMost(most) | Self::MsAtMost(most) | Self::MbAtMost(most) => figure <= most,
+        }
+    }
+
+    /// A figure in the unit of the goal.
+    fn shown(&self, figure: f64) -> String {
+        match self {
+            Self::AtLeast(_) | Self::AtMost(_) => format!("{figure:.2}"),
+            Self::MsAtMost(_) => format!("{figure:.2} ms"),
+            Self::MbAtMost(_) => format!("{figure:.0} MB"),
+        }
+    }
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(least) => write!(f, "at least {least}"),
+            Self::AtMost(most) => write!(f, "at most {most}"),
+            Self::MsAtMost(most) => write!(f, "at most {most} ms"),
+            Self::MbAtMost(most) => write!(f, "at most {most} MB"),
+        }
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "| what | ours | the other | ratio | goal | made by |")?;
+        writeln!(f, "|---|---|---|---|---|---|")?;
+        for Row { what, ours, theirs, figure, goal, part } in &self.rows {
+            let ratio = if theirs.is_empty() { String::new() } else { goal.shown(*figure) };
+            let short = if goal.is_met(*figure) { "" } else { ", **short of it**" };
+            writeln!(f, "| {what} | {ours} | {theirs} | {ratio} | {goal}{short} | `{part}` |")?;
+        }
+        Ok(())
+    }
+}
+
+/// Something a second.
+pub(crate) fn per_second(rate: f64) -> String {
+    format!("{rate:.0}/s")
+}
+
+/// Milliseconds.
+pub(crate) fn in_ms(ms: f64) -> String {
+    format!("{ms:.2} ms")
+}
