@@ -193,7 +193,7 @@ async fn read_only(call: &Call<'_>, target: Target) -> Result<Reply, ApiError> {
 async fn take_back(call: &Call<'_>, target: Target, body: &mut Body) -> Result<Reply, ApiError> {
     match target {
         Target::Restore(key) => undo::restore(call, key, body).await,
-        Target::Undo(id) => undo::undo(call, &id).await,
+        Target::Undo(id) => undo::undo(call, &id, body.is_there()).await,
         other => unreachable!("BUG: {other:?} brings nothing back"),
     }
 }

@@ -25,9 +25,11 @@ const RESTORE: &str = "restore";
 /// Where the revision stands in the body.
 const REVISION: &str = "/data/attributes/revision";
 
-/// `POST /events/:id/undo`; a body is of no interest.
-pub(super) async fn undo(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
-    call.negotiate()?;
+/// `POST /events/:id/undo`; what is in a body is of no interest, but a form that a page of another origin
+/// could send is none of ours.
+pub(super) async fn undo(call: &Call<'_>, id: &EventId, has_body: bool) -> Result<Reply, ApiError> {
+    negotiate::content_type(call.headers(), Dialect::Plain, has_body)?;
+    negotiate::accept(call.headers(), Dialect::Plain)?;
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));
@@ -48,7 +50,7 @@ pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     let allowed = call.authorize(Action::Restore { key: &key }).await?;
     let (history, view) = call.history().await?;
     if !view.knows(&key) {
-        return Err(ApiError::no_such_collection(key.as_str()));
+        return Err(call.no_history_of(&key));
     }
     let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
     let text = revision(&bytes?, call.context.limits.json_depth_max)?;

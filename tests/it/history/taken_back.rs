@@ -68,6 +68,9 @@ async fn preconditions_and_unknown_events_are_kept_to() {
     server.request("POST", &undo).header("If-Match", &tag).send().await.is(201);
     server.request("POST", "/events/00000000-0000-0000-0000-000000000000/undo").send().await.is(404);
     server.request("POST", &format!("{undo}?x=1")).send().await.is(400);
+    // What a form of a page of another origin could send.
+    let form = "application/x-www-form-urlencoded";
+    server.request("POST", &undo).header("Content-Type", form).send().await.is(415);
 }
 
 #[tokio::test]

@@ -8,8 +8,8 @@ mod media_type;
 #[cfg(test)]
 mod tests;
 
-use warp::http::header::{ACCEPT, CONTENT_TYPE};
-use warp::http::{HeaderMap, HeaderName};
+use warp::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
+use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use self::media_type::MediaType;
 use super::error::{ApiError, Code, ErrorObject};
@@ -22,6 +22,9 @@ pub(in crate::http) const ATOMIC: &str = "https://jsonapi.org/ext/atomic";
 
 /// The cursor pagination profile.
 pub(in crate::http) const CURSOR: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
+
+/// The coding that changes nothing (RFC 9110 section 8.4.1).
+const IDENTITY: &str = "identity";
 
 /// What the answer may be written in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -102,12 +105,16 @@ pub(in crate::http) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
 ///
 /// # Errors
 ///
-/// 415 when it is something else than JSON:API, or JSON where that is taken for it.
+/// 415 when it is something else than JSON:API, or JSON where that is taken for it, or compressed.
 pub(in crate::http) fn content_type(
     headers: &HeaderMap,
     dialect: Dialect,
     has_body: bool,
 ) -> Result<(), ApiError> {
+    let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(IDENTITY.as_bytes());
+    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+        return Err(unsupported_coding());
+    }
     let sent = match single(headers, &CONTENT_TYPE)? {
         None if !has_body && dialect == Dialect::Plain => return Ok(()),
         None => return Err(unsupported("a body needs a Content-Type".to_owned(), dialect)),
@@ -160,6 +167,13 @@ fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a st
         (Some(Ok(text)), None) => Ok(Some(text)),
         (Some(_), _) => Err(unsupported("the header is not one media type".to_owned(), Dialect::Plain)),
     }
+}
+
+/// Says too which coding would do (RFC 9110 section 15.5.16).
+fn unsupported_coding() -> ApiError {
+    let detail = "a body is taken as it is, without a content coding";
+    let error = ErrorObject::new(Code::UNSUPPORTED_MEDIA_TYPE, detail).header("Content-Encoding");
+    ApiError::from(error).with_header(ACCEPT_ENCODING, HeaderValue::from_static(IDENTITY))
 }
 
 fn unsupported(found: String, dialect: Dialect) -> ApiError {

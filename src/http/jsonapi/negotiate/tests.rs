@@ -121,6 +121,21 @@ fn bodies_are_taken_in_json_api_and_in_json() {
 }
 
 #[test]
+fn a_compressed_body_is_not_taken() {
+    let refusal = |coding| {
+        let mut headers = headers(CONTENT_TYPE, &[JSON_API]);
+        headers.insert(CONTENT_ENCODING, HeaderValue::from_static(coding));
+        content_type(&headers, Dialect::Plain, true).err()
+    };
+    assert!(refusal("Identity").is_none());
+    for coding in ["gzip", "identity, gzip", "br"] {
+        let refusal = refusal(coding).unwrap();
+        assert_eq!(refusal.status(), 415);
+        assert_eq!(refusal.headers(), [(ACCEPT_ENCODING, HeaderValue::from_static("identity"))]);
+    }
+}
+
+#[test]
 fn a_request_without_a_body_may_carry_a_content_type() {
     for (types, code) in [
         (&[][..], 200),
