@@ -13,10 +13,11 @@ use warp::http::{HeaderMap, Method};
 use super::authorize::{Action, Allowed, Denied, RequestHead};
 use super::context::{Context, Guard};
 use super::head::Head;
-use super::jsonapi::error::ApiError;
+use super::jsonapi::error::{ApiError, Code};
 use super::jsonapi::negotiate::{self, Accepted, Dialect};
 use super::jsonapi::query::Query;
 use super::request_id::RequestId;
+use crate::domain::Key;
 use crate::engine::Snapshot;
 use crate::engine::history::{History, View};
 
@@ -100,6 +101,16 @@ impl Call<'_> {
         let history = self.context.history.as_ref().ok_or_else(late)?;
         let view = tokio::time::timeout(self.context.limits.history_wait_max(), history.ready()).await;
         Ok((history, view.map_err(|_| late())??))
+    }
+
+    /// No commit ever had this collection, which may be there all the same.
+    pub(super) fn no_history_of(&self, key: &Key) -> ApiError {
+        let served = self.context.projection.snapshot();
+        if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some()) {
+            let detail = format!("Collection '{key}' has no history yet: its file is not committed.");
+            return ApiError::new(Code::NOT_FOUND, detail);
+        }
+        ApiError::no_such_collection(key.as_str())
     }
 
     /// Checks the media types of a request without a body.

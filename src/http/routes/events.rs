@@ -74,11 +74,11 @@ impl Wanted {
     /// # Errors
     ///
     /// 404 when there never was such a collection.
-    pub(super) fn known(self, view: &View) -> Result<Option<Key>, ApiError> {
+    pub(super) fn known(self, call: &Call<'_>, view: &View) -> Result<Option<Key>, ApiError> {
         match self {
             Self::All => Ok(None),
             Self::Of(key) if view.knows(&key) => Ok(Some(key)),
-            Self::Of(key) => Err(ApiError::no_such_collection(key.as_str())),
+            Self::Of(key) => Err(call.no_history_of(&key)),
             Self::OfNone(text) => Err(ApiError::no_such_collection(&text)),
         }
     }
@@ -91,7 +91,7 @@ async fn page(
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
     let view = call.past().await?;
-    let key = wanted.known(&view)?;
+    let key = wanted.known(call, &view)?;
     let query = call.query()?;
     let asked = query::events(&query, scope)?;
     let path = call.path().to_owned();

@@ -106,6 +106,9 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     call.negotiate()?;
     call.authorize(Action::ReadBlame { key: &key }).await?;
     let view = call.past().await?;
+    if !view.knows(&key) {
+        return Err(call.no_history_of(&key));
+    }
     let links = self_link(&call.link());
     let query = call.query();
     looking(move || {

@@ -56,7 +56,7 @@ pub(super) async fn open(call: &Call<'_>) -> Result<Reply, ApiError> {
     let wanted = Wanted::of(call);
     let allowed = call.authorize(Action::StreamEvents { key: wanted.key() }).await?;
     let (history, view) = call.history().await?;
-    let key = wanted.known(&view)?;
+    let key = wanted.known(call, &view)?;
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();

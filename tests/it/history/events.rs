@@ -141,6 +141,14 @@ async fn what_can_not_be_answered_is_refused_by_name() {
     ] {
         server.get(path).await.is(404);
     }
+    server.repo().save("collections/new.yaml", "type: document\n");
+    server.shows("new", "type", "document").await;
+    for path in ["/collections/new/events", "/collections/new/blame", "/events?filter[collection]=new"] {
+        let detail = server.get(path).await.is(404).detail();
+        assert_eq!(detail, "Collection 'new' has no history yet: its file is not committed.", "{path}");
+    }
+    server.repo().remove("collections/new.yaml");
+    server.loses("new").await;
     for (method, path) in [("POST", "/events"), ("DELETE", "/diff"), ("GET", "/events/x/undo")] {
         server.request(method, path).send().await.is(405);
     }
