@@ -182,9 +182,14 @@ impl<J: Journal> Mirror<J> {
         };
         if let Some(lost) = lost {
             let file = lost.file();
-            if !lost.uncommitted && !lost.stale {
-                self.aside.insert(file.clone(), TreeEntry::File(lost.blob));
-            }
+            let committed = (!lost.uncommitted && !lost.stale).then_some(TreeEntry::File(lost.blob));
+            let traces = match (committed, work.next.revision) {
+                (Some(committed), Some(head)) => {
+                    self.aside.insert(file.clone(), committed);
+                    trace(&mut self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
+                }
+                _ => Traces::default(),
+            };
             let fault = Fault {
                 line: 1,
                 column: 1,
@@ -192,12 +197,8 @@ impl<J: Journal> Mirror<J> {
                     "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
                 ),
             };
-            let problem = self.problem(
-                &loser,
-                &Wrong { name: file, fault, uncommitted: lost.uncommitted },
-                Serving::Nothing,
-                None,
-            );
+            let wrong = Wrong { name: file, fault, uncommitted: lost.uncommitted };
+            let problem = self.problem(&loser, &wrong, Serving::Nothing, traces.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
         if let Some(kept) = kept {

@@ -184,6 +184,18 @@ fn a_file_that_can_t_be_read_takes_the_key_in_every_letter_case() {
 }
 
 #[test]
+fn whoever_committed_a_key_that_is_taken_is_named() {
+    let (_journal, running) = after(|journal| {
+        commit(journal, UPPER, &named("By hand"));
+    });
+    let snapshot = running.snapshot();
+    let problem = snapshot.problems.values().next().unwrap();
+    let (revision, _) = problem.committed.clone().unwrap();
+    assert_eq!((problem.path.as_str(), Some(revision)), ("collections/A.yaml", snapshot.revision));
+    running.stop();
+}
+
+#[test]
 fn two_broken_files_of_one_key_in_two_letter_cases_are_two_problems() {
     let (journal, running) = after(|journal| {
         journal.remove(LOWER);
