@@ -204,6 +204,10 @@ fn what_is_no_yaml_is_told_where_it_ends_to_be() {
         assert!(fault.message.starts_with("this is not YAML: "), "{text:?}: {fault:?}");
         assert!(fault.line >= line && fault.line <= text.lines().count() + 1, "{text:?}: {fault:?}");
     }
+    let half_merged = "type: document\n<<<<<<< HEAD\nname: a\n=======\nname: b\n>>>>>>> theirs\n";
+    let fault = read(&key(), half_merged.as_bytes()).unwrap_err();
+    assert_eq!((fault.line, fault.column), (2, 1));
+    assert!(fault.message.starts_with("git could not merge this: "), "{fault:?}");
     let fault = read(&key(), b"type: document\nname: \xff\n").unwrap_err();
     assert_eq!((fault.line, fault.column), (2, 7));
     assert_eq!(fault.message, "the byte 0xff is not UTF-8; save the file as UTF-8");

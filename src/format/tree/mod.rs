@@ -158,6 +158,12 @@ fn indenting_tab(text: &str, at: usize) -> Option<usize> {
     None
 }
 
+/// Where git left a conflict for people to resolve (git-merge(1), "How conflicts are presented").
+fn conflict(text: &str) -> Option<usize> {
+    const MARKER: &str = "<<<<<<< ";
+    if text.starts_with(MARKER) { Some(0) } else { text.find(&format!("\n{MARKER}")).map(|at| at + 1) }
+}
+
 /// Reads a document.
 pub(super) fn parse(text: &str) -> Parsed {
     let mut builder = Builder::new(text);
@@ -167,9 +173,15 @@ pub(super) fn parse(text: &str) -> Parsed {
             Ok((event, span)) => builder.take(event, span),
             Err(error) => {
                 let at = builder.byte(error.marker().index());
-                match indenting_tab(text, at) {
-                    Some(tab) => builder.fail(tab, "a tab indents this line; YAML is indented with blanks"),
-                    None => builder.fail(at, format!("this is not YAML: {}", error.info())),
+                match (conflict(text), indenting_tab(text, at)) {
+                    (Some(conflict), _) => builder.fail(
+                        conflict,
+                        "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`",
+                    ),
+                    (None, Some(tab)) => {
+                        builder.fail(tab, "a tab indents this line; YAML is indented with blanks")
+                    }
+                    (None, None) => builder.fail(at, format!("this is not YAML: {}", error.info())),
                 }
             }
         };
