@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use super::{Done, Failure, answer, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
@@ -89,7 +89,11 @@ impl Check {
 
     fn view(&self, journal: &mut GitJournal) -> anyhow::Result<View> {
         if let Some(name) = &self.rev {
-            return Ok(View::Revision(peek::resolve(&self.repository, name)?));
+            let revision = peek::resolve(&self.repository, name)?;
+            let repository = self.repository.display();
+            return revision
+                .map(View::Revision)
+                .with_context(|| format!("there is no commit `{name}` in {repository}"));
         }
         if !self.staged {
             return Ok(View::WorkTree);

@@ -258,6 +258,8 @@ fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
     let finished = run(folder.path(), &["check", "r"]).exits(1);
     assert!(finished.stdout.contains("collections/new.yaml:1:"), "{}", finished.stdout);
     run(folder.path(), &["check", "nowhere"]).exits(1);
+    let unknown = run(folder.path(), &["check", "--rev", "no-branch", "r"]).exits(1);
+    assert!(unknown.stderr.contains("there is no commit `no-branch` in r"), "{}", unknown.stderr);
 }
 
 #[test]

@@ -3,23 +3,31 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use git2::ErrorCode;
+
 use crate::domain::Revision;
 use crate::store::{BlobId, StoreError, TreeEntry};
 
-/// Finds the commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`.
+/// Finds the commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`; `None` when nothing
+/// is called so.
 ///
 /// # Errors
 ///
-/// Says so when there is no such commit.
-pub fn resolve(repository: &Path, name: &str) -> Result<Revision, StoreError> {
+/// Says why the repository can't be read, or what the name could mean.
+pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreError> {
     let failed = |source| StoreError::Git { action: format!("find the commit `{name}`"), source };
     let repository = git2::Repository::open(repository).map_err(failed)?;
-    let commit =
-        repository.revparse_single(name).and_then(|object| object.peel_to_commit()).map_err(failed)?;
+    let commit = match repository.revparse_single(name).and_then(|object| object.peel_to_commit()) {
+        Ok(commit) => commit,
+        Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::InvalidSpec) => {
+            return Ok(None);
+        }
+        Err(error) => return Err(failed(error)),
+    };
     let id = commit.id();
     let bytes =
         id.as_bytes().try_into().map_err(|_| failed(git2::Error::from_str("its id is not a SHA-1")))?;
-    Ok(Revision::new(bytes))
+    Ok(Some(Revision::new(bytes)))
 }
 
 /// What an index has in a folder, by the names in it; what is not merged yet or only announced is
@@ -127,8 +135,11 @@ mod tests {
         let commit = repository.commit(Some("HEAD"), &who, &who, "first", &tree, &[]).unwrap();
         repository.tag("v1", &repository.find_object(commit, None).unwrap(), &who, "", false).unwrap();
         for name in ["HEAD", "v1", &commit.to_string(), &commit.to_string()[..8]] {
-            assert_eq!(resolve(folder.path(), name).unwrap().to_string(), commit.to_string(), "{name}");
+            let found = resolve(folder.path(), name).unwrap().map(|revision| revision.to_string());
+            assert_eq!(found, Some(commit.to_string()), "{name}");
         }
-        assert!(resolve(folder.path(), "v2").is_err());
+        for name in ["v2", "a..b", ""] {
+            assert_eq!(resolve(folder.path(), name).unwrap(), None, "{name}");
+        }
     }
 }
