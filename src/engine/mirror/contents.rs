@@ -11,8 +11,8 @@ use crate::format::{self, Fault};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
-    /// What committing the saved files of this key would mean; `None` if it means nothing that
-    /// can be read.
+    /// What committing the saved files of this key would mean, an update without a change where only
+    /// comments or order are other; `None` if it means nothing that can be read.
     pub(in crate::engine) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
         let after = names_of(key).into_iter().find_map(|name| {
@@ -25,7 +25,7 @@ impl<J: Journal> Mirror<J> {
         let gone = self.edits_of(key).iter().all(|(_, saved)| matches!(saved, Saved::Gone));
         Ok(match (before, after) {
             (None, Some(Some(after))) => Some(Event::Created(after)),
-            (Some(before), Some(Some(after))) if before != after => Some(Event::Updated { before, after }),
+            (Some(before), Some(Some(after))) => Some(Event::Updated { before, after }),
             (Some(before), None) if gone => Some(Event::Deleted(before)),
             _ => None,
         })

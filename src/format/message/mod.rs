@@ -115,10 +115,11 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
         let indent = if means_something_to_git(&reason) { " " } else { "" };
         write!(message, "\n{indent}{reason}\n").expect("writing to a string");
     }
-    if !events.is_empty() {
+    // Where only comments or order are other there is nothing to tell.
+    let told = undone(about) + &body(&events);
+    if !told.is_empty() {
         message.push('\n');
-        message.push_str(&undone(about));
-        message.push_str(&body(&events));
+        message.push_str(&told);
     }
     message.push('\n');
     message.push_str(&trailers(&events, about));

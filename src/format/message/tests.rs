@@ -188,6 +188,19 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
 }
 
 #[test]
+fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change() {
+    let posts = Arc::new(posts());
+    let event = Event::Updated { before: Arc::clone(&posts), after: Arc::clone(&posts) };
+    let message = compose(&[(id(), &event)], &About { by_hand: Some(posts.key()), ..About::default() });
+    let trailers = format!(
+        "Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {}\nCollectory-Origin: work-tree\n",
+        id()
+    );
+    assert_eq!(message, format!("Edit posts by hand\n\n{trailers}"));
+    assert_eq!(parse(&message).reason, None);
+}
+
+#[test]
 fn the_reason_of_a_persons_commit_is_its_body_without_trailers() {
     let read = |message| parse(message);
     let message = read(

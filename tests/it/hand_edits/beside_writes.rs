@@ -26,6 +26,24 @@ async fn a_write_to_an_edited_key_commits_the_edit_first_as_the_person_s_own() {
 }
 
 #[tokio::test]
+async fn an_edit_of_comments_alone_is_committed_first_too_as_an_update_without_a_change() {
+    let server = TestServer::on("small").await;
+    server.repo().save(POSTS, &format!("# Mine\n{}", server.repo().read(POSTS)));
+    eventually("the edit is known", async || {
+        let read = server.read("posts").await.is(200).json();
+        read["data"].get("meta").is_some().then_some(())
+    })
+    .await;
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    assert_eq!(server.repo().subjects(), ["Update posts: name", "Edit posts by hand", "Seed"]);
+    assert_eq!(server.repo().trailer("HEAD^", "Collectory-Action"), ["collection.updated"]);
+    let events = server.get("/collections/posts/events").await.is(200).data();
+    let id = server.repo().trailer("HEAD^", "Collectory-Event");
+    assert_eq!((&events[1]["id"], &events[1]["attributes"]["changes"]), (&json!(id[0]), &json!([])));
+    assert_eq!(events[1]["attributes"]["origin"], "work-tree");
+}
+
+#[tokio::test]
 async fn a_person_whom_the_repository_does_not_name_is_the_one_that_git_would_name() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| {
