@@ -103,10 +103,10 @@ impl Call<'_> {
         Ok((history, view.map_err(|_| late())??))
     }
 
-    /// No commit ever had this collection, which may be there all the same.
+    /// No commit ever had this collection, which may be there all the same, saved and not committed.
     pub(super) fn no_history_of(&self, key: &Key) -> ApiError {
         let served = self.context.projection.snapshot();
-        if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some()) {
+        if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some_and(|entry| entry.uncommitted)) {
             let detail = format!("Collection '{key}' has no history yet: its file is not committed.");
             return ApiError::new(Code::NOT_FOUND, detail);
         }
