@@ -13,7 +13,7 @@ use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Actor, Revision};
 use crate::engine::{self, Snapshot};
 use crate::http::Clock;
-use crate::store::git::{Access, GitJournal, Options, peek};
+use crate::store::git::{Access, GitJournal, Options, rev_parse};
 use crate::store::{
     BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Look, Saved, StoreError, TreeEntry, WorkTree,
 };
@@ -89,7 +89,7 @@ impl Check {
 
     fn view(&self, journal: &mut GitJournal) -> anyhow::Result<View> {
         if let Some(name) = &self.rev {
-            let revision = peek::resolve(&self.repository, name)?;
+            let revision = rev_parse::resolve(&self.repository, name)?;
             let repository = self.repository.display();
             return revision
                 .map(View::Revision)
@@ -142,7 +142,7 @@ fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Resul
         .filter_map(|change| Some((change.name, change.after?)))
         .collect();
     let mut edits = Vec::new();
-    for (name, entry) in peek::staged(index, folder)? {
+    for (name, entry) in rev_parse::staged(index, folder)? {
         let is_new = match committed.iter().position(|(known, _)| *known == name) {
             Some(at) => committed.swap_remove(at).1 != entry,
             None => true,

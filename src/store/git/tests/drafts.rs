@@ -3,16 +3,16 @@
 use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
-use super::super::drafter::Drafter;
-use super::super::folder::{Folder, Found};
-use super::super::object::{Kind, name};
-use super::super::pens::Pens;
-use super::super::place::Place;
-use super::super::stat_cache::StatCache;
-use super::super::swap::{Bench, New};
-use super::super::tree::FILE;
 use super::Fault;
 use super::support::*;
+use crate::store::git::object::id::{Kind, name};
+use crate::store::git::object::tree::FILE;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::worktree::apply::replace::{Bench, New};
+use crate::store::git::worktree::apply::staging_thread::Drafter;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, and where it is, with a place for drafts.
 fn place_and_folder(repo: &Repo) -> (Place, Folder) {

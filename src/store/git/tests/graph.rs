@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::figures::Figures;
-use super::super::graph::Graph;
-use super::super::packs::PACKS_MAX;
-use super::super::place::Place;
 use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::statistics::Figures;
+use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::repo::layout::Place;
 
 /// Enough commits for a graph, in these tests.
 const COMMITS_MIN: usize = 20;

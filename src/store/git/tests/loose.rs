@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::super::GitJournal;
-use super::super::loose::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
 use super::support::*;
+use crate::store::git::maintenance::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
 
 /// How many commits a person makes.
 const COMMITS_LEN: usize = 5;
@@ -172,7 +172,7 @@ fn packs_of_loose_objects_are_merged_with_the_others() {
     let repo = by_hand();
     age(&loose(&repo), LOOSE_AGE_MIN);
     let mut journal = tend_once(&repo);
-    for i in 0..=super::super::packs::PACKS_MAX {
+    for i in 0..=crate::store::git::packs::store::PACKS_MAX {
         // Together many more objects than lay about, or these would not be worth copying.
         let group: Vec<_> = (0..10).map(|j| set("a.yaml", &format!("{i} {j}\n"))).collect();
         append(&mut journal, &group);

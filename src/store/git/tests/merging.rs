@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::super::packs::PACKS_MAX;
 use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
+use crate::store::git::packs::store::PACKS_MAX;
 
 /// A bare repository with one pack more than are left alone, which are not merged yet.
 fn crowded() -> (Repo, GitJournal) {

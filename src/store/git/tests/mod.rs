@@ -27,7 +27,7 @@ type Hook = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
 
 /// Calls a test before every flush, from whichever thread makes it.
 #[derive(Clone, Default)]
-pub(super) struct FlushHook(Arc<Mutex<Option<Hook>>>);
+pub(crate) struct FlushHook(Arc<Mutex<Option<Hook>>>);
 
 impl std::fmt::Debug for FlushHook {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -37,27 +37,27 @@ impl std::fmt::Debug for FlushHook {
 
 impl FlushHook {
     /// Calls `hook` from now on.
-    pub(super) fn set(&self, hook: impl FnMut(&Path) -> io::Result<()> + Send + 'static) {
+    pub(crate) fn set(&self, hook: impl FnMut(&Path) -> io::Result<()> + Send + 'static) {
         self.put(Some(Box::new(hook)));
     }
 
     /// Calls nobody any more; what is returned can be [`put`](Self::put) back.
-    pub(super) fn take(&self) -> Option<Hook> {
+    pub(crate) fn take(&self) -> Option<Hook> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Calls this from now on.
-    pub(super) fn put(&self, hook: Option<Hook>) {
+    pub(crate) fn put(&self, hook: Option<Hook>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hook;
     }
 
     /// Calls nobody any more.
-    pub(super) fn clear(&self) {
+    pub(crate) fn clear(&self) {
         drop(self.take());
     }
 
     /// Calls the hook; its error is the flush's.
-    pub(super) fn call(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn call(&self, path: &Path) -> io::Result<()> {
         let mut hook = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         hook.as_mut().map_or(Ok(()), |hook| hook(path))
     }
@@ -65,7 +65,7 @@ impl FlushHook {
 
 /// Where to stop a journal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Everything is on disk, nothing is visible.
     BeforeTheBranch,
     /// The branch has moved, the work tree has not.

@@ -13,10 +13,10 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::super::packs::PACKS_MAX;
 use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::packs::store::PACKS_MAX;
 
 /// How many ways a power cut goes at each instant; `COLLECTORY_CRASH_ROUNDS` sets the long run.
 #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]

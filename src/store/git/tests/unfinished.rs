@@ -5,11 +5,11 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use super::super::GitJournal;
-use super::super::folder::{Folder, Found};
-use super::super::listing::list;
-use super::super::pens::Pens;
-use super::super::place::Place;
 use super::support::*;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::listing::list;
+use crate::store::git::worktree::scan::open_writers::Pens;
 use crate::store::{Journal as _, Look, WorkTree};
 
 /// Longer than any test takes.

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::packs::PACKS_MAX;
 use super::super::{GitJournal, Options};
 use super::Fault;
 use super::support::*;
 use crate::random::cases;
+use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 
 #[test]

@@ -1,0 +1,25 @@
+//! The journal on a git repository, in rooms; `journal` opens them all and offers the traits.
+//!
+//! What is not here: YAML, collections, JSON:API.
+
+mod disk;
+mod index;
+mod journal;
+mod maintenance;
+mod object;
+mod packs;
+mod read;
+mod repo;
+#[cfg(test)]
+mod tests;
+mod worktree;
+mod write;
+
+pub use journal::GitJournal;
+pub use journal::open::{Access, Options};
+pub use read::archive::GitArchive;
+#[cfg(test)]
+pub(crate) use read::archive::testing;
+pub use read::rev_parse;
+pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
+pub use write::sign::{SigningKey, SigningKeyError, Unfit};

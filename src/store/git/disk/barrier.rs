@@ -1,0 +1,235 @@
+//! What "on disk" means: what is flushed, in which order, and why that is enough.
+//!
+//! A group of commits is answered after these flushes, however many commits it has:
+//!
+//! | step | flush | so that after a power cut |
+//! |---|---|---|
+//! | 1 | the pack's content | its objects are whole |
+//! | 1 | the content of its index | they can be found |
+//! | 1 | the content of the branch's lock file | the branch never names half an id |
+//! | 2 | the folder `objects/pack` | pack and index have their names |
+//! | 3 | the folder of the branch's file, after the rename | the branch has moved |
+//! | 3 | the branch's reflog, where one is kept | its entry for the move is whole |
+//!
+//! Each step waits for the one before, and what a step needs is written before it: the files of step
+//! 1 are renamed between it and step 2 (but the lock file), and the reflog is written and the lock
+//! file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, in
+//! any order; so nothing that names the new commits, the reflog no more than the branch, is written
+//! before everything that they need is there for good. `git fsck` refuses a reflog with an entry
+//! for a commit that is missing.
+//!
+//! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
+//! the order is another one.
+//!
+//! Within a step no order is needed, and so its flushes are made at once: a file system with a
+//! journal then often writes for all of them what it would write for each. A file that is new or
+//! replaced is flushed before the rename that gives it its name, and a rename is durable once its
+//! folder has been flushed (fsync(2): "Calling `fsync()` does not necessarily ensure that the entry in
+//! the directory containing the file has also reached disk. For that an explicit `fsync()` on a file
+//! descriptor for the directory is also needed"). `fdatasync` is enough for contents: it includes
+//! what is needed to read them back, the length among it (fdatasync(2)).
+//!
+//! What others wrote is not flushed by them: git's own commits, clones and `git init` leave it to
+//! the system (`core.fsync` in git-config(1); folders never are). So before our first commit on top
+//! of a revision that is not our own, or that we did not make since we were started, the whole file
+//! system is flushed once ([`Barrier::file_system`], syncfs(2)); a chain of our own commits never
+//! pays for that.
+//!
+//! A folder that had to be made is flushed into its parent at once ([`Barrier::make_folder`]); that
+//! happens with the first commit of all, or after somebody has removed it.
+//!
+//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a reflog in
+//! its folder when it is new (without it the branch is as good), the `.keep` of a pack (it guards
+//! against a `git gc` that runs meanwhile, and after a power cut nothing does; see `marks`), the
+//! files of the work tree and git's index (all of that can be made again from the commits, and
+//! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes. Work tree and index are
+//! flushed by [`tend`](crate::store::Journal::tend), when no answer waits. Packs are merged with the
+//! same care: the contents of the merged one, then the folder, and only then are its parts removed,
+//! which nobody needs to be durable.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::SystemTime;
+
+use crate::store::StoreError;
+use crate::store::git::disk::fsync_pool::{Flush, Flushers};
+use crate::store::git::disk::scratch::Drawers;
+
+/// Flushes, and counts what it flushes.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Barrier {
+    flushes: Arc<AtomicU64>,
+    flushers: Arc<Flushers>,
+    #[cfg(test)]
+    hook: crate::store::git::tests::FlushHook,
+}
+
+impl Barrier {
+    /// The same for another thread, which is not to wait for the flushes of this one.
+    pub(crate) fn beside(&self) -> Self {
+        Self { flushers: Arc::default(), ..self.clone() }
+    }
+
+    /// How many flushes there have been.
+    pub(crate) fn flushes(&self) -> u64 {
+        self.flushes.load(Ordering::Relaxed)
+    }
+
+    /// Has every flush preceded by a call, which may make it fail; those that another thread makes may have
+    /// begun before.
+    #[cfg(test)]
+    pub(crate) const fn hook(&self) -> &crate::store::git::tests::FlushHook {
+        &self.hook
+    }
+
+    fn flush(
+        &self,
+        action: &'static str,
+        path: &Path,
+        flush: impl FnOnce() -> io::Result<()>,
+    ) -> Result<(), StoreError> {
+        self.flushes.fetch_add(1, Ordering::Relaxed);
+        #[cfg(test)]
+        let flush = || self.hook.call(path).and_then(|()| flush());
+        flush().map_err(|source| StoreError::at(action, path, source))
+    }
+
+    /// Flushes the content of a file.
+    fn file(&self, file: &Unflushed) -> Result<(), StoreError> {
+        self.flush("flush", &file.path, || file.file.sync_data())
+    }
+
+    /// Flushes the contents of several files at once.
+    pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
+        let Some((first, others)) = files.split_first() else { return Ok(()) };
+        self.at_once(others, || self.file(first))
+    }
+
+    /// The same while the caller does something else.
+    pub(crate) fn files_while(&self, files: &[&Unflushed], work: impl FnOnce()) -> Result<(), StoreError> {
+        self.at_once(files, || {
+            work();
+            Ok(())
+        })
+    }
+
+    /// Flushes the entries of a folder and, at once with them, the contents of some files.
+    pub(crate) fn folder_and(&self, folder: &Path, files: &[&Unflushed]) -> Result<(), StoreError> {
+        self.at_once(files, || self.folder(folder))
+    }
+
+    fn at_once(
+        &self,
+        files: &[&Unflushed],
+        here: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        let begin = |(thread, it): (usize, &&Unflushed)| self.flushers.begin(thread, &it.file);
+        let begun: Vec<_> = files.iter().enumerate().map(begin).collect();
+        let mut result = here();
+        for (it, begun) in files.iter().zip(begun) {
+            let flush = || begun.map_or_else(|| it.file.sync_data(), Flush::wait);
+            result = result.and(self.flush("flush", &it.path, flush));
+        }
+        result
+    }
+
+    /// Flushes the entries of a folder.
+    pub(crate) fn folder(&self, path: &Path) -> Result<(), StoreError> {
+        self.flush("flush", path, || File::open(path)?.sync_all())
+    }
+
+    /// Flushes everything on the file system of a folder.
+    pub(crate) fn file_system(&self, path: &Path) -> Result<(), StoreError> {
+        let flush = || {
+            let folder = File::open(path)?;
+            #[cfg(target_os = "linux")]
+            return rustix::fs::syncfs(&folder).map_err(io::Error::from);
+            #[cfg(not(target_os = "linux"))]
+            {
+                drop(folder);
+                rustix::fs::sync();
+                Ok(())
+            }
+        };
+        self.flush("flush the file system of", path, flush)
+    }
+
+    /// Makes a folder and those above it, each durably.
+    pub(crate) fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
+        if path.is_dir() {
+            return Ok(());
+        }
+        let parent = path.parent().unwrap_or(Path::new("/"));
+        self.make_folder(parent)?;
+        match fs::create_dir(path) {
+            Ok(()) => self.folder(parent),
+            // Git may have made it just now.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+            Err(source) => Err(StoreError::at("make the folder", path, source)),
+        }
+    }
+}
+
+/// A file that was written and is to be flushed yet.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Unflushed {
+    file: Arc<File>,
+    path: PathBuf,
+}
+
+impl Unflushed {
+    /// Writes a new file; nothing stands at `path` or only what a killed process left.
+    pub(crate) fn write(drawers: &Drawers, path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+        let write = || {
+            let mut file = drawers.make(&path)?;
+            file.write_all(bytes).map(|()| file)
+        };
+        match write() {
+            Ok(file) => Ok(Self { file: Arc::new(file), path }),
+            Err(source) => Err(StoreError::at("write", &path, source)),
+        }
+    }
+
+    /// A file that was appended to.
+    pub(crate) fn appended(file: File, path: PathBuf) -> Self {
+        Self { file: Arc::new(file), path }
+    }
+
+    /// Says when it was changed.
+    pub(crate) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
+        self.file.set_modified(modified).map_err(|source| StoreError::at("date", &self.path, source))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The open file.
+    pub(crate) fn into_file(self) -> Arc<File> {
+        self.file
+    }
+}
+
+/// Removes a file; that it is not there is fine.
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::at("remove", path, error)),
+        _ => Ok(()),
+    }
+}
+
+/// Reads a file; `None` when it is not there.
+pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            Ok(None)
+        }
+        Err(source) => Err(StoreError::at("read", path, source)),
+    }
+}

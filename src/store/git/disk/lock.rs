@@ -1,0 +1,355 @@
+//! Git's lock files, taken so that our own can be told from others' after a kill.
+//!
+//! Git locks `x` by making `x.lock`, writes the new content there and renames it to `x`
+//! (lockfile.h). We make a private file first, in a folder of our own inside the repository, and
+//! give it the lock's name as a second, hard link: a link fails when the name is taken, just as
+//! git's own `O_EXCL` does. After a kill both names are one inode, so [`remove_left`] recognises a
+//! lock as ours; a lock of any other inode is never touched. (A power cut on a file system that keeps
+//! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
+//!
+//! Each lock that gets a content is a fresh inode: after the rename the private name would be a second
+//! name of the live file, so it is removed then, and never opened for writing again. One that only
+//! keeps others away ([`HeldLock`]) has the same private file every time: making an inode for each
+//! group would cost more than all the rest of the lock.
+
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
+use crate::store::git::disk::scratch::Drawers;
+
+/// How often a taken lock is tried again.
+const RETRY_MS: u64 = 5;
+
+/// What the names of the private files begin with.
+const PRIVATE_PREFIX: &str = "lock-";
+
+/// A lock that we hold; dropped without [`commit`](Self::commit), it is released and nothing
+/// changes.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    target: PathBuf,
+    path: PathBuf,
+    private: PathBuf,
+    file: Arc<File>,
+    drawers: Drawers,
+    is_released: bool,
+}
+
+/// What a lock file is to hold, written under its private name; dropped without
+/// [`take`](Self::take), it is removed.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct LockDraft {
+    target: PathBuf,
+    content: Option<Unflushed>,
+    drawers: Drawers,
+}
+
+impl LockDraft {
+    /// Writes what the lock of `target` is to hold; the caller flushes it before the lock is taken,
+    /// if it must be durable.
+    ///
+    /// `desk` is the folder for the private file, on the same file system.
+    pub(crate) fn write(
+        drawers: &Drawers,
+        desk: &Path,
+        target: &Path,
+        content: &[u8],
+    ) -> Result<Self, StoreError> {
+        let private = private(desk, target);
+        if !desk.is_dir() {
+            fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
+        }
+        let content = Some(Unflushed::write(drawers, private, content)?);
+        Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
+    }
+
+    /// What there is to flush.
+    pub(crate) fn content(&self) -> &Unflushed {
+        self.content.as_ref().expect("there as long as the lock is not taken")
+    }
+
+    /// Takes the lock; `wait` is how long to wait for someone else.
+    pub(crate) fn take(mut self, wait: Duration) -> Result<LockFile, StoreError> {
+        let path = lock_of(&self.target);
+        link(self.content().path(), &path, wait)?;
+        let content = self.content.take().expect("there as long as the lock is not taken");
+        let private = content.path().to_owned();
+        let (target, drawers) = (std::mem::take(&mut self.target), self.drawers.clone());
+        let file = content.into_file();
+        Ok(LockFile { target, path, private, file, drawers, is_released: false })
+    }
+}
+
+impl Drop for LockDraft {
+    fn drop(&mut self) {
+        if let Some(content) = self.content.take()
+            && let Err(error) = remove_if_there(content.path())
+        {
+            tracing::warn!(%error, "a draft of a lock file could not be removed; the next start does it");
+        }
+    }
+}
+
+impl LockFile {
+    /// Makes the content of the lock file the content of what it locks, and releases it.
+    pub(crate) fn commit(mut self) -> Result<(), StoreError> {
+        if !self.is_ours() {
+            return Err(StoreError::Locked { path: self.path.clone() });
+        }
+        let replaced = self.drawers.hold(&self.target);
+        fs::rename(&self.path, &self.target)
+            .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
+        self.is_released = true;
+        self.drawers.let_go(replaced);
+        Ok(())
+    }
+
+    fn is_ours(&self) -> bool {
+        // Someone may have removed our lock by hand and taken it.
+        match (fs::symlink_metadata(&self.path), self.file.metadata()) {
+            (Ok(there), Ok(ours)) => same_inode(&there, &ours),
+            _ => false,
+        }
+    }
+}
+
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        let released = if !self.is_released && self.is_ours() { remove_if_there(&self.path) } else { Ok(()) };
+        if let Err(error) = released.and_then(|()| remove_if_there(&self.private)) {
+            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
+        }
+    }
+}
+
+/// A lock that keeps others away and changes nothing; released when it is dropped.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct HeldLock {
+    path: PathBuf,
+    inode: Metadata,
+}
+
+impl HeldLock {
+    /// Takes the lock of `target`; `desk` is the folder for the private file, on the same file system; `wait` how
+    /// long to wait for someone else.
+    pub(crate) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
+        let (private, path) = (private(desk, target), lock_of(target));
+        let failed = |source| StoreError::at("make the lock file", &path, source);
+        if !private.exists() {
+            fs::create_dir_all(desk).and_then(|()| fs::write(&private, b"")).map_err(failed)?;
+        }
+        link(&private, &path, wait)?;
+        let inode = fs::symlink_metadata(&private).map_err(failed)?;
+        Ok(Self { path, inode })
+    }
+
+    /// Takes over the lock of `target` that a killed process of ours has left; `None` if it has left none.
+    /// Nobody else can take it in between.
+    ///
+    /// Only for the holder of the service lock: then no living process owns it.
+    pub(crate) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
+        let [private, path] = [private(desk, target), lock_of(target)];
+        if !is_left(desk, target) {
+            return Ok(None);
+        }
+        let inode = fs::symlink_metadata(private);
+        let inode = inode.map_err(|source| StoreError::at("look at the lock file", &path, source))?;
+        Ok(Some(Self { path, inode }))
+    }
+
+    /// Refuses to go on if it is no longer the lock; somebody may have removed it by hand and taken it.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if self.is_ours() { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
+    }
+
+    fn is_ours(&self) -> bool {
+        fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode))
+    }
+}
+
+impl Drop for HeldLock {
+    fn drop(&mut self) {
+        if self.is_ours()
+            && let Err(error) = remove_if_there(&self.path)
+        {
+            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
+        }
+    }
+}
+
+/// The lock file of a file.
+pub(crate) fn lock_of(target: &Path) -> PathBuf {
+    let mut path = target.as_os_str().to_owned();
+    path.push(".lock");
+    PathBuf::from(path)
+}
+
+/// The private name of a lock file.
+fn private(desk: &Path, target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    desk.join(format!("{PRIVATE_PREFIX}{name}"))
+}
+
+fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
+    let deadline = Instant::now() + wait;
+    loop {
+        match fs::hard_link(private, path) {
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(StoreError::at("make the lock file", path, error));
+            }
+            Err(_) if Instant::now() >= deadline => return Err(StoreError::Locked { path: path.to_owned() }),
+            // Git's locks are held for milliseconds and tell nobody when they are released.
+            Err(_) => thread::sleep(Duration::from_millis(RETRY_MS)),
+        }
+    }
+}
+
+/// Removes the locks that a killed process of ours left below `roots`, and its private files.
+///
+/// Only the holder of the service lock may call this: then no living process owns them.
+pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError> {
+    let Ok(entries) = fs::read_dir(desk) else { return Ok(()) };
+    for private in entries.flatten().map(|entry| entry.path()) {
+        let name = private.file_name().unwrap_or_default().to_string_lossy();
+        let Ok(ours) = fs::symlink_metadata(&private) else { continue };
+        if !name.starts_with(PRIVATE_PREFIX) {
+            continue;
+        }
+        if ours.nlink() > 1 {
+            roots.iter().try_for_each(|root| remove_links(root, &ours))?;
+        }
+        remove_if_there(&private)?;
+    }
+    Ok(())
+}
+
+/// Whether a killed process of ours has left its lock of `target`.
+pub(crate) fn is_left(desk: &Path, target: &Path) -> bool {
+    match (fs::symlink_metadata(lock_of(target)), fs::symlink_metadata(private(desk, target))) {
+        (Ok(there), Ok(ours)) => same_inode(&there, &ours),
+        _ => false,
+    }
+}
+
+fn remove_links(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
+    let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
+    if there.is_dir() {
+        let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
+        return entries.flatten().try_for_each(|entry| remove_links(&entry.path(), ours));
+    }
+    if path.extension().is_some_and(|extension| extension == "lock") && same_inode(&there, ours) {
+        tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
+        remove_if_there(path)?;
+    }
+    Ok(())
+}
+
+fn same_inode(a: &Metadata, b: &Metadata) -> bool {
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
+        LockDraft::write(&Drawers::new(folder), folder, &folder.join("x"), content)?.take(Duration::ZERO)
+    }
+
+    #[test]
+    fn a_held_lock_keeps_others_away_and_is_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        for _ in 0..2 {
+            let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
+            assert!(is_left(folder.path(), &x), "it is recognised after a kill");
+            assert!(matches!(
+                HeldLock::take(folder.path(), &x, Duration::ZERO),
+                Err(StoreError::Locked { path }) if path == lock
+            ));
+            drop(held);
+            assert!(!lock.exists());
+        }
+        assert!(!x.exists());
+    }
+
+    #[test]
+    fn a_held_lock_that_somebody_took_over_is_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
+        fs::remove_file(&lock).unwrap();
+        fs::write(&lock, b"theirs").unwrap();
+        drop(held);
+        assert_eq!(fs::read(&lock).unwrap(), b"theirs");
+    }
+
+    #[test]
+    fn a_lock_is_released_with_or_without_its_content() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        drop(take(folder.path(), b"new").unwrap());
+        assert!(!x.exists() && !lock.exists());
+        take(folder.path(), b"new").unwrap().commit().unwrap();
+        assert_eq!(fs::read(&x).unwrap(), b"new");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_taken_lock_is_told_and_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = folder.path().join("x.lock");
+        fs::write(&lock, "another's").unwrap();
+        let error = take(folder.path(), b"new").unwrap_err();
+        assert!(matches!(error, StoreError::Locked { path } if path == lock));
+        remove_left(folder.path(), &[folder.path()]).unwrap();
+        assert_eq!(fs::read(&lock).unwrap(), b"another's");
+    }
+
+    #[test]
+    fn a_lock_that_a_kill_left_is_recognised_and_another_s_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        std::mem::forget(take(folder.path(), b"new").unwrap());
+        let other = folder.path().join("y.lock");
+        fs::write(&other, "").unwrap();
+        remove_left(folder.path(), &[folder.path()]).unwrap();
+        let left: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().path()).collect();
+        assert_eq!(left, [other]);
+    }
+
+    #[test]
+    fn a_lock_that_a_kill_left_can_be_taken_over_without_being_released() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
+        let hold = || HeldLock::take(folder.path(), &x, Duration::ZERO);
+        assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
+        std::mem::forget(hold().unwrap());
+        let ours = HeldLock::take_over(folder.path(), &x).unwrap().unwrap();
+        assert!(ours.is_ours());
+        assert!(hold().is_err());
+        drop(ours);
+        fs::write(&lock, "another's").unwrap();
+        assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_lock_that_someone_took_over_is_not_released_by_us() {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = take(folder.path(), b"new").unwrap();
+        fs::write(folder.path().join("z"), "theirs").unwrap();
+        fs::rename(folder.path().join("z"), folder.path().join("x.lock")).unwrap();
+        assert!(matches!(ours.commit(), Err(StoreError::Locked { .. })));
+        assert_eq!(fs::read(folder.path().join("x.lock")).unwrap(), b"theirs");
+    }
+}

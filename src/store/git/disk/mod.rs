@@ -1,0 +1,10 @@
+//! What "on disk" means, and the files of ours that stand for it: flushes, locks, scratch folders.
+//!
+//! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
+
+pub(crate) mod barrier;
+pub(crate) mod deferred_close;
+pub(crate) mod fsync_pool;
+pub(crate) mod lock;
+pub(crate) mod scratch;
+pub(crate) mod worker;

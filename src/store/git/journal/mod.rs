@@ -1,0 +1,392 @@
+//! The journal on a git repository.
+//!
+//! ```text
+//! append ── index.lock ── objects ── one pack ── branch.lock ── reflog ── branch ── files, index
+//!           lock          object     packs       refs                               worktree, index
+//!                         tree       barrier ◀── every flush
+//!                         sign
+//! ```
+//!
+//! What is promised here, and tested in `tests`:
+//!
+//! * What [`append`](Journal::append) has answered is on disk; see `barrier` for what that means.
+//! * The branch moves only by compare-and-set, under git's own locks.
+//! * No byte that a person saved or staged is overwritten; see `worktree`.
+//! * Nothing runs that the repository names, and no configuration but the repository's own has a
+//!   say in what is written; `personal` reads the user's to know who commits by hand. We parse the
+//!   few files that matter and use libgit2 for nothing but reading objects and configuration.
+//! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
+//!
+//! What is not here: YAML, collections, JSON:API.
+
+pub(crate) mod open;
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::domain::{Actor, Revision};
+use crate::store::BlobId;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::journal::open::Access;
+use crate::store::git::maintenance::runner::Upkeep;
+use crate::store::git::object::hash_midstates::IndexHash;
+use crate::store::git::object::id;
+use crate::store::git::packs::store::Packs;
+use crate::store::git::read::archive::GitArchive;
+use crate::store::git::read::diff;
+use crate::store::git::read::history;
+use crate::store::git::read::objects::Objects;
+use crate::store::git::read::recent_commits::Fresh;
+use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::branch;
+use crate::store::git::repo::checkpoint::Note;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::linked_worktrees;
+use crate::store::git::repo::user_config;
+#[cfg(test)]
+use crate::store::git::tests;
+use crate::store::git::worktree::apply::index_repair::Recent;
+use crate::store::git::worktree::apply::lagging::Behind;
+use crate::store::git::worktree::apply::staging_thread::Drafter;
+use crate::store::git::worktree::scan::checkout_in_progress;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::stat_cache::StatCache;
+use crate::store::git::worktree::scan::status;
+use crate::store::git::write::append;
+use crate::store::git::write::sign::Committer;
+use crate::store::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
+
+/// Within this time of a group the next one is about to come.
+const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
+
+/// A git repository, for the engine.
+pub struct GitJournal {
+    pub(crate) place: Place,
+    pub(crate) branch: String,
+    pub(crate) committer: Committer,
+    pub(crate) lock_wait: Duration,
+    pub(crate) access: Access,
+    pub(crate) barrier: Barrier,
+    pub(crate) objects: Objects,
+    pub(crate) packs: Arc<Packs>,
+    pub(crate) upkeep: Upkeep,
+    pub(crate) maintain: bool,
+    // The trees of the newest revision that was looked at; forgotten after trouble.
+    pub(crate) trees: Option<Trees>,
+    pub(crate) fresh: Arc<Fresh>,
+    pub(crate) stats: StatCache,
+    // Who is writing to the files; nobody asks when only reading.
+    pub(crate) pens: Option<Pens>,
+    pub(crate) drafter: Drafter,
+    pub(crate) note: Arc<Note>,
+    pub(crate) recent: Recent,
+    pub(crate) index_hash: IndexHash,
+    // Whether the index has what the files do not have yet.
+    pub(crate) is_index_ahead: bool,
+    // Files that could not be brought up to the branch.
+    pub(crate) behind: Behind,
+    // The revision up to which everything is on disk; `None` as long as that is not known.
+    pub(crate) durable: Option<Option<id::Oid>>,
+    // When the last group was made visible.
+    pub(crate) appended_at: Option<Instant>,
+    // Whether files of the work tree were written since they were last flushed.
+    pub(crate) is_work_tree_dirty: bool,
+    // For how long a fresh index may be half of a checkout.
+    pub(crate) turn_max: Duration,
+    #[cfg(test)]
+    pub(crate) fault: Option<tests::Fault>,
+    #[cfg(test)]
+    pub(crate) interlude: Option<Box<dyn FnMut() + Send>>,
+    // Held as long as we live.
+    pub(crate) _service_lock: Option<open::ServiceLock>,
+}
+
+impl GitJournal {
+    /// The served branch, without `refs/heads/`.
+    #[must_use]
+    pub fn branch(&self) -> &str {
+        self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
+    }
+
+    /// The root of the work tree; `None` when the repository is bare.
+    #[must_use]
+    pub fn work_tree_root(&self) -> Option<&Path> {
+        self.place.work_tree.as_deref()
+    }
+
+    /// The collections folder of the work tree; `None` when the repository is bare.
+    #[must_use]
+    pub fn folder(&self) -> Option<PathBuf> {
+        self.place
+            .work_tree
+            .as_ref()
+            .map(|root| self.place.folder.iter().fold(root.clone(), |at, part| at.join(part)))
+    }
+
+    /// The folder of `HEAD` and the index (`.git`, or that of a linked work tree).
+    #[must_use]
+    pub fn git_dir(&self) -> &Path {
+        &self.place.git_dir
+    }
+
+    /// The folder of the refs and `packed-refs`; the same but in a linked work tree.
+    #[must_use]
+    pub fn common_dir(&self) -> &Path {
+        &self.place.common_dir
+    }
+
+    /// What git writes when the branch moves or another one is checked out, and what it removes at the
+    /// end of a merge, a rebase and the like.
+    #[must_use]
+    pub fn branch_files(&self) -> Vec<PathBuf> {
+        let Place { git_dir, common_dir, .. } = &self.place;
+        let mut files = vec![
+            git_dir.join("HEAD"),
+            git_dir.join("index"),
+            common_dir.join("packed-refs"),
+            common_dir.join(&self.branch),
+        ];
+        files.extend(status::HALF_DONE_SIGNS.iter().map(|(sign, _)| git_dir.join(sign)));
+        files
+    }
+
+    /// The read side of the same branch, which need not read what this commits.
+    #[must_use]
+    pub fn archive(&self) -> GitArchive {
+        GitArchive::at(self.place.clone(), self.branch.clone(), Arc::clone(&self.fresh))
+    }
+
+    /// How many flushes to disk there have been.
+    #[must_use]
+    pub fn flushes(&self) -> u64 {
+        self.barrier.flushes()
+    }
+
+    /// The trees of a revision, from memory when they are the newest.
+    pub(crate) fn trees(&mut self, revision: Option<Revision>) -> Result<&Trees, StoreError> {
+        let revision = revision.map(|revision| *revision.as_bytes());
+        if self.trees.as_ref().is_none_or(|trees| trees.revision != revision) {
+            self.trees = None;
+            self.trees = Some(Trees::load(&mut self.objects, &self.place, revision)?);
+        }
+        Ok(self.trees.as_ref().expect("loaded above"))
+    }
+
+    /// Whether the work tree shows the served branch, as far as can be told.
+    pub(crate) fn is_shown(&self) -> bool {
+        status::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
+    }
+
+    fn check_writable(&self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Serve => Ok(()),
+            Access::Read | Access::Survey => Err(self.place.unsuitable("it was opened for reading only")),
+        }
+    }
+}
+
+impl Journal for GitJournal {
+    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(branch::tip(&self.place, &self.branch)?.map(Revision::new))
+    }
+
+    fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        diff::changes(&mut self.objects, &self.place, self.trees.as_ref(), [from, to])
+    }
+
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        let (places, others) = self.fresh.contents(blobs, each);
+        diff::contents(&mut self.objects, &others, &|index, content| each(places[index], content));
+        Ok(())
+    }
+
+    fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+        let Found::Folder(folder) = Folder::collections(&self.place, false)? else { return Ok(None) };
+        let content = folder.read(name)?.filter(|content| content.oid == *blob.as_bytes());
+        Ok(content.map(|content| content.bytes))
+    }
+
+    fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+        self.check_writable()?;
+        if drafts.is_empty() {
+            return Ok(Vec::new());
+        }
+        linked_worktrees::check_elsewhere(&self.place, &self.branch)?;
+        // After a move that was not ours, the work tree may be behind, or the note may be.
+        self.bring_forward(self.lock_wait)?;
+        let index = self.lock_index(self.lock_wait)?;
+        let found = self.head()?;
+        if found != expected {
+            return Err(StoreError::HeadMoved { expected, found });
+        }
+        self.forget_what_is_not_on_the_branch(found)?;
+        if let Some(lock) = &index {
+            self.check_work_tree()?;
+            self.retry_behind(lock)?;
+        }
+        let made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
+        // Taken, so that trouble on the way leaves nothing stale behind.
+        self.trees(expected)?;
+        let trees = self.trees.take().expect("loaded above");
+        let before = trees.revision;
+        let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
+        self.stats.add_converted(&mut group.changes);
+        // Made now, so that an index that can't be edited costs no pack.
+        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
+        // Dropped on the way out, and the old index comes back.
+        let (written, mut ahead) = (Cell::new(None), None);
+        let meanwhile = next.as_ref().map(|next| {
+            |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_ref())))
+        });
+        let published = self.publish(before, &group, drafts, meanwhile, |journal| {
+            index.as_ref().map_or(Ok(()), HeldLock::check)?;
+            let written = written.take().transpose()?;
+            ahead = written.map(|draft| journal.put_index_ahead(draft, &group)).transpose()?;
+            Ok(())
+        });
+        if published.is_err() && !self.has_come_to(&group) {
+            return published.map(|()| Vec::new());
+        }
+        self.fresh.remember(std::mem::take(&mut group.steps));
+        self.appended_at = Some(Instant::now());
+        #[cfg(test)]
+        self.stop_at(tests::Fault::AfterTheBranch)?;
+        match (index, next, ahead) {
+            (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
+                let ahead = ahead.keep();
+                self.is_index_ahead = true;
+                self.bring_up(index, next, made, &group);
+                self.recent.note(&group.changes, group.trees.revision);
+                drop(ahead);
+                self.step_aside_if_need_be();
+            }
+            // HEAD has turned away: the old index comes back, before its lock is released.
+            (index, _, ahead) => {
+                drop(ahead);
+                drop(index);
+            }
+        }
+        self.fresh.keep(group.changes);
+        published?;
+        self.trees = Some(group.trees);
+        Ok(group.committed)
+    }
+
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
+        self.trees(head)?;
+        loop {
+            let trees = self.trees.as_ref().expect("loaded above");
+            let (place, known) = (&self.place, (&mut self.stats, &mut self.pens));
+            let mut seen = status::compare(place, &self.branch, known, trees.folder(), look, despite_locks)?;
+            self.behind.forget_explained(&mut seen);
+            if despite_locks || !checkout_in_progress::may_be_turning(place, &seen, self.turn_max)? {
+                return Ok(seen);
+            }
+            if self.head()? != head {
+                return Ok(WorkTree::Busy);
+            }
+            // Git tells nobody what it is about to do.
+            std::thread::sleep(checkout_in_progress::RETRY_WAIT);
+        }
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        match self.access {
+            Access::Serve => {
+                self.step_aside()?;
+                self.bring_forward(Duration::ZERO)?;
+                self.retry_if_behind()?;
+                self.mend_index()
+            }
+            Access::Read | Access::Survey => Ok(()),
+        }
+    }
+
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        let head = head.map(|head| *head.as_bytes());
+        if self.durable != Some(head) {
+            self.barrier.file_system(&self.place.common_dir)?;
+            self.durable = Some(head);
+        }
+        Ok(())
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        history::walk(&mut self.objects, &self.place, from, each)
+    }
+
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        history::log(&mut self.objects, &self.place, from, each)
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        history::descends(&mut self.objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
+    }
+
+    fn person(&mut self) -> Actor {
+        user_config::person(&self.place)
+    }
+
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.check_writable()?;
+        if self.is_work_tree_dirty
+            && let Some(root) = &self.place.work_tree
+            && let Some(noted) = self.note.read().filter(|noted| !noted.after_restart)
+        {
+            self.upkeep.flush(root, noted.revision);
+            self.is_work_tree_dirty = false;
+        }
+        if self.maintain {
+            let is_busy = self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
+            self.upkeep.tidy(!self.place.keeps_objects, is_busy);
+        }
+        self.forget_removed_packs();
+        Ok(())
+    }
+}
+
+impl GitJournal {
+    /// Waits until the housekeeping that [`tend`](Journal::tend) has begun is done.
+    pub fn finish_upkeep(&mut self) {
+        self.upkeep.finish();
+        self.forget_removed_packs();
+    }
+
+    fn forget_removed_packs(&mut self) {
+        if self.upkeep.take_removed() {
+            self.objects.close();
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn stop_at(&mut self, fault: tests::Fault) -> Result<(), StoreError> {
+        if let Some(interlude) = &mut self.interlude {
+            interlude();
+        }
+        if self.fault == Some(fault) {
+            return Err(StoreError::at(
+                "go on as",
+                Path::new("a test"),
+                std::io::Error::other("stopped on demand"),
+            ));
+        }
+        Ok(())
+    }
+}

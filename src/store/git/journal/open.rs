@@ -1,0 +1,253 @@
+//! Opening a repository: which branch, alone or beside another, and after whom.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::Actor;
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::lock::{self, HeldLock};
+use crate::store::git::index::file;
+use crate::store::git::index::rollback;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::maintenance::commit_graph::{self, Graph};
+use crate::store::git::maintenance::runner::Upkeep;
+use crate::store::git::object::hash_midstates::IndexHash;
+use crate::store::git::packs::store::Packs;
+use crate::store::git::read::history;
+use crate::store::git::read::objects::Objects;
+use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::branch;
+use crate::store::git::repo::checkpoint::Note;
+use crate::store::git::repo::init;
+use crate::store::git::repo::layout::{self, Place};
+use crate::store::git::repo::linked_worktrees;
+use crate::store::git::repo::refs;
+use crate::store::git::worktree::apply::index_repair::Recent;
+use crate::store::git::worktree::apply::lagging::Behind;
+use crate::store::git::worktree::apply::staging;
+use crate::store::git::worktree::apply::staging_thread::Drafter;
+use crate::store::git::worktree::scan::checkout_in_progress::TURN_MAX;
+use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::stat_cache::StatCache;
+use crate::store::git::write::sign::{Committer, SigningKey};
+
+/// How a repository is to be opened.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The repository: a work tree, a linked work tree, or a bare repository.
+    pub path: PathBuf,
+    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It
+    /// must exist, unless the repository has no branch at all.
+    pub branch: Option<String>,
+    /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
+    pub folder: String,
+    /// The committer of every commit.
+    pub committer: Actor,
+    /// What to sign every commit with; nothing without it.
+    pub signing_key: Option<SigningKey>,
+    /// How long to wait for a lock of another git process.
+    pub lock_wait_ms_max: u64,
+    /// What to open it for.
+    pub access: Access,
+    /// Whether to keep up the commit-graph, to merge small packs and to pack loose objects in the
+    /// background; the latter two never where `extensions.preciousObjects` forbids to remove any.
+    pub maintain: bool,
+    /// How many commits the commit-graph may lack before it is written again.
+    pub graph_commits_min: usize,
+    /// The git command that writes it, looked for in `PATH`.
+    pub git: PathBuf,
+}
+
+impl Options {
+    /// Options with the defaults of `collectory serve`.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            branch: None,
+            folder: "collections".to_owned(),
+            committer: Actor::service(),
+            signing_key: None,
+            lock_wait_ms_max: 2_000,
+            access: Access::Serve,
+            maintain: true,
+            graph_commits_min: commit_graph::COMMITS_MIN,
+            git: PathBuf::from("git"),
+        }
+    }
+
+    /// Checks what can be told without looking at a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
+    pub fn check(&self) -> Result<(), StoreError> {
+        layout::parse_folder(&self.folder)?;
+        match &self.branch {
+            Some(name) if !branch::is_name(name) => {
+                Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// What a repository is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read and write, alone: a second one is refused.
+    Serve,
+    /// To read, beside whoever serves; nothing is written, not even a note.
+    Read,
+    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    Survey,
+}
+
+impl GitJournal {
+    /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
+    /// folder; answers whether it did.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a folder that holds something but no repository.
+    pub fn init(path: &Path) -> Result<bool, StoreError> {
+        init::init(path)
+    }
+
+    /// Opens a repository.
+    ///
+    /// # Errors
+    ///
+    /// Refuses names as [`Options::check`] does, and a repository that can't be served
+    /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
+    pub fn open(options: Options) -> Result<Self, StoreError> {
+        options.check()?;
+        let place = Place::find(&options.path, &options.folder)?;
+        let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
+        branch::check_born(&place, &branch, &options)?;
+        let service_lock = match options.access {
+            Access::Serve => Some(lock_service(&place)?),
+            Access::Read | Access::Survey => None,
+        };
+        let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
+        let note = Arc::new(Note::new(&place.work_tree_desk()));
+        let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
+        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
+        let mut journal = Self {
+            branch,
+            committer: Committer { actor: options.committer, key: options.signing_key },
+            lock_wait: Duration::from_millis(options.lock_wait_ms_max),
+            access: options.access,
+            barrier,
+            objects: Objects::new(&place.common_dir),
+            packs,
+            upkeep,
+            maintain: options.maintain,
+            trees: None,
+            fresh: Arc::default(),
+            appended_at: None,
+            stats: StatCache::default(),
+            drafter: Drafter::default(),
+            pens: (options.access == Access::Serve).then(Pens::default),
+            note,
+            durable: None,
+            recent: Recent::default(),
+            index_hash: IndexHash::default(),
+            is_index_ahead: false,
+            behind: Behind::load(&place)?,
+            is_work_tree_dirty: false,
+            turn_max: TURN_MAX,
+            #[cfg(test)]
+            fault: None,
+            #[cfg(test)]
+            interlude: None,
+            _service_lock: service_lock,
+            place,
+        };
+        journal.check()?;
+        if journal.access == Access::Serve {
+            journal.clean_up()?;
+        }
+        Ok(journal)
+    }
+
+    /// Refuses what would only show later, and then be harder to understand.
+    fn check(&mut self) -> Result<(), StoreError> {
+        let obstacle =
+            self.place.work_tree.as_ref().and_then(|root| layout::find_obstacle(root, &self.place.folder));
+        if let Some(obstacle) = obstacle {
+            return Err(self.place.unsuitable(obstacle));
+        }
+        linked_worktrees::check_elsewhere(&self.place, &self.branch)?;
+        let head = branch::tip(&self.place, &self.branch)?;
+        self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
+        Ok(())
+    }
+
+    /// Makes good a write that a kill has cut short: brings the old index back where the branch has not
+    /// moved, and the files to where it has. All that time the lock that was left keeps everybody else
+    /// from the index, since a commit by hand would take files that are not there yet for deleted.
+    fn recover_write(&mut self) -> Result<(), StoreError> {
+        let index = self.place.git_dir.join("index");
+        let desk = self.place.work_tree_desk();
+        let lock = HeldLock::take_over(&desk, &index)?;
+        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let (objects, place) = (&mut self.objects, &self.place);
+        self.is_index_ahead = rollback::recover(&index, &desk, lock.is_some(), |target| match head {
+            Some(head) => history::descends(objects, place, head, target),
+            None => Ok(false),
+        })?;
+        // Before files are made: a draft may be what a person saved last.
+        staging::remove_left(&self.place, &mut self.objects)?;
+        file::remove_left(&desk)?;
+        self.place.drawers.open();
+        if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
+            && let Err(error) = self.bring_forward_under(lock)
+        {
+            tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
+        }
+        self.recall_recent()
+    }
+
+    /// Removes what a killed predecessor left: its locks, its unfinished files.
+    fn clean_up(&mut self) -> Result<(), StoreError> {
+        self.recover_write()?;
+        let Place { git_dir, common_dir, .. } = &self.place;
+        let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
+        let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+        for desk in [self.place.desk(), self.place.work_tree_desk()] {
+            lock::remove_left(&desk, &roots)?;
+        }
+        self.packs.clean_up(&self.barrier)
+    }
+}
+
+/// The lock of the one who serves; the kernel releases it when the process dies.
+pub(crate) struct ServiceLock(File);
+
+impl Drop for ServiceLock {
+    fn drop(&mut self) {
+        // Closing the file would not do while a process that someone is just starting has a copy
+        // of it. An error leaves that.
+        drop(self.0.unlock());
+    }
+}
+
+/// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
+fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
+    let desk = place.desk();
+    for folder in [&desk, &place.work_tree_desk()] {
+        fs::create_dir_all(folder).map_err(|source| StoreError::at("make the folder", folder, source))?;
+    }
+    let path = desk.join("lock");
+    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
+    match file.try_lock() {
+        Ok(()) => Ok(ServiceLock(file)),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
+        Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
+    }
+}

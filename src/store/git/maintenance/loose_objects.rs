@@ -1,0 +1,215 @@
+//! Loose objects, packed.
+//!
+//! Of what people commit by hand git makes one file an object, until they collect garbage: a file to
+//! open for each object that is read, and blocks of the disk that are mostly empty. So what has been
+//! lying there for a [while](LOOSE_AGE_MIN) is put into a pack of ours, which is merged with the
+//! others later.
+//!
+//! ```text
+//! objects/ce/013625030ba8dba906f756967f9e9ca394464a        the first byte of the name, and the rest
+//!     zlib stream of: blob 6 \0 hello\n                     kind, length, content (gitformat-loose(5))
+//! ```
+//!
+//! An object is read whole and its name made anew from its content; what is not what it is called is
+//! left where it is, for `git fsck` to tell. So are annotated tags, which our packs have none of, and
+//! what is [too large](LOOSE_BYTES_MAX).
+//!
+//! A kill at any instant leaves everything readable: a loose object is removed once the pack is on disk
+//! with its name, and to be in both is harmless. Git does the same (`git prune-packed`, the task
+//! `loose-objects` of git-maintenance(1)), so its commands look into the packs again for what is gone.
+//! While git says in `gc.pid` that it collects, nothing is packed and nothing is removed. What nothing
+//! refers to is packed as well, and grows no younger by it for `git gc`: the pack has the time of the
+//! youngest object in it, and an object that git has touched since it was read stays.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use flate2::read::ZlibDecoder;
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Barrier, remove_if_there};
+use crate::store::git::object::id::{Kind, Oid, name, unhex};
+use crate::store::git::object::pack::PackBuilder;
+use crate::store::git::packs::store::{Packs, Purpose};
+
+/// Younger objects are left alone: whoever is writing them may not be done.
+pub(crate) const LOOSE_AGE_MIN: Duration = Duration::from_secs(600);
+
+/// Fewer objects are not worth a pack; git, too, keeps what it fetches loose up to that number
+/// (`fetch.unpackLimit`).
+pub(crate) const LOOSE_LEN_MIN: usize = 100;
+
+/// How much content is packed at once, in memory; an object that is larger stays loose.
+const LOOSE_BYTES_MAX: usize = 32 << 20;
+
+/// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
+const HEADER_LEN_MAX: usize = 28;
+
+/// What came of looking for loose objects.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Looked {
+    /// Some were packed; there may be more.
+    Packed,
+    /// None were, for now.
+    Nothing {
+        /// When there will be enough that are old enough.
+        again_in: Option<Duration>,
+    },
+}
+
+/// A file with an object.
+#[derive(Debug)]
+struct Loose {
+    oid: Oid,
+    path: PathBuf,
+    modified: SystemTime,
+}
+
+impl Loose {
+    fn age(&self) -> Duration {
+        // What comes from the future is new.
+        self.modified.elapsed().unwrap_or_default()
+    }
+
+    /// Removes the file, unless git has said since that it counts on the object.
+    fn remove(&self) -> Result<(), StoreError> {
+        match modified(&self.path) {
+            Ok(now) if now == self.modified => remove_if_there(&self.path),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+}
+
+impl Packs {
+    /// Packs loose objects, at most as many as fit into one pack.
+    pub(crate) fn pack_loose(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<Looked, StoreError> {
+        let found = if self.is_git_collecting() { Vec::new() } else { find(self.objects(), stop) };
+        let (old, young): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.age() >= LOOSE_AGE_MIN);
+        if old.len() < LOOSE_LEN_MIN {
+            return Ok(Looked::Nothing { again_in: enough_in(LOOSE_LEN_MIN - old.len(), &young) });
+        }
+        let (taken, pack) = take(&old, stop);
+        let Some(youngest) = taken.iter().map(|it| it.modified).max() else {
+            return Ok(Looked::Nothing { again_in: None });
+        };
+        if stop.load(Ordering::Relaxed) {
+            return Ok(Looked::Nothing { again_in: None });
+        }
+        let pack = pack.finish();
+        self.write_whole(Purpose::Loose, &pack, Some(youngest), barrier)?;
+        tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
+        if self.is_git_collecting() {
+            return Ok(Looked::Nothing { again_in: None });
+        }
+        taken.iter().try_for_each(|it| it.remove())?;
+        Ok(Looked::Packed)
+    }
+}
+
+/// How long until `missing` more are old enough.
+fn enough_in(missing: usize, young: &[Loose]) -> Option<Duration> {
+    let mut waits: Vec<_> = young.iter().map(|it| LOOSE_AGE_MIN.saturating_sub(it.age())).collect();
+    waits.sort_unstable();
+    waits.get(missing.checked_sub(1)?).copied()
+}
+
+/// The loose objects of a repository; what can't be looked at is none.
+fn find(objects: &Path, stop: &AtomicBool) -> Vec<Loose> {
+    let mut found = Vec::new();
+    for first in 0..=u8::MAX {
+        if stop.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        let prefix = format!("{first:02x}");
+        let Ok(entries) = fs::read_dir(objects.join(&prefix)) else { continue };
+        found.extend(entries.flatten().filter_map(|entry| {
+            let digits = format!("{prefix}{}", entry.file_name().to_str()?);
+            let (oid, path) = (unhex(digits.as_bytes())?, entry.path());
+            Some(Loose { oid, modified: modified(&path).ok()?, path })
+        }));
+    }
+    found
+}
+
+fn modified(path: &Path) -> io::Result<SystemTime> {
+    let metadata = fs::symlink_metadata(path)?;
+    if metadata.is_file() { metadata.modified() } else { Err(io::ErrorKind::InvalidInput.into()) }
+}
+
+/// Packs as many as fit; answers which.
+fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuilder) {
+    let (mut taken, mut objects, mut room) = (Vec::new(), Vec::new(), LOOSE_BYTES_MAX);
+    for it in loose {
+        if stop.load(Ordering::Relaxed) || room == 0 {
+            break;
+        }
+        match read(&it.path, &it.oid, room) {
+            Ok(Found::Object(kind, content)) => {
+                room -= content.len();
+                taken.push(it);
+                objects.push((kind, it.oid, content));
+            }
+            Ok(Found::TooLarge) => (),
+            Err(error) => {
+                tracing::debug!(path = %it.path.display(), %error, "a loose object is left as it is");
+            }
+        }
+    }
+    // As git orders packs, so that a walk of the history reads on.
+    objects.sort_by_key(|(kind, ..)| *kind as u8);
+    let mut pack = PackBuilder::deflating();
+    for (kind, oid, content) in &objects {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+        pack.add(*kind, *oid, content);
+    }
+    (taken, pack)
+}
+
+/// What stands in a file.
+enum Found {
+    /// The object.
+    Object(Kind, Vec<u8>),
+    /// More than there is room for.
+    TooLarge,
+}
+
+/// Reads an object and makes sure of its name.
+fn read(path: &Path, oid: &Oid, len_max: usize) -> io::Result<Found> {
+    let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
+    let mut stream = ZlibDecoder::new(File::open(path)?);
+    let header = read_header(&mut stream)?;
+    let (word, len) = header.split_once(' ').ok_or_else(|| odd("it has no header"))?;
+    let kind = [Kind::Commit, Kind::Tree, Kind::Blob].into_iter().find(|kind| kind.word() == word);
+    let kind = kind.ok_or_else(|| odd("it is no commit, tree or blob"))?;
+    let len: usize = len.parse().map_err(|_| odd("it has no length"))?;
+    if len > len_max {
+        return Ok(Found::TooLarge);
+    }
+    let mut content = Vec::with_capacity(len + 1);
+    // A byte more, so that what is too long is seen.
+    stream.take(len as u64 + 1).read_to_end(&mut content)?;
+    let named = name(kind, &content).map_err(io::Error::other)?;
+    if content.len() != len || named != *oid {
+        return Err(odd("it is damaged; `git fsck --full` tells more"));
+    }
+    Ok(Found::Object(kind, content))
+}
+
+/// Reads up to the NUL behind kind and length.
+fn read_header(stream: &mut impl Read) -> io::Result<String> {
+    let mut header = String::new();
+    let mut byte = [0];
+    while header.len() < HEADER_LEN_MAX {
+        stream.read_exact(&mut byte)?;
+        if byte == [0] {
+            return Ok(header);
+        }
+        header.push(char::from(byte[0]));
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "its header does not end"))
+}

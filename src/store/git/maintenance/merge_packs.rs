@@ -1,0 +1,220 @@
+//! Small packs of ours are merged.
+//!
+//! One pack a group is cheap to write and poison to keep: every reader looks through all of them.
+//! [`Packs::merge_small`] merges the small ones, on the thread of `upkeep` and beside whatever the
+//! writer does, and touches only packs that we wrote.
+//!
+//! A `git fsck` that has looked which packs there are fails when one goes before it is read. So the
+//! parts of a merged pack are not removed at once: they are [spare](Packs::sweep) until the service
+//! has had nothing to do for a while, or ends, or there are many of them and writes go on, when a
+//! check would not be expected to stand still.
+//!
+//! Merging is safe against a kill at any instant. The merged pack is on disk before the first of
+//! its parts is noted to be spare, and the same object in two packs is harmless. Spare parts are removed
+//! at the next start, if what they were merged into is there.
+//! Merging is safe beside the writer, whose newest pack is marked. It is safe beside a `git gc` or
+//! `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part
+//! that vanishes while it is read ends the attempt; and a pack that has anything to it but its index
+//! (`.keep`, `.bitmap`, `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
+//! All that is asked for once more right before the parts are removed.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
+use crate::store::git::maintenance::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
+use crate::store::git::maintenance::repack::merge;
+use crate::store::git::object::pack::is_name;
+use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose, replace_note};
+
+/// So many parts of merged packs may be left while writes go on.
+const SPARES_MAX: usize = 300;
+
+/// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
+/// large.
+const SPARES_BYTES_MAX: u64 = 512 << 20;
+
+/// A pack that is being removed.
+pub(crate) const REMOVED: &str = "collectory-removed";
+
+/// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
+const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
+
+/// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
+#[derive(Debug)]
+pub(crate) struct Spares {
+    note: PathBuf,
+    parts: Vec<(String, String)>,
+    /// What those have that were merged since the start, which removes the others.
+    bytes: u64,
+}
+
+impl Spares {
+    pub(crate) fn read(note: PathBuf) -> Self {
+        let text = read_if_there(&note).ok().flatten().unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        let pairs = text.lines().filter_map(|line| line.split_once(' '));
+        let pairs = pairs.filter(|(part, whole)| is_name(part.as_bytes()) && is_name(whole.as_bytes()));
+        Self {
+            note,
+            parts: pairs.map(|(part, whole)| (part.to_owned(), whole.to_owned())).collect(),
+            bytes: 0,
+        }
+    }
+
+    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Vec<(String, String)>)) {
+        let before = self.parts.len();
+        change(&mut self.parts);
+        if self.parts.len() != before {
+            let text: String = self.parts.iter().map(|(part, whole)| format!("{part} {whole}\n")).collect();
+            replace_note(&self.note, &text);
+        }
+    }
+
+    /// Adds the parts of a merged pack.
+    fn add(&mut self, parts: &[Sized], whole: &str) {
+        let parts = parts.iter().filter(|part| part.name != whole);
+        self.bytes += parts.clone().map(|part| part.bytes).sum::<u64>();
+        self.change(|spares| spares.extend(parts.map(|part| (part.name.clone(), whole.to_owned()))));
+    }
+
+    pub(crate) const fn len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Whether there are so many that they are removed though writes go on.
+    pub(crate) const fn are_many(&self) -> bool {
+        self.parts.len() > SPARES_MAX || self.bytes > SPARES_BYTES_MAX
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.parts.iter().any(|(part, _)| part == name)
+    }
+}
+
+impl Packs {
+    /// Merges small packs of ours once, if there are too many; answers whether that was done.
+    pub(crate) fn merge_small(&self, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
+        if self.small_len() <= PACKS_MAX {
+            return Ok(false);
+        }
+        let mut sized = self.mergeable()?;
+        if sized.len() <= PACKS_MAX {
+            return Ok(false);
+        }
+        sized.sort_unstable();
+        let parts = chosen(&sized);
+        let packs: Vec<_> = parts.iter().map(|part| self.file(&part.name, "pack")).collect();
+        let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
+        self.write_whole(Purpose::Merge, &merged, None, barrier)?;
+        self.spares().add(parts, &merged.name);
+        Ok(true)
+    }
+
+    /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
+    /// good in two packs. Answers whether there were any.
+    pub(crate) fn sweep(&self) -> Result<bool, StoreError> {
+        let parts = self.spares().parts.clone();
+        if parts.is_empty() {
+            return Ok(false);
+        }
+        let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
+        let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
+        let mut removed = Vec::new();
+        // In this order, what a part was merged into is there even if it is spare itself.
+        for (part, whole) in &parts {
+            if free.contains(part) && self.is_whole(whole) {
+                self.remove(part)?;
+                removed.push(part);
+            }
+        }
+        self.forget(removed.iter().copied());
+        let mut spares = self.spares();
+        spares.change(|spares| spares.retain(|spare| !parts.contains(spare)));
+        spares.bytes = 0;
+        Ok(!removed.is_empty())
+    }
+
+    /// Removes a pack whose objects are in another one. The pack goes before its index, by a rename,
+    /// so that a kill never leaves the one without the other that might be needed.
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let (pack, removed) = (self.file(name, "pack"), self.folder().join(REMOVED));
+        if let Err(error) = fs::rename(&pack, &removed)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(StoreError::at("remove", &pack, error));
+        }
+        for ending in ["idx", "rev"] {
+            remove_if_there(&self.file(name, ending))?;
+        }
+        remove_if_there(&removed)
+    }
+
+    /// Whether git says that somebody collects garbage.
+    pub(crate) fn is_git_collecting(&self) -> bool {
+        let since = fs::metadata(&self.collecting).and_then(|metadata| metadata.modified());
+        since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
+    }
+
+    /// Our packs that may be merged, with their sizes; forgets those that are gone.
+    fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
+        let mut ours = self.ours().clone();
+        let spares = self.spares();
+        ours.retain(|name| !spares.has(name));
+        drop(spares);
+        // Asked for in this order, since the mark of one in the making goes when it is whole.
+        let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
+        let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
+        self.forget(gone.iter());
+        let len = |name: &String, ending| Some(fs::metadata(self.file(name, ending)).ok()?.len());
+        let is_small = |name: &String| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX);
+        let (small, large): (Vec<String>, Vec<String>) = present.into_iter().partition(is_small);
+        self.large_len.store(large.len(), Ordering::Relaxed);
+        let sized = self.free(&small)?.into_iter().filter_map(|name| {
+            let (index_len, bytes) = (len(&name, "idx")?, len(&name, "pack")?);
+            Some(Sized { objects: objects_of(index_len), bytes, name })
+        });
+        Ok(sized.collect())
+    }
+
+    /// Those of some packs that nobody counts on at this instant; none while git collects.
+    fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+        if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
+            return Ok(Vec::new());
+        }
+        let counted_on = read_if_there(&self.folder().join("multi-pack-index"))?.unwrap_or_default();
+        let is_free = |name: &&String| {
+            let attached = ["keep", "bitmap", "promisor", "mtimes"];
+            let needle = format!("{name}.");
+            !attached.iter().any(|ending| self.file(name, ending).exists())
+                && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
+        };
+        Ok(names.iter().filter(is_free).cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spare_packs_are_many_by_number_or_by_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
+        let mut spares = Spares::read(folder.path().join("spare-packs"));
+        spares.add(&(0..SPARES_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
+        assert!(!spares.are_many());
+        spares.add(&[part(SPARES_MAX, 1)], "whole");
+        assert!(spares.are_many());
+        let mut spares = Spares::read(folder.path().join("others"));
+        spares.add(&[part(0, SPARES_BYTES_MAX), part(1, 1)], &part(1, 1).name);
+        assert!(!spares.are_many(), "what was merged into is no part");
+        spares.add(&[part(2, 1)], "whole");
+        assert!(spares.are_many());
+    }
+}

@@ -1,0 +1,13 @@
+//! Housekeeping: when it is due, and how packs, loose objects and the commit-graph are tidied.
+//!
+//! Nothing here is waited for by a write, and no object that somebody may need is removed.
+
+pub(crate) mod commit_graph;
+pub(crate) mod geometry;
+pub(crate) mod loose_objects;
+pub(crate) mod merge_packs;
+pub(crate) mod repack;
+pub(crate) mod runner;
+pub(crate) mod source_packs;
+pub(crate) mod statistics;
+pub(crate) mod tasks;

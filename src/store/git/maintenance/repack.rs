@@ -1,0 +1,237 @@
+//! Many packs into one.
+//!
+//! What was merged before is copied as it is; only the distance from a delta to its base is written
+//! anew. What comes from a group's pack is deflated (see `zlib`). What changes are the folder's trees: each group's pack has its newest one whole,
+//! and of those only the very newest has to be.
+//!
+//! ```text
+//! newest ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 ◀─ 0 ◀─ 1 ◀─ 0 …      each against the next newer tree of
+//!    ▲──────────────── │                │          at least its own rank
+//!                      ▲────────────────
+//! ```
+//!
+//! A row of deltas, each against the next newer tree, would be as long as the history. So trees
+//! have ranks, and each is a delta against the next newer one of at least its rank: a skip list. The
+//! rank comes from the tree's name (one in sixteen has a rank of 1, one in 256 of 2), so that it
+//! stays what it is however often packs are merged, and what was merged before is copied.
+
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::domain::Revision;
+use crate::store::StoreError;
+use crate::store::git::maintenance::source_packs::{Damaged, Parts};
+use crate::store::git::object::delta;
+use crate::store::git::object::id::{Kind, Oid, parse_commit};
+use crate::store::git::object::pack::{Pack, PackBuilder, distance};
+use crate::store::git::object::tree::{FOLDER, RawTree};
+use crate::store::git::object::zlib;
+
+/// The highest rank: one tree in 4,096 has it.
+const RANK_MAX: usize = 3;
+
+/// No row of deltas is longer; a whole tree ends it.
+const CHAIN_LEN_MAX: usize = 200;
+
+/// Makes one pack of several; nothing when it is to stop, or when a pack has been removed meanwhile.
+/// `folder` names the folder whose trees are to be deltas, part by part.
+pub(crate) fn merge(
+    packs: &[PathBuf],
+    folder: &[String],
+    stop: &AtomicBool,
+) -> Result<Option<Pack>, StoreError> {
+    let is_stopped = || stop.load(Ordering::Relaxed);
+    let Some(parts) = Parts::read(packs, stop)? else { return Ok(None) };
+    let mut merger = Merger { parts, merged: PackBuilder::deflating(), depths: HashMap::new() };
+    let rows = merger.rows(folder, stop)?;
+    for row in rows {
+        for (tree, base) in bases(&row) {
+            if is_stopped() {
+                return Ok(None);
+            }
+            merger.add_tree(&tree, base.as_ref()).map_err(|Damaged| merger.parts.damaged(&tree))?;
+        }
+    }
+    for oid in merger.parts.order().to_vec() {
+        if is_stopped() {
+            return Ok(None);
+        }
+        merger.copy(&oid).map_err(|Damaged| merger.parts.damaged(&oid))?;
+    }
+    Ok((!is_stopped()).then(|| merger.merged.finish()))
+}
+
+/// For each tree of a row, newest first, the one that it is to be a delta against.
+fn bases(row: &[Oid]) -> Vec<(Oid, Option<Oid>)> {
+    let mut seen = HashSet::new();
+    // The last tree of at least each rank.
+    let mut last = [None; RANK_MAX + 1];
+    let mut bases = Vec::new();
+    for tree in row.iter().filter(|tree| seen.insert(**tree)) {
+        let rank = rank(tree);
+        let base = last[..=rank].iter().rev().find_map(|last| *last);
+        bases.push((*tree, base));
+        last[..=rank].fill(Some(*tree));
+    }
+    bases
+}
+
+fn rank(tree: &Oid) -> usize {
+    let digits = tree.iter().flat_map(|byte| [byte >> 4, byte & 0xf]);
+    digits.take(RANK_MAX).take_while(|digit| *digit == 0).count()
+}
+
+struct Merger {
+    parts: Parts,
+    merged: PackBuilder,
+    // How many deltas an object of the merged pack is away from a whole one.
+    depths: HashMap<Oid, usize>,
+}
+
+impl Merger {
+    /// The trees of the folder and of those above it, each level newest first; the commits are
+    /// packed on the way. When it is to stop, some are missing.
+    fn rows(&mut self, folder: &[String], stop: &AtomicBool) -> Result<Vec<Vec<Oid>>, StoreError> {
+        let mut commits = HashMap::new();
+        let mut followed = HashSet::new();
+        let is_commit =
+            |parts: &Parts, oid: &Oid| parts.get(oid).is_some_and(|it| it.kind == Kind::Commit as u8);
+        let is_stopped = || stop.load(Ordering::Relaxed);
+        for oid in self.parts.order().iter().take_while(|_| !is_stopped()) {
+            let Some(entry) = self.parts.get(oid).filter(|_| is_commit(&self.parts, oid)) else { continue };
+            let raw = self.parts.inflate(entry).map_err(|Damaged| self.parts.damaged(oid))?;
+            let commit = parse_commit(Revision::new(*oid), &raw).ok_or_else(|| self.parts.damaged(oid))?;
+            let parent = commit.commit.parents.first().map(|parent| *parent.as_bytes());
+            followed.extend(parent);
+            commits.insert(*oid, (commit.tree, parent));
+        }
+        let newest: Vec<Oid> =
+            self.parts.order().iter().filter(|oid| !followed.contains(*oid)).copied().collect();
+        let mut rows = vec![Vec::new(); folder.len() + 1];
+        for start in newest {
+            let mut next = Some(start);
+            while let Some((oid, (tree, parent))) = next.and_then(|oid| commits.remove_entry(&oid)) {
+                if is_stopped() {
+                    return Ok(rows);
+                }
+                self.copy(&oid).map_err(|Damaged| self.parts.damaged(&oid))?;
+                self.add_to_rows(&mut rows, tree, folder).map_err(|Damaged| self.parts.damaged(&tree))?;
+                next = parent;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn add_to_rows(&mut self, rows: &mut [Vec<Oid>], root: Oid, folder: &[String]) -> Result<(), Damaged> {
+        let mut tree = root;
+        for (depth, row) in rows.iter_mut().enumerate() {
+            // What is not there came with an earlier commit, or is another's.
+            if self.parts.get(&tree).is_none() {
+                break;
+            }
+            row.push(tree);
+            let Some(part) = folder.get(depth) else { break };
+            let content = self.parts.resolve(&tree)?;
+            let content = RawTree::parse(&content).map_err(|_| Damaged)?;
+            match content.get(part.as_bytes()) {
+                Some(pointer) if pointer.mode == FOLDER => tree = pointer.oid,
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a tree as a delta against `base`, as it is if it is that already.
+    fn add_tree(&mut self, tree: &Oid, base: Option<&Oid>) -> Result<(), Damaged> {
+        let depth = base.and_then(|base| self.depths.get(base)).map_or(0, |depth| depth + 1);
+        let base = base.filter(|_| depth < CHAIN_LEN_MAX);
+        let entry = *self.parts.get(tree).ok_or(Damaged)?;
+        if entry.base == base.copied() && base.is_some() {
+            self.depths.insert(*tree, depth);
+            return self.copy(tree);
+        }
+        let content = self.parts.resolve(tree)?;
+        if let Some(base) = base {
+            let against = self.parts.resolve(base)?;
+            let delta = delta::between(&against, &content).map_err(|_| Damaged)?;
+            // Where most has changed, the tree itself is read faster and hardly longer.
+            if delta.len() < content.len() / 2 {
+                self.merged.add_delta(*tree, base, &delta);
+                self.depths.insert(*tree, depth);
+                return Ok(());
+            }
+        }
+        self.depths.insert(*tree, 0);
+        self.merged.add(Kind::Tree, *tree, &content);
+        Ok(())
+    }
+
+    /// Adds an object as it is, its base first.
+    fn copy(&mut self, oid: &Oid) -> Result<(), Damaged> {
+        let mut wanted = vec![*oid];
+        while let Some(oid) = wanted.pop() {
+            if self.merged.contains(&oid) {
+                continue;
+            }
+            let entry = self.parts.get(&oid).ok_or(Damaged)?;
+            let (head, body) = self.parts.packed(entry);
+            let mut head = head.to_vec();
+            if let Some(base) = entry.base {
+                let Some(at) = self.merged.offset(&base) else {
+                    wanted.extend([oid, base]);
+                    continue;
+                };
+                head.extend(distance((self.merged.len() - at as usize) as u64));
+            }
+            if zlib::is_untried(body) {
+                self.merged.add_inflated(oid, &head, &self.parts.inflate(entry)?);
+            } else {
+                self.merged.add_packed(oid, &head, body);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(number: u16) -> Oid {
+        // The digits of the number at the front, so that they make the rank.
+        let mut oid = [0xff; 20];
+        oid[..2].copy_from_slice(&number.to_be_bytes());
+        oid
+    }
+
+    #[test]
+    fn a_merge_that_is_to_stop_makes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut pack = PackBuilder::new();
+        pack.add(Kind::Blob, [7; 20], b"seven");
+        let pack = pack.finish();
+        let path = folder.path().join("x.pack");
+        std::fs::write(&path, &pack.pack).unwrap();
+        std::fs::write(path.with_extension("idx"), &pack.index).unwrap();
+        let merged = |stop| merge(std::slice::from_ref(&path), &[], &AtomicBool::new(stop)).unwrap();
+        assert!(merged(false).is_some());
+        assert!(merged(true).is_none());
+    }
+
+    #[test]
+    fn each_tree_is_told_by_the_next_newer_one_of_at_least_its_rank() {
+        let [plain, other, first, second] = [tree(0x1000), tree(0x2000), tree(0x0100), tree(0x0010)];
+        assert_eq!([plain, first, second].map(|oid| rank(&oid)), [0, 1, 2]);
+        let older = tree(0x0200);
+        let found = bases(&[plain, first, other, second, plain, older]);
+        let expected = [
+            (plain, None),
+            (first, Some(plain)),
+            (other, Some(first)),
+            (second, Some(first)),
+            (older, Some(second)),
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,255 @@
+//! Housekeeping on a thread of its own, so that no write ever waits for it.
+//!
+//! There are four chores: files of the work tree are flushed (see `note` for what that is good for),
+//! small packs are merged (see `packs`), loose objects are packed (see `loose`), and the commit-graph is
+//! kept up (see `graph`). A flush of a whole file system takes as long as whatever else is written
+//! there, and a merge reads and writes up to 64 MB; the writer only says that there is something to do,
+//! and goes on. When to look for loose objects again the thread knows by itself, since those that people
+//! commit have to grow old first.
+//!
+//! Tidying takes at most a share of one core, a quarter: after each merge, of whatever outcome, none
+//! begins for a multiple of what it took, and so with loose objects and the graph; see `chores`. A flush
+//! waits for what is under way and not for that rest, and does not shorten it. Only when packs have come
+//! to be very many is there no rest, since then every reader pays for them. The graph is written by a
+//! process at the lowest priority, which a thread of its own waits for: so meanwhile flushes go on, and
+//! very many packs are merged.
+//!
+//! After something was done the operator is told what there is (see `figures`), once an hour at most
+//! and at the end.
+//!
+//! A chore that panics is a bug and harms nothing but speed: it is told to the operator, and what
+//! panicked is not tried again before the next start.
+
+use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::loose_objects::Looked;
+use crate::store::git::maintenance::statistics::Figures;
+use crate::store::git::maintenance::tasks::{Chore, Due, Outcome, Wishes};
+use crate::store::git::object::id::Oid;
+use crate::store::git::packs::store::Packs;
+use crate::store::git::repo::checkpoint::Note;
+
+/// The thread, begun when there is something to do first, and what is told to it.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    packs: Arc<Packs>,
+    note: Arc<Note>,
+    graph: Graph,
+    barrier: Barrier,
+    wishes: Mutex<Wishes>,
+    changed: Condvar,
+    // Beside the mutex, to be looked at in the middle of a chore.
+    stop: AtomicBool,
+    // Whether packs or objects were removed that someone may know of.
+    removed: AtomicBool,
+}
+
+impl Upkeep {
+    /// Prepares to look after these packs, this graph and the work tree of this note.
+    pub(crate) fn new(packs: Arc<Packs>, note: Arc<Note>, graph: Graph, barrier: Barrier) -> Self {
+        let shared = Shared {
+            packs,
+            note,
+            graph,
+            barrier,
+            wishes: Mutex::default(),
+            changed: Condvar::new(),
+            stop: AtomicBool::new(false),
+            removed: AtomicBool::new(false),
+        };
+        Self { shared: Arc::new(shared), thread: None }
+    }
+
+    /// Has the file system of a work tree flushed, which was brought to `revision`.
+    pub(crate) fn flush(&mut self, root: &Path, revision: Oid) {
+        self.shared.wishes().flush(root.to_owned(), revision);
+        self.wake();
+    }
+
+    /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
+    /// packs merged and loose objects packed; `is_busy` says whether writes go on.
+    pub(crate) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
+        let too_many = is_busy && self.shared.packs.spares().are_many();
+        self.shared.wishes().tidy(Instant::now(), may_remove, too_many);
+        self.wake();
+    }
+
+    /// Whether packs were removed since this was asked last.
+    pub(crate) fn take_removed(&self) -> bool {
+        self.shared.removed.swap(false, Ordering::AcqRel)
+    }
+
+    /// Waits until everything that was asked for is done.
+    pub(crate) fn finish(&self) {
+        let mut wishes = self.shared.wishes();
+        wishes.hurry(true);
+        self.shared.changed.notify_all();
+        while self.thread.is_some() && !wishes.are_done(Instant::now()) {
+            wishes = self.shared.wait(wishes, None);
+        }
+        wishes.hurry(false);
+    }
+
+    fn wake(&mut self) {
+        if self.thread.is_none() {
+            let shared = Arc::clone(&self.shared);
+            match thread::Builder::new().name("upkeep".into()).spawn(move || shared.run()) {
+                Ok(thread) => self.thread = Some(thread),
+                Err(error) => tracing::warn!(%error, "no thread for the housekeeping; it is tried again"),
+            }
+        }
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Upkeep {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.shared.graph.stop();
+        // Between the look at `stop` and the wait nobody may slip through.
+        drop(self.shared.wishes());
+        self.shared.changed.notify_all();
+        if let Some(thread) = self.thread.take() {
+            drop(thread.join());
+        }
+        tell(self.shared.packs.sweep());
+    }
+}
+
+impl Shared {
+    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+        // Each wish is whole by itself.
+        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, wishes: MutexGuard<'a, Wishes>, time: Option<Duration>) -> MutexGuard<'a, Wishes> {
+        match time {
+            None => self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.changed.wait_timeout(wishes, time).unwrap_or_else(PoisonError::into_inner).0,
+        }
+    }
+
+    fn run(self: &Arc<Self>) {
+        let mut beside: Option<JoinHandle<()>> = None;
+        while let Some(chore) = self.next() {
+            if chore != Chore::Graph {
+                self.attend_to(chore);
+                continue;
+            }
+            // The one before is done, or this would not be due.
+            beside.take().into_iter().for_each(|thread| drop(thread.join()));
+            let shared = Arc::clone(self);
+            let spawned = thread::Builder::new().name("graph".into());
+            match spawned.spawn(move || shared.attend_to(Chore::Graph)) {
+                Ok(thread) => beside = Some(thread),
+                // As well here, if not beside anything else.
+                Err(_) => self.attend_to(Chore::Graph),
+            }
+        }
+        beside.into_iter().for_each(|thread| drop(thread.join()));
+        if self.wishes().owe_figures() {
+            self.tell_figures();
+        }
+    }
+
+    /// Carries out a chore, and plans on.
+    fn attend_to(&self, chore: Chore) {
+        let started = Instant::now();
+        // Whatever a chore leaves half-done, a kill would have left, too.
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&chore)));
+        let mut wishes = self.wishes();
+        if outcome.is_err() {
+            tracing::error!(
+                "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
+                 start the service again, or run `git gc` now and then"
+            );
+            wishes.give_up();
+        }
+        wishes.go_on(Instant::now(), &chore, started.elapsed(), outcome.unwrap_or(Outcome::Done));
+        self.changed.notify_all();
+    }
+
+    /// Waits for something to do; nothing when the thread is to end.
+    fn next(&self) -> Option<Chore> {
+        let mut wishes = self.wishes();
+        while !self.is_stopped() {
+            match wishes.take(Instant::now(), self.packs.are_a_crowd()) {
+                Due::Now(chore) => return Some(chore),
+                Due::Later(time) => wishes = self.wait(wishes, time),
+            }
+        }
+        None
+    }
+
+    fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    fn carry_out(&self, chore: &Chore) -> Outcome {
+        let outcome = match chore {
+            Chore::Flush(root, revision) => {
+                tell(self.flush(root, revision));
+                Outcome::Done
+            }
+            Chore::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
+                Some(true) => Outcome::Merged,
+                Some(false) | None => Outcome::Done,
+            },
+            Chore::Sweep => {
+                if tell(self.packs.sweep()) == Some(true) {
+                    self.removed.store(true, Ordering::Release);
+                }
+                Outcome::Done
+            }
+            Chore::PackLoose => {
+                let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
+                Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
+            }
+            Chore::Graph => {
+                let may_write = !self.packs.is_git_collecting();
+                let is_written = may_write && tell(self.graph.keep_up()).unwrap_or(false);
+                Outcome::Graph { is_written }
+            }
+            Chore::Figures => {
+                self.tell_figures();
+                Outcome::Done
+            }
+        };
+        if matches!(outcome, Outcome::Looked(Looked::Packed)) {
+            self.removed.store(true, Ordering::Release);
+        }
+        outcome
+    }
+
+    fn flush(&self, root: &Path, revision: &Oid) -> Result<(), StoreError> {
+        self.barrier.file_system(root)?;
+        self.note.write_flushed(revision)
+    }
+
+    fn tell_figures(&self) {
+        Figures::of(self.packs.objects()).tell(tell(self.graph.commits()).flatten());
+    }
+}
+
+/// Trouble with the housekeeping harms nothing but speed.
+fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
+    result
+        .inspect_err(|error| {
+            tracing::warn!(%error, cause = error.cause(), "the housekeeping of the repository failed");
+        })
+        .ok()
+}

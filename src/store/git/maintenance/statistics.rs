@@ -1,0 +1,69 @@
+//! How large the repository is: what the housekeeping has to show for itself.
+
+use std::ffi::OsStr;
+use std::fs::{self, DirEntry};
+use std::path::Path;
+
+use crate::store::git::maintenance::geometry::objects_of;
+
+/// What there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Figures {
+    /// Packs, whoever made them.
+    pub(crate) packs: u64,
+    /// Objects in packs; one that is in two of them counts twice.
+    pub(crate) objects: u64,
+    /// Of packs and their indexes.
+    pub(crate) bytes: u64,
+    /// Objects that have a file each.
+    pub(crate) loose_objects: u64,
+}
+
+impl Figures {
+    /// Counts what is in a folder of objects; what can't be looked at is nothing.
+    pub(crate) fn of(objects: &Path) -> Self {
+        let mut figures = Self::default();
+        for entry in entries(&objects.join("pack")) {
+            figures.add(&entry);
+        }
+        let folders = (0..=u8::MAX).map(|first| objects.join(format!("{first:02x}")));
+        figures.loose_objects = folders.map(|folder| entries(&folder).count() as u64).sum();
+        figures
+    }
+
+    fn add(&mut self, entry: &DirEntry) {
+        let path = entry.path();
+        let len = || entry.metadata().map_or(0, |metadata| metadata.len());
+        match path.extension().and_then(OsStr::to_str) {
+            Some("pack") => {
+                self.packs += 1;
+                self.bytes += len();
+            }
+            Some("idx") => {
+                let len = len();
+                self.objects += objects_of(len);
+                self.bytes += len;
+            }
+            Some(_) | None => (),
+        }
+    }
+
+    /// Tells them the operator; `commits` is how many there are, if that is known.
+    pub(crate) fn tell(self, commits: Option<u64>) {
+        let Self { packs, objects, bytes, loose_objects } = self;
+        let bytes_per_commit = commits.and_then(|commits| bytes.checked_div(commits));
+        tracing::info!(
+            packs,
+            objects,
+            bytes,
+            loose_objects,
+            commits,
+            bytes_per_commit,
+            "the repository was tidied up"
+        );
+    }
+}
+
+fn entries(folder: &Path) -> impl Iterator<Item = DirEntry> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
+}

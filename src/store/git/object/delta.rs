@@ -1,0 +1,231 @@
+//! Deltas between versions of a folder's tree ("Deltified representation" in gitformat-pack(5)).
+//!
+//! ```text
+//! length of the base · length of the result          seven bits a byte, the lowest first
+//! 1ooossss [offset bytes] [size bytes]               copy from the base
+//! 0nnnnnnn <n bytes>                                 insert these
+//! ```
+
+use std::ops::Range;
+
+use crate::store::git::object::tree::{BadTree, Part, Splice, parts};
+
+/// A copy instruction's size has three bytes.
+const COPY_LEN_MAX: usize = 0xff_ffff;
+/// An insert instruction's size has seven bits.
+const INSERT_LEN_MAX: usize = 0x7f;
+
+/// The delta that makes the tree `target` from the tree `base`.
+pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
+    let mut delta = Vec::new();
+    varint(&mut delta, base.len());
+    varint(&mut delta, target.len());
+    for part in parts(base, target)? {
+        match part {
+            Part::Same { old, new } => copy(&mut delta, old, new.len()),
+            Part::New { range } => insert(&mut delta, &target[range]),
+            Part::Old { .. } => (),
+        }
+    }
+    Ok(delta)
+}
+
+/// The delta that makes of a tree what it was before one splice, without a look at the rest.
+pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
+    let behind = splice.at + splice.new.len();
+    let mut delta = Vec::new();
+    varint(&mut delta, base_len);
+    varint(&mut delta, base_len - splice.new.len() + splice.old.len());
+    copy(&mut delta, 0, splice.at);
+    insert(&mut delta, &splice.old);
+    copy(&mut delta, behind, base_len - behind);
+    delta
+}
+
+/// A delta that can't be applied to what it is said to be against.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a delta does not fit its base")]
+pub(crate) struct BadDelta;
+
+/// One instruction of a delta.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Op {
+    /// Copy this much of the base.
+    Copy(Range<usize>),
+    /// Insert these bytes of the delta.
+    Insert(Range<usize>),
+}
+
+/// Makes of `tree`, the base, what the delta says, as git's `patch-delta.c` does.
+pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
+    let (target_len, ops) = parse(delta, tree.len()).ok_or(BadDelta)?;
+    // What a commit of one file makes, and by far the most frequent: nothing moves.
+    if let Some((at, new)) = overwritten(&ops, tree.len()) {
+        tree[at..at + new.len()].copy_from_slice(&delta[new]);
+        return Ok(());
+    }
+    let mut target = Vec::with_capacity(target_len);
+    for op in ops {
+        target.extend_from_slice(match op {
+            Op::Copy(range) => &tree[range],
+            Op::Insert(range) => &delta[range],
+        });
+    }
+    *tree = target;
+    if tree.len() == target_len { Ok(()) } else { Err(BadDelta) }
+}
+
+/// The place that is overwritten, and by which bytes of the delta, if that is all that happens.
+fn overwritten(ops: &[Op], len: usize) -> Option<(usize, Range<usize>)> {
+    let (at, new, rest) = match ops {
+        [Op::Copy(head), Op::Insert(new), Op::Copy(tail)] if head.start == 0 => (head.end, new, tail.clone()),
+        [Op::Insert(new), Op::Copy(tail)] => (0, new, tail.clone()),
+        [Op::Copy(head), Op::Insert(new)] if head.start == 0 => (head.end, new, len..len),
+        _ => return None,
+    };
+    (rest.end == len && rest.start == at + new.len()).then(|| (at, new.clone()))
+}
+
+/// The length of the result and the instructions, all of them within their bounds.
+fn parse(delta: &[u8], base_len: usize) -> Option<(usize, Vec<Op>)> {
+    let mut at = 0;
+    let mut next = || {
+        at += 1;
+        delta.get(at - 1).map(|byte| usize::from(*byte))
+    };
+    let mut varint = || {
+        let (mut value, mut shift) = (0_usize, 0);
+        loop {
+            let byte = next()?;
+            value |= (byte & 0x7f).checked_shl(shift)?;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return Some(value);
+            }
+        }
+    };
+    let (said_len, target_len) = (varint()?, varint()?);
+    let mut ops = Vec::new();
+    while at < delta.len() {
+        let op = usize::from(delta[at]);
+        at += 1;
+        if op & 0x80 == 0 {
+            let range = at..at + op;
+            at = range.end;
+            (op > 0 && at <= delta.len()).then_some(())?;
+            ops.push(Op::Insert(range));
+            continue;
+        }
+        let mut fields = [0_usize; 7];
+        for (bit, field) in fields.iter_mut().enumerate().filter(|(bit, _)| op & (1 << bit) != 0) {
+            *field = usize::from(*delta.get(at)?) << (8 * if bit < 4 { bit } else { bit - 4 });
+            at += 1;
+        }
+        let (start, len): (usize, usize) = (fields[..4].iter().sum(), fields[4..].iter().sum());
+        let range = start..start.checked_add(if len == 0 { 0x10000 } else { len })?;
+        (range.end <= base_len).then_some(())?;
+        ops.push(Op::Copy(range));
+    }
+    (said_len == base_len).then_some((target_len, ops))
+}
+
+fn varint(delta: &mut Vec<u8>, mut value: usize) {
+    while value > 0x7f {
+        delta.push(0x80 | low_byte(value & 0x7f));
+        value >>= 7;
+    }
+    delta.push(low_byte(value));
+}
+
+fn copy(delta: &mut Vec<u8>, mut offset: usize, mut len: usize) {
+    while len > 0 {
+        let size = len.min(COPY_LEN_MAX);
+        let op_at = delta.len();
+        let mut op = 0x80;
+        delta.push(op);
+        // Bytes that are zero are left out; the bits say which are there.
+        for (bit, byte) in
+            (0..4).map(|i| (i, offset >> (8 * i))).chain((0..3).map(|i| (i + 4, size >> (8 * i))))
+        {
+            let byte = low_byte(byte & 0xff);
+            if byte != 0 {
+                op |= 1 << bit;
+                delta.push(byte);
+            }
+        }
+        delta[op_at] = op;
+        (offset, len) = (offset + size, len - size);
+    }
+}
+
+fn insert(delta: &mut Vec<u8>, bytes: &[u8]) {
+    for piece in bytes.chunks(INSERT_LEN_MAX) {
+        delta.push(low_byte(piece.len()));
+        delta.extend_from_slice(piece);
+    }
+}
+
+fn low_byte(value: usize) -> u8 {
+    u8::try_from(value).expect("masked to eight bits")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::random::cases;
+    use crate::store::git::object::tree::{FILE, Pointer, RawTree};
+
+    fn apply(base: &[u8], delta: &[u8]) -> Vec<u8> {
+        let mut tree = base.to_vec();
+        super::apply(&mut tree, delta).unwrap();
+        tree
+    }
+
+    proptest! {
+        #![proptest_config(cases(64))]
+
+        #[test]
+        fn a_delta_makes_the_target_from_the_base(
+            names in prop::collection::btree_map("[a-c]{1,4}", any::<u8>(), 0..60),
+            edits in prop::collection::btree_map("[a-c]{1,4}", prop::option::of(any::<u8>()), 0..12),
+        ) {
+            let mut base = RawTree::default();
+            let pointer = |byte| Pointer { mode: FILE, oid: [byte; 20] };
+            names.iter().for_each(|(name, byte)| drop(base.put(name.as_bytes(), Some(pointer(*byte)))));
+            let mut target = base.clone();
+            for (name, byte) in &edits {
+                let before = target.clone();
+                for splice in target.put(name.as_bytes(), byte.map(pointer)) {
+                    let delta = back(target.bytes().len(), &splice);
+                    prop_assert_eq!(apply(target.bytes(), &delta), before.bytes());
+                }
+            }
+            let delta = between(base.bytes(), target.bytes()).unwrap();
+            prop_assert_eq!(apply(base.bytes(), &delta), target.bytes());
+        }
+    }
+
+    #[test]
+    fn half_a_delta_and_one_of_another_base_are_refused() {
+        let base: Vec<u8> = (0..200).collect();
+        let splice = Splice { at: 90, old: vec![1, 2, 3], new: base[90..95].to_vec() };
+        let delta = back(base.len(), &splice);
+        for len in 0..delta.len() {
+            assert!(super::apply(&mut base.clone(), &delta[..len]).is_err(), "{len}");
+        }
+        assert!(super::apply(&mut base[1..].to_vec(), &delta).is_err());
+    }
+
+    #[test]
+    fn a_copy_longer_than_one_instruction_holds_is_cut_in_two() {
+        let base = vec![7; COPY_LEN_MAX + 70_000];
+        let mut delta = Vec::new();
+        varint(&mut delta, base.len());
+        varint(&mut delta, base.len());
+        copy(&mut delta, 0, base.len());
+        assert!(delta.len() < 30);
+        assert!(apply(&base, &delta) == base);
+    }
+}

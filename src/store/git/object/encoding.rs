@@ -1,0 +1,62 @@
+//! Texts of commits that are not written in UTF-8.
+//!
+//! A commit says in its header `encoding` how its names and its message are written
+//! (`i18n.commitEncoding` in git-config(1)); without one it is UTF-8. The encodings and their names are
+//! those of the web (<https://encoding.spec.whatwg.org>), as far as they have ASCII for the words and ends
+//! of lines; with another one a commit is read as if it were UTF-8. What is no text is shown as U+FFFD.
+
+use std::borrow::Cow;
+
+/// How the text of a commit is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Encoding(&'static encoding_rs::Encoding);
+
+impl Default for Encoding {
+    fn default() -> Self {
+        Self(encoding_rs::UTF_8)
+    }
+}
+
+impl Encoding {
+    /// The encoding of a commit object.
+    pub(crate) fn of_commit(raw: &[u8]) -> Self {
+        let header = raw.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
+        Self::among(header)
+    }
+
+    /// The encoding that one of these lines of a header names; a continued one begins with a blank.
+    pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Self {
+        let name = lines.find_map(|line| line.strip_prefix(b"encoding "));
+        let known = name.and_then(encoding_rs::Encoding::for_label);
+        known.filter(|encoding| encoding.is_ascii_compatible()).map_or_else(Self::default, Self)
+    }
+
+    /// The text that bytes of the commit are.
+    pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
+        self.0.decode_without_bom_handling(bytes).0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_read_in_the_encoding_that_its_commit_names() {
+        for (name, bytes, text) in [
+            ("ISO-8859-1", b"\xe9ric \xa4".as_slice(), "éric ¤"),
+            ("latin1", b"Gr\xfc\xdfe", "Grüße"),
+            ("ISO_8859-15", b"5 \xa4 \xbd", "5 € œ"),
+            ("CP1252", b"\x84x\x93 \x80 \xe9", "„x“ € é"),
+            ("Shift_JIS", b"\x83e", "テ"),
+            ("UTF-8", "é".as_bytes(), "é"),
+            ("UTF-8", b"a\xe9", "a\u{fffd}"),
+            ("UTF-16", b"a", "a"),
+            ("unknown", "é".as_bytes(), "é"),
+        ] {
+            let raw = format!("tree 0\ngpgsig x\n encoding CP1252\nencoding {name}\n\nencoding CP1252\n");
+            assert_eq!(Encoding::of_commit(raw.as_bytes()).decode(bytes), text, "{name}");
+        }
+        assert_eq!(Encoding::of_commit(b"tree 0\n\nencoding CP1252\n"), Encoding::default());
+    }
+}

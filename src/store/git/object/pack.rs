@@ -1,0 +1,221 @@
+//! Our own writer of packs and their indexes (gitformat-pack(5), versions 2 and 2).
+//!
+//! ```text
+//! pack    "PACK" · version 2 · number of objects                      (big endian, 4 bytes each)
+//!         per object: kind and length · [distance to the base] · zlib stream of content or delta
+//!         SHA-1 of all that
+//! index   FF "tOc" · version 2 · 256 running totals by first byte of the name
+//!         names, sorted · CRC-32 of each object's packed bytes · offset of each in the pack
+//!         SHA-1 of the pack (its last 20 bytes) · SHA-1 of the index so far
+//! ```
+//!
+//! A pack is built in memory, since one holds only what one group of commits made, and is
+//! self-contained: every delta's base stands before it in the same pack.
+
+use std::collections::HashMap;
+
+use sha1::{Digest as _, Sha1};
+
+use crate::store::git::object::id::{Kind, Oid, hex, unhex};
+use crate::store::git::object::zlib::{self, Deflater};
+
+/// The kind of an object that is a delta against an earlier one of its pack.
+pub(crate) const OFS_DELTA: u8 = 6;
+
+/// An object in a pack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Packed {
+    /// Its name.
+    pub(crate) oid: Oid,
+    /// The CRC-32 of its packed bytes, header included.
+    pub(crate) crc: u32,
+    /// Where it begins.
+    pub(crate) offset: u32,
+}
+
+/// A pack in the making.
+#[derive(Debug)]
+pub(crate) struct PackBuilder {
+    bytes: Vec<u8>,
+    objects: Vec<Packed>,
+    offsets: HashMap<Oid, u32>,
+    // `None` as long as somebody waits.
+    deflater: Option<Deflater>,
+}
+
+/// A pack, ready to be written to disk.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    /// What its file is called, without the ending: `pack-` and 40 digits.
+    pub(crate) name: String,
+    /// The content of the `.pack` file.
+    pub(crate) pack: Vec<u8>,
+    /// The content of the `.idx` file.
+    pub(crate) index: Vec<u8>,
+}
+
+/// Whether this is what a pack is called.
+pub(crate) fn is_name(name: &[u8]) -> bool {
+    name.strip_prefix(b"pack-").is_some_and(|digits| unhex(digits).is_some())
+}
+
+impl PackBuilder {
+    /// Begins a pack whose contents are stored as they are.
+    pub(crate) fn new() -> Self {
+        // The number of objects is filled in at the end.
+        let bytes = b"PACK\0\0\0\x02\0\0\0\0".to_vec();
+        Self { bytes, objects: Vec::new(), offsets: HashMap::new(), deflater: None }
+    }
+
+    /// Begins a pack whose contents are deflated.
+    pub(crate) fn deflating() -> Self {
+        Self { deflater: Some(Deflater::default()), ..Self::new() }
+    }
+
+    /// How many bytes there are so far.
+    pub(crate) const fn len(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Whether the object is in the pack already.
+    pub(crate) fn contains(&self, oid: &Oid) -> bool {
+        self.offsets.contains_key(oid)
+    }
+
+    /// Adds an object whole, unless it is there.
+    pub(crate) fn add(&mut self, kind: Kind, oid: Oid, content: &[u8]) {
+        if self.contains(&oid) {
+            return;
+        }
+        let start = self.bytes.len();
+        self.bytes.extend(entry_header(kind as u8, content.len() as u64));
+        self.put(content);
+        self.record(oid, start);
+    }
+
+    /// Adds an object as a delta against one that was added before, unless it is there.
+    pub(crate) fn add_delta(&mut self, oid: Oid, base: &Oid, delta: &[u8]) {
+        if self.contains(&oid) {
+            return;
+        }
+        let start = self.bytes.len();
+        let base = self.offsets[base] as usize;
+        self.bytes.extend(entry_header(OFS_DELTA, delta.len() as u64));
+        self.bytes.extend(distance((start - base) as u64));
+        self.put(delta);
+        self.record(oid, start);
+    }
+
+    /// Adds an object as another pack has it: `head` is its header (with the distance to the base,
+    /// for a delta), `body` what follows, deflated.
+    pub(crate) fn add_packed(&mut self, oid: Oid, head: &[u8], body: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(head);
+        self.bytes.extend_from_slice(body);
+        self.record(oid, start);
+    }
+
+    /// Where an object begins.
+    pub(crate) fn offset(&self, oid: &Oid) -> Option<u32> {
+        self.offsets.get(oid).copied()
+    }
+
+    /// Closes the pack and makes its index.
+    pub(crate) fn finish(mut self) -> Pack {
+        let count = u32::try_from(self.objects.len()).expect("offsets of four bytes bound the number");
+        self.bytes[8..12].copy_from_slice(&count.to_be_bytes());
+        let checksum: Oid = Sha1::digest(&self.bytes).into();
+        self.bytes.extend_from_slice(&checksum);
+        let index = encode_index(&mut self.objects, &checksum);
+        Pack { name: format!("pack-{}", hex(&checksum)), pack: self.bytes, index }
+    }
+
+    /// Adds an object as another pack has it, but deflated: what follows its header and the distance
+    /// to its base, inflated, is `content`.
+    pub(crate) fn add_inflated(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(head);
+        self.put(content);
+        self.record(oid, start);
+    }
+
+    fn put(&mut self, content: &[u8]) {
+        match &mut self.deflater {
+            None => zlib::store(&mut self.bytes, content),
+            Some(deflater) => deflater.deflate(&mut self.bytes, content),
+        }
+    }
+
+    fn record(&mut self, oid: Oid, start: usize) {
+        let crc = crc32fast::hash(&self.bytes[start..]);
+        let offset = u32::try_from(start).expect("a group, or a merged pack, is far below 4 GiB");
+        self.objects.push(Packed { oid, crc, offset });
+        self.offsets.insert(oid, offset);
+    }
+}
+
+/// The kind and length before an object: four bits of the length beside the kind, then seven a
+/// byte, the highest bit set while more follow.
+pub(crate) fn entry_header(kind: u8, len: u64) -> Vec<u8> {
+    let more = |rest: u64| if rest > 0 { 0x80 } else { 0 };
+    let mut rest = len >> 4;
+    let mut header = vec![more(rest) | kind << 4 | low_bits(len, 4)];
+    while rest > 0 {
+        let next = rest >> 7;
+        header.push(more(next) | low_bits(rest, 7));
+        rest = next;
+    }
+    header
+}
+
+/// The distance back to a delta's base: seven bits a byte, the highest first, each further byte
+/// counting from one more ("offset encoding" in gitformat-pack(5)).
+pub(crate) fn distance(distance: u64) -> Vec<u8> {
+    let mut bytes = vec![low_bits(distance, 7)];
+    let mut rest = distance >> 7;
+    while rest > 0 {
+        rest -= 1;
+        bytes.push(0x80 | low_bits(rest, 7));
+        rest >>= 7;
+    }
+    bytes.reverse();
+    bytes
+}
+
+fn low_bits(value: u64, bits: u32) -> u8 {
+    u8::try_from(value & ((1 << bits) - 1)).expect("at most seven bits")
+}
+
+fn encode_index(objects: &mut [Packed], pack_checksum: &Oid) -> Vec<u8> {
+    objects.sort_unstable_by_key(|object| object.oid);
+    let mut index = b"\xfftOc\0\0\0\x02".to_vec();
+    let mut total = 0;
+    for first in 0..=u8::MAX {
+        total += objects[total..].iter().take_while(|object| object.oid[0] == first).count();
+        index.extend_from_slice(&u32::try_from(total).expect("counted in four bytes above").to_be_bytes());
+    }
+    objects.iter().for_each(|object| index.extend_from_slice(&object.oid));
+    objects.iter().for_each(|object| index.extend_from_slice(&object.crc.to_be_bytes()));
+    objects.iter().for_each(|object| index.extend_from_slice(&object.offset.to_be_bytes()));
+    index.extend_from_slice(pack_checksum);
+    let checksum: Oid = Sha1::digest(&index).into();
+    index.extend_from_slice(&checksum);
+    index
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_and_distances_are_written_as_git_reads_them() {
+        assert_eq!(entry_header(3, 15), [0x3f]);
+        assert_eq!(entry_header(3, 16), [0xb0, 0x01]);
+        assert_eq!(entry_header(2, 0x7ff), [0xaf, 0x7f]);
+        assert_eq!(entry_header(2, 0x800), [0xa0, 0x80, 0x01]);
+        assert_eq!(distance(127), [0x7f]);
+        assert_eq!(distance(128), [0x80, 0x00]);
+        assert_eq!(distance(16_511), [0xff, 0x7f]);
+        assert_eq!(distance(16_512), [0x80, 0x80, 0x00]);
+    }
+}

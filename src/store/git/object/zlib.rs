@@ -1,0 +1,182 @@
+//! The zlib streams that objects are kept in (RFC 1950, RFC 1951).
+//!
+//! A group's pack is written while somebody waits, so its objects are stored and not deflated: a
+//! small object takes a hundredth of the time, most of which a compressor spends on clearing its
+//! tables. They are deflated when packs are merged. What deflate can't make shorter, such as the
+//! delta of a tree, is marked as tried, so that it is not tried again at the next merge:
+//!
+//! ```text
+//! 78 01  00|01 · length · ~length · bytes  …  Adler-32      stored, not tried yet ("fastest")
+//! 78 9c  00|01 · length · ~length · bytes  …  Adler-32      stored, since that is shorter ("default")
+//! ```
+
+use flate2::{Compress, Compression, FlushCompress};
+
+/// Compression method 8 with a window of 32 KiB, and a hint at the level that makes a multiple of 31.
+const FASTEST: [u8; 2] = [0x78, 0x01];
+const DEFAULT: [u8; 2] = [0x78, 0x9c];
+
+/// Content up to this length is not tried: it is a delta or a small tree, random for the most part.
+const TINY_LEN_MAX: usize = 64;
+
+/// How many bytes a stored block has.
+const BLOCK_LEN_MAX: usize = 0xffff;
+
+/// What a stored stream of one block has beside its content: a header, the block's, and a checksum.
+const STORED_EXTRA_LEN: usize = 2 + 5 + 4;
+
+/// From this length on, content is deflated fast: such are the trees of large folders, nearly half
+/// of which is random.
+const LARGE_LEN_MIN: usize = 16 << 10;
+
+/// Appends content as it is.
+pub(crate) fn store(out: &mut Vec<u8>, content: &[u8]) {
+    store_under(FASTEST, out, content);
+}
+
+fn store_under(header: [u8; 2], out: &mut Vec<u8>, content: &[u8]) {
+    out.extend_from_slice(&header);
+    let count = content.len().div_ceil(BLOCK_LEN_MAX).max(1);
+    for index in 0..count {
+        let start = index * BLOCK_LEN_MAX;
+        let block = &content[start..content.len().min(start + BLOCK_LEN_MAX)];
+        let len = u16::try_from(block.len()).expect("cut to that length");
+        out.push(u8::from(index + 1 == count));
+        out.extend_from_slice(&len.to_le_bytes());
+        out.extend_from_slice(&(!len).to_le_bytes());
+        out.extend_from_slice(block);
+    }
+    out.extend_from_slice(&adler32(content).to_be_bytes());
+}
+
+/// Whether a stream was stored without a try to deflate it.
+pub(crate) fn is_untried(stream: &[u8]) -> bool {
+    stream.starts_with(&FASTEST) && stream.get(2).is_some_and(|block| block & 0b110 == 0)
+}
+
+/// The content of a stream that is stored in one block of this length.
+pub(crate) fn stored(stream: &[u8], len: usize) -> Option<&[u8]> {
+    let [method, _, 1, a, b, _, _, rest @ ..] = stream else { return None };
+    let is_stored = method & 0xf == 8 && usize::from(u16::from_le_bytes([*a, *b])) == len;
+    // Behind it stands the checksum.
+    (is_stored && rest.len() == len + 4).then(|| &rest[..len])
+}
+
+/// Deflates one content after another.
+pub(crate) struct Deflater {
+    small: Compress,
+    large: Compress,
+}
+
+impl std::fmt::Debug for Deflater {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Deflater").finish_non_exhaustive()
+    }
+}
+
+impl Default for Deflater {
+    fn default() -> Self {
+        let [small, large] =
+            [Compression::default(), Compression::fast()].map(|level| Compress::new(level, true));
+        Self { small, large }
+    }
+}
+
+impl Deflater {
+    /// Appends content deflated, or stored where that is shorter.
+    pub(crate) fn deflate(&mut self, out: &mut Vec<u8>, content: &[u8]) {
+        if content.len() <= TINY_LEN_MAX {
+            return store_under(DEFAULT, out, content);
+        }
+        let compress = if content.len() < LARGE_LEN_MIN { &mut self.small } else { &mut self.large };
+        compress.reset();
+        let start = out.len();
+        // No more than a stored stream takes, and no `compress_vec`: that clears all the capacity of
+        // `out` first, which for a large pack is megabytes for every small object.
+        out.resize(start + content.len() + STORED_EXTRA_LEN, 0);
+        let done = compress.compress(content, &mut out[start..], FlushCompress::Finish);
+        let len = usize::try_from(compress.total_out()).expect("it is in memory");
+        // It fits, or it is not shorter: then what there is of it goes again.
+        if matches!(done, Ok(flate2::Status::StreamEnd)) && len < content.len() + STORED_EXTRA_LEN {
+            out.truncate(start + len);
+        } else {
+            out.truncate(start);
+            store_under(DEFAULT, out, content);
+        }
+    }
+}
+
+/// The checksum at the end of a stream (RFC 1950, section 8.2).
+fn adler32(content: &[u8]) -> u32 {
+    /// So many bytes can be added before the sums must be reduced.
+    const RUN_LEN: usize = 5_552;
+    const BASE: u32 = 65_521;
+    let (mut a, mut b) = (1_u32, 0_u32);
+    for run in content.chunks(RUN_LEN) {
+        for byte in run {
+            a += u32::from(*byte);
+            b += a;
+        }
+        (a, b) = (a % BASE, b % BASE);
+    }
+    b << 16 | a
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read as _;
+    use std::time::{Duration, Instant};
+
+    use flate2::read::ZlibDecoder;
+
+    use super::*;
+
+    fn inflated(stream: &[u8]) -> Vec<u8> {
+        let mut content = Vec::new();
+        ZlibDecoder::new(stream).read_to_end(&mut content).unwrap();
+        content
+    }
+
+    /// How long it takes to deflate some small contents into this, at best.
+    fn deflating(out: &mut Vec<u8>) -> Duration {
+        let content = "type: media\nname: Pictures and films\n".repeat(4);
+        let mut deflater = Deflater::default();
+        let mut run = || {
+            out.clear();
+            let started = Instant::now();
+            (0..20).for_each(|_| deflater.deflate(out, content.as_bytes()));
+            started.elapsed()
+        };
+        (0..5).map(|_| run()).min().unwrap()
+    }
+
+    #[test]
+    fn what_is_added_to_a_large_pack_takes_no_longer_than_in_a_small_one() {
+        let [small, large] = [4 << 10, 64 << 20].map(|room| deflating(&mut Vec::with_capacity(room)));
+        assert!(large < small * 10, "{large:?} instead of {small:?}");
+    }
+
+    #[test]
+    fn stored_and_deflated_contents_come_back_whole() {
+        let random: Vec<u8> = {
+            let mut state = 1_u64;
+            let mut next = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state.to_be_bytes()[0]
+            };
+            (0..200_000).map(|_| next()).collect()
+        };
+        let mut deflater = Deflater::default();
+        for content in [&b""[..], b"type: media\n", &[b'a'; 70_000], &random[..40], &random, &[0xff; 65_535]]
+        {
+            let (mut stored, mut deflated) = (Vec::new(), Vec::new());
+            store(&mut stored, content);
+            deflater.deflate(&mut deflated, content);
+            assert!(inflated(&stored) == content && inflated(&deflated) == content);
+            assert!(is_untried(&stored) && deflated.len() <= stored.len());
+            assert!(!is_untried(&deflated));
+            assert_eq!(super::stored(&stored, content.len()).is_some(), content.len() <= BLOCK_LEN_MAX);
+            assert!(super::stored(&stored, content.len()).is_none_or(|found| found == content));
+        }
+    }
+}

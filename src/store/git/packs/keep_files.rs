@@ -1,0 +1,90 @@
+//! Packs that nobody may remove for now: the `.keep` files of ours.
+//!
+//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc
+//! --prune=now` of that instant would remove them. A `.keep` beside a pack makes git leave it alone
+//! (git-index-pack(1), `--keep`); those that `git fetch` and `git receive-pack` are writing have one,
+//! too. Ours is there before the pack gets its name, so what has it and is not whole was being made
+//! when we were killed.
+//!
+//! A person may keep a pack for a reason of their own, which the file holds then. Theirs is never
+//! removed, so ours must be told from it, also after a power cut, which makes an empty file of one
+//! that nobody flushed. So there is one such file in our own folder, flushed once, and the marks are
+//! further names (hard links) of it.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::object::pack::is_name;
+use crate::store::git::repo::layout::Place;
+
+/// What our marks hold.
+const REASON: &[u8] = b"collectory\n";
+
+/// The marks of a repository.
+#[derive(Debug)]
+pub(crate) struct Marks {
+    folder: PathBuf,
+    original: PathBuf,
+    drawers: Drawers,
+}
+
+impl Marks {
+    /// The marks in the folder of the packs.
+    pub(crate) fn new(place: &Place) -> Self {
+        Self { folder: place.packs(), original: place.desk().join("mark"), drawers: place.drawers.clone() }
+    }
+
+    /// Makes what the marks are names of, durably, unless it is there.
+    pub(crate) fn prepare(&self, barrier: &Barrier) -> Result<(), StoreError> {
+        if read_if_there(&self.original)?.is_some_and(|reason| reason == REASON) {
+            return Ok(());
+        }
+        let draft = Unflushed::write(&self.drawers, self.original.with_extension("new"), REASON)?;
+        barrier.files(&[&draft])?;
+        fs::rename(draft.path(), &self.original)
+            .map_err(|source| StoreError::at("write", &self.original, source))
+    }
+
+    /// Marks a pack, there or about to be.
+    pub(crate) fn put(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.path(name);
+        match fs::hard_link(&self.original, &path) {
+            Ok(()) => Ok(()),
+            // Whoever marked it, it is kept.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+            // The packs are on a file system of their own, or somebody has cleared our folder.
+            Err(_) => fs::write(&path, REASON).map_err(|source| StoreError::at("write", &path, source)),
+        }
+    }
+
+    /// Takes a mark of ours back; a person's stays.
+    pub(crate) fn remove(&self, name: &str) {
+        if self.is_ours(name)
+            && let Err(error) = remove_if_there(&self.path(name))
+        {
+            tracing::warn!(%error, "a pack stays marked to be kept; the next start tries again");
+        }
+    }
+
+    /// The packs that have a mark of ours.
+    pub(crate) fn all(&self) -> Vec<String> {
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
+        let marks = entries.flatten().map(|entry| entry.path());
+        let marks = marks.filter(|path| path.extension() == Some(OsStr::new("keep")));
+        let names = marks.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        names.filter(|name| is_name(name.as_bytes()) && self.is_ours(name)).collect()
+    }
+
+    fn is_ours(&self, name: &str) -> bool {
+        matches!(read_if_there(&self.path(name)), Ok(Some(reason)) if reason == REASON)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(format!("{name}.keep"))
+    }
+}

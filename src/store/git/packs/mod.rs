@@ -1,0 +1,6 @@
+//! Our packs on disk: written, remembered, kept from being removed too early.
+//!
+//! Nothing here decides when packs are merged or what is written into them.
+
+pub(crate) mod keep_files;
+pub(crate) mod store;

@@ -1,0 +1,305 @@
+//! Our packs on disk: written and remembered; `maintenance::merge_packs` makes fewer of them.
+//!
+//! Which packs we wrote, `collectory/packs` says. The list is a note, not a truth: a pack that it forgets
+//! (after a power cut) is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
+//!
+//! A pack in the making is marked to be kept until [`Packs::release`]; see `marks`. What a kill leaves is
+//! not whole, is removed at the next start ([`Packs::clean_up`]), and told by this:
+//!
+//! | left by a kill | while | so it is |
+//! |---|---|---|
+//! | a draft | a pack was written or removed | removed |
+//! | a marked pack without its index | it got its names | removed, nothing refers to it |
+//! | an index without its pack | a part was removed | removed, it holds nothing |
+//! | a marked pack with its index | the branch was about to move | released |
+//!
+//! A pack that has lost its index in another way may hold what somebody needs, and stays.
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::maintenance::merge_packs::Spares;
+use crate::store::git::object::pack::{Pack, is_name};
+use crate::store::git::packs::keep_files::Marks;
+use crate::store::git::repo::layout::Place;
+
+/// So many packs of our own are left alone; more are merged.
+pub(crate) const PACKS_MAX: usize = 24;
+
+/// So many packs of our own are a burden to every reader, so they are merged without a rest.
+const CROWD_LEN: usize = 100;
+
+/// What the names of files in the making begin with. They end in neither `.pack` nor `.idx`: whatever
+/// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
+const DRAFT_PREFIX: &str = "collectory-";
+
+/// Our packs; the writer's thread and that of the upkeep share them.
+#[derive(Debug)]
+pub(crate) struct Packs {
+    folder: PathBuf,
+    drawers: Drawers,
+    marks: Marks,
+    list: PathBuf,
+    /// Where git says that it collects garbage.
+    pub(crate) collecting: PathBuf,
+    /// The collections folder, part by part.
+    pub(crate) parts: Vec<String>,
+    // Names without their endings. Held while the list is written, too.
+    ours: Mutex<BTreeSet<String>>,
+    // Those of them whose objects are all in another one.
+    spares: Mutex<Spares>,
+    /// How many of the others are too large to be merged, as was seen last.
+    pub(crate) large_len: AtomicUsize,
+}
+
+/// A pack whose files are written and neither flushed nor named yet.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct PackDraft {
+    name: String,
+    files: [Unflushed; 2],
+}
+
+impl PackDraft {
+    /// What there is to flush.
+    pub(crate) const fn files(&self) -> &[Unflushed; 2] {
+        &self.files
+    }
+}
+
+/// For what a pack is written; each has its own names for files in the making.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// What a write has made.
+    Group,
+    /// What was in several packs of ours.
+    Merge,
+    /// What was loose.
+    Loose,
+}
+
+impl Purpose {
+    const fn draft(self) -> &'static str {
+        match self {
+            Self::Group => "collectory-new",
+            Self::Merge => "collectory-merged",
+            Self::Loose => "collectory-loose",
+        }
+    }
+}
+
+impl Packs {
+    /// Reads which packs are ours.
+    pub(crate) fn open(place: &Place) -> Self {
+        let list = place.desk().join("packs");
+        let text = read_if_there(&list).ok().flatten().unwrap_or_default();
+        let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
+        let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
+        let collecting = place.common_dir.join("gc.pid");
+        let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
+        let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
+        let drawers = place.drawers.clone();
+        Self { folder, drawers, marks, list, collecting, parts, ours, spares, large_len: AtomicUsize::new(0) }
+    }
+
+    /// The folder of all objects.
+    pub(crate) fn objects(&self) -> &Path {
+        self.folder.parent().expect("packs are below the objects")
+    }
+
+    /// The folder of the packs.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Whether there are so many that merging them can't wait.
+    pub(crate) fn are_a_crowd(&self) -> bool {
+        self.small_len() >= CROWD_LEN
+    }
+
+    /// How many of our packs are to be merged some time, as far as is known.
+    pub(crate) fn small_len(&self) -> usize {
+        let others = self.spares().len() + self.large_len.load(Ordering::Relaxed);
+        self.ours().len().saturating_sub(others)
+    }
+
+    pub(crate) fn spares(&self) -> MutexGuard<'_, Spares> {
+        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn ours(&self) -> MutexGuard<'_, BTreeSet<String>> {
+        // A set of names is whole whenever it can be seen.
+        self.ours.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Removes what a killed process of ours left unfinished, and makes ready for the first pack.
+    /// Only for the holder of the service lock.
+    pub(crate) fn clean_up(&self, barrier: &Barrier) -> Result<(), StoreError> {
+        self.marks.prepare(barrier)?;
+        let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
+        let drafts =
+            entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
+        drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
+        for name in self.marks.all() {
+            if !self.is_whole(&name) {
+                remove_if_there(&self.file(&name, "idx"))?;
+                remove_if_there(&self.file(&name, "pack"))?;
+            }
+            self.release(&name);
+        }
+        self.sweep()?;
+        self.drop_halves()
+    }
+
+    /// Forgets packs of ours that are not whole.
+    fn drop_halves(&self) -> Result<(), StoreError> {
+        let ours = self.ours().clone();
+        let halves: Vec<_> = ours.iter().filter(|name| !self.is_whole(name)).collect();
+        for name in &halves {
+            let (pack, index) = (self.file(name, "pack"), self.file(name, "idx"));
+            if !pack.exists() {
+                remove_if_there(&index)?;
+            } else if !index.exists() {
+                let path = pack.display();
+                tracing::warn!(%path, "a pack has lost its index, so git can't read it; `git index-pack` makes one");
+            }
+        }
+        self.forget(halves.into_iter());
+        Ok(())
+    }
+
+    pub(crate) fn is_whole(&self, name: &str) -> bool {
+        ["pack", "idx"].iter().all(|ending| self.file(name, ending).exists())
+    }
+
+    /// Lets git do with a pack as it likes, now that the branch refers to it.
+    pub(crate) fn release(&self, name: &str) {
+        self.marks.remove(name);
+    }
+
+    /// Writes the files of a group's pack, for the caller to flush and then to
+    /// [`finish`](Self::finish).
+    pub(crate) fn draft(&self, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
+        self.draft_for(Purpose::Group, pack, barrier)
+    }
+
+    fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
+        barrier.make_folder(&self.folder)?;
+        let write = |ending: &str, bytes: &[u8]| {
+            Unflushed::write(&self.drawers, self.draft_path(purpose, ending), bytes)
+        };
+        let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
+        if files.is_err() {
+            // A full disk must not stay full because of us.
+            self.drop_drafts(purpose);
+        }
+        Ok(PackDraft { name: pack.name.clone(), files: files? })
+    }
+
+    /// Gives a pack its name and a mark, now that its content is on disk. The folder is the
+    /// caller's to flush, and the mark to [`release`](Self::release).
+    pub(crate) fn finish(&self, draft: PackDraft) -> Result<(), StoreError> {
+        self.marks.put(&draft.name)?;
+        self.remember(&draft.name);
+        // Readers look for the index first, so the pack gets its name before.
+        for (file, ending) in draft.files.iter().zip(["pack", "idx"]) {
+            let path = self.file(&draft.name, ending);
+            let finish = || {
+                fs::set_permissions(file.path(), Permissions::from_mode(0o444))?;
+                fs::rename(file.path(), &path)
+            };
+            finish().map_err(|source| StoreError::at("finish", &path, source))?;
+        }
+        Ok(())
+    }
+
+    /// Removes what is left of a group's pack that was not finished.
+    pub(crate) fn abandon(&self) {
+        self.drop_drafts(Purpose::Group);
+    }
+
+    /// Removes files in the making after trouble; what can't be removed now is at the next start.
+    fn drop_drafts(&self, purpose: Purpose) {
+        for ending in ["pack", "idx"] {
+            drop(remove_if_there(&self.draft_path(purpose, ending)));
+        }
+    }
+
+    fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
+        self.folder.join(format!("{}-{ending}", purpose.draft()))
+    }
+
+    /// Puts a pack on disk that nobody waits for, dated back if need be. What is in it is elsewhere as
+    /// well, so the mark is only for a kill to leave.
+    pub(crate) fn write_whole(
+        &self,
+        purpose: Purpose,
+        pack: &Pack,
+        modified: Option<SystemTime>,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let draft = self.draft_for(purpose, pack, barrier)?;
+        let [content, index] = draft.files();
+        let written = modified.map_or(Ok(()), |time| content.date(time));
+        let written = written.and_then(|()| barrier.files(&[content, index]));
+        let written = written.and_then(|()| self.finish(draft)).and_then(|()| barrier.folder(&self.folder));
+        match &written {
+            Ok(()) => self.release(&pack.name),
+            Err(_) => self.drop_drafts(purpose),
+        }
+        written
+    }
+
+    pub(crate) fn file(&self, name: &str, ending: &str) -> PathBuf {
+        self.folder.join(format!("{name}.{ending}"))
+    }
+
+    fn remember(&self, name: &str) {
+        self.spares().change(|spares| spares.retain(|(part, _)| part != name));
+        let mut ours = self.ours();
+        if ours.insert(name.to_owned()) {
+            let add = || {
+                OpenOptions::new()
+                    .append(true)
+                    .create(true)
+                    .open(&self.list)?
+                    .write_all(format!("{name}\n").as_bytes())
+            };
+            note(&self.list, add());
+        }
+    }
+
+    pub(crate) fn forget<'a>(&self, names: impl Iterator<Item = &'a String>) {
+        let mut ours = self.ours();
+        let before = ours.len();
+        for name in names {
+            ours.remove(name);
+        }
+        if ours.len() == before {
+            return;
+        }
+        let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
+        replace_note(&self.list, &text);
+    }
+}
+
+pub(crate) fn replace_note(path: &Path, text: &str) {
+    let draft = path.with_extension("new");
+    note(path, fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)));
+}
+
+/// A note that can't be kept costs only that a pack is merged by `git gc` instead of us.
+fn note(path: &Path, result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::warn!(%error, path = %path.display(), "cannot note a pack; `git gc` will have to merge it");
+    }
+}

@@ -1,0 +1,135 @@
+//! What the journal has just committed, for the archive beside it.
+//!
+//! The history follows every commit. Those that this service makes need not be found among the
+//! packs, unpacked and compared for that: who makes a commit knows what it says and changes.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::domain::Revision;
+use crate::store::git::object::id::Oid;
+use crate::store::git::read::recent_contents::Written;
+use crate::store::git::write::append::PathChanges;
+use crate::store::{BlobId, EachContent, Step};
+
+/// How many commits are remembered: what a history that is busy with something else may fall
+/// behind and still catch up with cheaply. Older ones are read like anybody's.
+const STEPS_MAX: usize = 1024;
+
+/// The newest commits of this service, each with what it did, and the contents that they wrote.
+#[derive(Debug, Default)]
+pub(crate) struct Fresh {
+    known: Mutex<Known>,
+    written: Mutex<Written>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    steps: HashMap<Revision, Step>,
+    order: VecDeque<Revision>,
+}
+
+impl Fresh {
+    /// Remembers commits that are on the branch, oldest first.
+    pub(crate) fn remember(&self, steps: Vec<Step>) {
+        self.with(|known| {
+            for step in steps {
+                known.order.push_back(step.commit.revision);
+                known.steps.insert(step.commit.revision, step);
+            }
+            while known.order.len() > STEPS_MAX
+                && let Some(oldest) = known.order.pop_front()
+            {
+                known.steps.remove(&oldest);
+            }
+        });
+    }
+
+    /// What a commit said and did, if that is remembered.
+    pub(crate) fn step(&self, revision: Revision) -> Option<Step> {
+        self.with(|known| known.steps.get(&revision).cloned())
+    }
+
+    /// The first parent of a commit, the inner `None` for a root, if that is remembered.
+    pub(crate) fn first_parent(&self, revision: Revision) -> Option<Option<Revision>> {
+        self.with(|known| known.steps.get(&revision).map(|step| step.commit.parents.first().copied()))
+    }
+
+    /// Keeps the contents that a group has written.
+    pub(crate) fn keep(&self, changes: PathChanges) {
+        self.written().keep(changes);
+    }
+
+    /// A content that was written lately.
+    fn content(&self, oid: &Oid) -> Option<Arc<[u8]>> {
+        self.written().get(oid)
+    }
+
+    /// Hands over the contents that are at hand, and returns the others with their places.
+    pub(crate) fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> (Vec<usize>, Vec<BlobId>) {
+        let mut others = (Vec::new(), Vec::new());
+        for (index, blob) in blobs.iter().enumerate() {
+            match self.content(blob.as_bytes()) {
+                Some(content) => each(index, Ok(&content)),
+                None => {
+                    others.0.push(index);
+                    others.1.push(*blob);
+                }
+            }
+        }
+        others
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
+        // A panic in between costs at most a commit that has to be read.
+        act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn written(&self) -> MutexGuard<'_, Written> {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use chrono::DateTime;
+
+    use super::*;
+    use crate::domain::Actor;
+    use crate::store::Commit;
+
+    fn revision(number: usize) -> Revision {
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&number.to_be_bytes());
+        Revision::new(bytes)
+    }
+
+    fn step(number: usize) -> Step {
+        let commit = Commit {
+            revision: revision(number),
+            parents: number.checked_sub(1).map(revision).into_iter().collect(),
+            author: Actor::service(),
+            committer: Actor::service(),
+            at: DateTime::UNIX_EPOCH,
+            message: format!("commit {number}"),
+        };
+        Step { commit, changes: Vec::new() }
+    }
+
+    #[test]
+    fn the_newest_commits_are_known_and_the_oldest_are_forgotten() {
+        let fresh = Fresh::default();
+        (0..STEPS_MAX + 2).for_each(|number| fresh.remember(vec![step(number)]));
+        assert_eq!(fresh.step(revision(1)), None);
+        assert_eq!(fresh.step(revision(2)), Some(step(2)));
+        assert_eq!(fresh.first_parent(revision(STEPS_MAX + 1)), Some(Some(revision(STEPS_MAX))));
+        assert_eq!(fresh.first_parent(revision(1)), None);
+    }
+
+    #[test]
+    fn a_root_commit_has_no_parent_and_is_known_all_the_same() {
+        let fresh = Fresh::default();
+        fresh.remember(vec![step(0)]);
+        assert_eq!(fresh.first_parent(revision(0)), Some(None));
+    }
+}

@@ -1,0 +1,307 @@
+//! Where the parts of a repository are, and whether it is one that can be served.
+//!
+//! Everything is found by our own reading of `gitrepository-layout(5)` and of the repository's own
+//! configuration; no other configuration and no environment variable has a say.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::repo::head::HeadFile;
+
+/// The parts of a repository.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    /// What was asked for; named in errors.
+    pub(crate) path: PathBuf,
+    /// `HEAD` and the index are here.
+    pub(crate) git_dir: PathBuf,
+    /// Objects, refs and configuration are here; the same folder but in a linked work tree.
+    pub(crate) common_dir: PathBuf,
+    /// The checked-out files; `None` when bare.
+    pub(crate) work_tree: Option<PathBuf>,
+    /// The collections folder, part by part; none for the root.
+    pub(crate) folder: Vec<String>,
+    /// Whether new reflogs are made.
+    pub(crate) log_new_branches: bool,
+    /// Whether no object may be removed, not even one that is elsewhere as well
+    /// (`extensions.preciousObjects`).
+    pub(crate) keeps_objects: bool,
+    /// Whether a commit-graph is read and written (`core.commitGraph`).
+    pub(crate) has_graph: bool,
+    /// What is checked out.
+    pub(crate) head: HeadFile,
+    /// Where new files are made.
+    pub(crate) drawers: Drawers,
+}
+
+/// Our own folder inside the repository.
+pub(crate) const DESK: &str = "collectory";
+
+impl Place {
+    /// Finds the parts of the repository at `path`.
+    pub(crate) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
+        let unsuitable = |why: String| StoreError::Unsuitable { path: path.to_owned(), why };
+        let folder = parse_folder(folder)?;
+        let path_read = fs::canonicalize(path).map_err(|source| StoreError::at("open", path, source))?;
+        let Some(git_dir) = find_git_dir(&path_read)? else {
+            return Err(unsuitable(not_a_repository(&path_read)));
+        };
+        let common_dir = match read_if_there(&git_dir.join("commondir"))? {
+            Some(text) => resolve(&git_dir, &text)?,
+            None => git_dir.clone(),
+        };
+        let config = Config::read(&git_dir, &common_dir)?;
+        config.check(&common_dir).map_err(unsuitable)?;
+        let work_tree = find_work_tree(&path_read, &git_dir, git_dir != common_dir, &config)?;
+        let log_new_branches = config.logs_new_branches(work_tree.is_none());
+        let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
+        let has_graph = config.flag("core.commitgraph").unwrap_or(true);
+        let drawers = Drawers::new(&common_dir.join(DESK));
+        let head = HeadFile::new(&git_dir);
+        Ok(Self {
+            path: path.to_owned(),
+            git_dir,
+            common_dir,
+            work_tree,
+            folder,
+            log_new_branches,
+            keeps_objects,
+            has_graph,
+            head,
+            drawers,
+        })
+    }
+
+    /// Our own folder in the part of the repository that all work trees share.
+    pub(crate) fn desk(&self) -> PathBuf {
+        self.common_dir.join(DESK)
+    }
+
+    /// Our own folder in this work tree's part of the repository.
+    pub(crate) fn work_tree_desk(&self) -> PathBuf {
+        self.git_dir.join(DESK)
+    }
+
+    /// The folder of the packs.
+    pub(crate) fn packs(&self) -> PathBuf {
+        self.common_dir.join("objects/pack")
+    }
+
+    /// A file of the collections folder as a path inside the repository.
+    pub(crate) fn inside(&self, name: &str) -> String {
+        self.folder.iter().map(String::as_str).chain([name]).collect::<Vec<_>>().join("/")
+    }
+
+    /// Says that the repository can't be served.
+    pub(crate) fn unsuitable(&self, why: impl Into<String>) -> StoreError {
+        StoreError::Unsuitable { path: self.path.clone(), why: why.into() }
+    }
+}
+
+fn not_a_repository(path: &Path) -> String {
+    let above = path.ancestors().skip(1).find(|above| above.join(".git").exists());
+    match above {
+        Some(above) => format!(
+            "it is not a repository itself but lies in the one at {}; name that and, with --path, the folder",
+            above.display()
+        ),
+        None => {
+            "it is not a git repository; run `git init` there, or name an empty or absent folder".to_owned()
+        }
+    }
+}
+
+/// The parts of the collections folder's path.
+pub(crate) fn parse_folder(folder: &str) -> Result<Vec<String>, StoreError> {
+    let trimmed = folder.trim_end_matches('/');
+    if matches!(trimmed, "" | ".") && !folder.starts_with('/') {
+        return Ok(Vec::new());
+    }
+    let parts: Vec<String> = trimmed.split('/').map(str::to_owned).collect();
+    let wrong = |part: &String| {
+        matches!(part.as_str(), "" | "." | "..")
+            || part.eq_ignore_ascii_case(".git")
+            || part.chars().any(|c| c.is_control() || c == '\\')
+    };
+    if parts.iter().any(wrong) {
+        return Err(StoreError::Misnamed(format!(
+            "`{folder}` is no folder inside a repository; write it as collections or .cms/collections"
+        )));
+    }
+    Ok(parts)
+}
+
+fn is_git_dir(path: &Path) -> bool {
+    // `HEAD` may be a symbolic link to a branch that has no commit yet.
+    let shared = path.join("objects").is_dir() && path.join("refs").is_dir();
+    fs::symlink_metadata(path.join("HEAD")).is_ok() && (shared || path.join("commondir").is_file())
+}
+
+fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let dot_git = path.join(".git");
+    if dot_git.is_file() {
+        let text = read_if_there(&dot_git)?.unwrap_or_default();
+        let target = text.strip_prefix(b"gitdir: ".as_slice()).unwrap_or(&text);
+        return resolve(path, target).map(Some);
+    }
+    let candidates = [dot_git, path.to_owned()];
+    let found = candidates.into_iter().find(|candidate| is_git_dir(candidate));
+    found
+        .map(|path| fs::canonicalize(&path).map_err(|source| StoreError::at("open", &path, source)))
+        .transpose()
+}
+
+/// A path as git writes it into a file, relative to `base`.
+fn resolve(base: &Path, text: &[u8]) -> Result<PathBuf, StoreError> {
+    let text = String::from_utf8_lossy(text);
+    let path = base.join(text.trim_end_matches(['\n', '\r']));
+    fs::canonicalize(&path).map_err(|source| StoreError::at("open", &path, source))
+}
+
+fn find_work_tree(
+    path: &Path,
+    git_dir: &Path,
+    linked: bool,
+    config: &Config,
+) -> Result<Option<PathBuf>, StoreError> {
+    if linked {
+        // The file names the work tree's `.git`.
+        let at = read_if_there(&git_dir.join("gitdir"))?.unwrap_or_default();
+        return Ok(resolve(git_dir, &at)?.parent().map(Path::to_owned));
+    }
+    if let Some(at) = config.text("core.worktree") {
+        return resolve(git_dir, at.as_bytes()).map(Some);
+    }
+    let inside = git_dir.file_name().is_some_and(|name| name == ".git");
+    match config.flag("core.bare") {
+        Some(true) => Ok(None),
+        _ if inside => Ok(git_dir.parent().map(Path::to_owned)),
+        // A `.git` file leads to a folder of any name.
+        _ if path != git_dir => Ok(Some(path.to_owned())),
+        _ => Ok(None),
+    }
+}
+
+/// The repository's own configuration.
+struct Config(git2::Config);
+
+impl Config {
+    fn read(git_dir: &Path, common_dir: &Path) -> Result<Self, StoreError> {
+        let failed =
+            |source| StoreError::Git { action: "read the repository's configuration".to_owned(), source };
+        let mut config = git2::Config::new().map_err(failed)?;
+        let shared = common_dir.join("config");
+        if shared.exists() {
+            config.add_file(&shared, git2::ConfigLevel::Local, false).map_err(failed)?;
+        }
+        let own = git_dir.join("config.worktree");
+        if own.exists() && config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
+            config.add_file(&own, git2::ConfigLevel::Worktree, false).map_err(failed)?;
+        }
+        Ok(Self(config))
+    }
+
+    fn text(&self, name: &str) -> Option<String> {
+        self.0.get_string(name).ok()
+    }
+
+    fn flag(&self, name: &str) -> Option<bool> {
+        self.0.get_bool(name).ok()
+    }
+
+    /// `core.logAllRefUpdates`: by default when there is a work tree.
+    fn logs_new_branches(&self, bare: bool) -> bool {
+        match self.text("core.logallrefupdates") {
+            Some(text) if text.eq_ignore_ascii_case("always") => true,
+            Some(_) => self.flag("core.logallrefupdates").unwrap_or(!bare),
+            None => !bare,
+        }
+    }
+
+    fn check(&self, common_dir: &Path) -> Result<(), String> {
+        let is =
+            |name: &str, wanted: &str| self.text(name).is_none_or(|text| text.eq_ignore_ascii_case(wanted));
+        if !is("extensions.objectformat", "sha1") {
+            return Err(
+                "its objects have SHA-256 names, which are not supported; convert it to SHA-1".to_owned()
+            );
+        }
+        if !is("extensions.refstorage", "files") || common_dir.join("reftable").is_dir() {
+            return Err("its refs are stored as a reftable, which is not supported; run \
+                        `git refs migrate --ref-format=files` there"
+                .to_owned());
+        }
+        if self.text("extensions.partialclone").is_some() {
+            return Err(
+                "it is a partial clone, so contents may be missing; make a full one (git clone without \
+                        --filter)"
+                    .to_owned(),
+            );
+        }
+        if self.flag("core.sparsecheckout") == Some(true) {
+            return Err("its work tree is sparse, so files are missing on purpose; run `git sparse-checkout disable` \
+                        there, or serve a bare clone"
+                .to_owned());
+        }
+        self.check_extensions()
+    }
+
+    /// A repository of format 1 must not be touched by who does not know all its extensions
+    /// (gitrepository-layout(5)).
+    fn check_extensions(&self) -> Result<(), String> {
+        const KNOWN: [&str; 7] = [
+            "noop",
+            "noop-v1",
+            "preciousobjects",
+            "worktreeconfig",
+            "objectformat",
+            "refstorage",
+            "relativeworktrees",
+        ];
+        let version = self.0.get_i64("core.repositoryformatversion").unwrap_or(0);
+        if !(0..=1).contains(&version) {
+            return Err(format!("its format is version {version}, and only 0 and 1 are known"));
+        }
+        let mut unknown = None;
+        let read = self.0.entries(Some("^extensions\\.")).and_then(|entries| {
+            entries.for_each(|entry| {
+                let name = entry.name().unwrap_or_default().trim_start_matches("extensions.").to_owned();
+                if !KNOWN.contains(&name.to_ascii_lowercase().as_str()) {
+                    unknown = Some(name);
+                }
+            })
+        });
+        match (read, unknown) {
+            (Err(error), _) => Err(format!("its configuration can't be read: {}", error.message())),
+            (Ok(()), Some(name)) if version == 1 => {
+                Err(format!("it needs the extension `{name}`, which is unknown here"))
+            }
+            (Ok(()), _) => Ok(()),
+        }
+    }
+}
+
+/// Whether every part of `path` below `root` that exists is an ordinary folder.
+pub(crate) fn find_obstacle(root: &Path, parts: &[String]) -> Option<String> {
+    let mut at = root.to_owned();
+    for part in parts {
+        at.push(Component::Normal(part.as_ref()));
+        let Ok(there) = fs::symlink_metadata(&at) else { return None };
+        if there.is_symlink() {
+            return Some(format!("{} is a symbolic link, which is not followed", at.display()));
+        }
+        if !there.is_dir() {
+            return Some(format!("{} is not a folder", at.display()));
+        }
+        if at.join(".git").exists() {
+            return Some(format!(
+                "{} is a repository of its own (a submodule); serve that instead",
+                at.display()
+            ));
+        }
+    }
+    None
+}

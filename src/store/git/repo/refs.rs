@@ -1,0 +1,242 @@
+//! The served branch: read, and moved by compare-and-set.
+//!
+//! A branch is a file `refs/heads/x` with an id, or, where there is none, a line of `packed-refs`
+//! (gitrepository-layout(5)). It is moved as git's `refs/files-backend.c` does it: `HEAD.lock` when
+//! `HEAD` names the branch (`split_head_update`), then `x.lock` with the new id, the comparison
+//! under the lock, the reflogs, the rename.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Actor, Revision};
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there};
+use crate::store::git::disk::lock::{HeldLock, LockDraft};
+use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::repo::layout::Place;
+
+/// Longer than an id: a ref that holds none need not be read whole to be refused.
+const REF_BYTES_MAX: usize = 256;
+
+/// What `HEAD` names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Head {
+    /// A ref by its whole name, born or not.
+    Ref(String),
+    /// A commit, by itself.
+    Detached(Oid),
+}
+
+/// Reads `HEAD`.
+pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
+    let path = git_dir.join("HEAD");
+    // Git of 2005 made it a symbolic link, and still reads it so.
+    if let Ok(target) = fs::read_link(&path) {
+        return Ok(Head::Ref(target.to_string_lossy().into_owned()));
+    }
+    let text = fs::read(&path).map_err(|source| StoreError::at("read", &path, source))?;
+    let text = text.trim_ascii();
+    if let Some(name) = text.strip_prefix(b"ref:") {
+        return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
+    }
+    let commit = unhex(text).map(Head::Detached);
+    commit.ok_or_else(|| damaged(&path, "it names neither a branch nor a commit"))
+}
+
+/// The commit that a branch names; `None` when it has none yet.
+pub(crate) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreError> {
+    let loose = common_dir.join(name);
+    // Git packs refs by writing `packed-refs` before it removes the file, so looking at the file
+    // first can miss both; a second look at the file finds what became of it.
+    for _ in 0..2 {
+        if let Some(text) = read_ref(&loose)? {
+            let oid = unhex(text.trim_ascii());
+            return oid.map(Some).ok_or_else(|| damaged(&loose, "it holds no commit id"));
+        }
+        if let Some(oid) = packed(common_dir)?.and_then(|refs| find_packed(&refs, name)) {
+            return Ok(Some(oid));
+        }
+    }
+    Ok(None)
+}
+
+/// Reads the file of a ref; `None` when it is not there, or the folder of others is.
+fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    let mut text = Vec::with_capacity(REF_BYTES_MAX);
+    let read = File::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
+    match read {
+        Ok(_) => Ok(Some(text)),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+            ) =>
+        {
+            Ok(None)
+        }
+        Err(source) => Err(StoreError::at("read", path, source)),
+    }
+}
+
+fn damaged(path: &Path, why: &str) -> StoreError {
+    StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why.to_owned()))
+}
+
+fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    read_if_there(&common_dir.join("packed-refs"))
+}
+
+fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    // `# pack-refs with: ...` comes first, `^<id>` is what the tag above it points at.
+    refs.split(|byte| *byte == b'\n')
+        .filter(|line| line.len() > 41 && line[40] == b' ')
+        .map(|line| (&line[..40], line[41..].trim_ascii_end()))
+}
+
+/// The whole names in `packed-refs`.
+pub(crate) fn packed_names(common_dir: &Path) -> Result<Vec<String>, StoreError> {
+    let refs = packed(common_dir)?.unwrap_or_default();
+    Ok(packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect())
+}
+
+fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {
+    packed_lines(refs).find(|(_, found)| *found == name.as_bytes()).and_then(|(oid, _)| unhex(oid))
+}
+
+/// A move of the branch over one or more new commits.
+#[derive(Debug)]
+pub(crate) struct Move<'a> {
+    /// The whole name of the branch.
+    pub(crate) branch: &'a str,
+    /// Where it must be.
+    pub(crate) expected: Option<Oid>,
+    /// The commits to go over, the last one being the new place, each with its reflog message.
+    pub(crate) steps: &'a [(Oid, String)],
+    /// Who moves it.
+    pub(crate) actor: &'a Actor,
+    /// When.
+    pub(crate) at: DateTime<Utc>,
+    /// How long to wait for others' locks.
+    pub(crate) wait: Duration,
+}
+
+impl Move<'_> {
+    /// Writes the branch's new content, for the caller to flush before [`make`](Self::make).
+    pub(crate) fn draft(&self, place: &Place) -> Result<LockDraft, StoreError> {
+        let new = self.steps.last().expect("a move goes somewhere").0;
+        let path = place.common_dir.join(self.branch);
+        LockDraft::write(&place.drawers, &place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
+    }
+
+    /// Moves the branch, durably. `beside` is a folder that must be on disk before. On an error the
+    /// branch may have moved all the same, and then it is not known to be on disk.
+    pub(crate) fn make(
+        &self,
+        place: &Place,
+        draft: LockDraft,
+        beside: &Path,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let head_lock = self.lock_head(place)?;
+        let path = place.common_dir.join(self.branch);
+        let folder = path.parent().expect("a branch is below refs/heads");
+        barrier.make_folder(folder)?;
+        let lock = draft.take(self.wait)?;
+        self.compare(place)?;
+        make_way(&path)?;
+        // Only what can be found after a power cut may be named by what survives one.
+        barrier.folder(beside)?;
+        let log = self.log(place.common_dir.join("logs").join(self.branch), place.log_new_branches)?;
+        if head_lock.is_some() {
+            drop(self.log(place.git_dir.join("logs/HEAD"), place.log_new_branches)?);
+        }
+        lock.commit()?;
+        barrier.folder_and(folder, log.as_ref().as_slice())
+    }
+
+    /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
+    fn lock_head(&self, place: &Place) -> Result<Option<HeldLock>, StoreError> {
+        let named = || place.head.read().map(|head| head == Head::Ref(self.branch.to_owned()));
+        if !named()? {
+            return Ok(None);
+        }
+        let path = place.git_dir.join("HEAD");
+        let lock = HeldLock::take(&place.work_tree_desk(), &path, self.wait)?;
+        Ok(named()?.then_some(lock))
+    }
+
+    fn compare(&self, place: &Place) -> Result<(), StoreError> {
+        let found = read(&place.common_dir, self.branch)?;
+        if found != self.expected {
+            let [expected, found] = [self.expected, found].map(|oid| oid.map(Revision::new));
+            return Err(StoreError::HeadMoved { expected, found });
+        }
+        if found.is_none() {
+            self.check_packed_names(place)?;
+        }
+        Ok(())
+    }
+
+    /// A branch `a` and a branch `a/b` can't both exist (`refs_verify_refname_available`); among
+    /// files the folder itself sees to it.
+    fn check_packed_names(&self, place: &Place) -> Result<(), StoreError> {
+        let refs = packed(&place.common_dir)?.unwrap_or_default();
+        let within = |inner: &[u8], outer: &[u8]| {
+            inner.strip_prefix(outer).is_some_and(|rest| rest.first() == Some(&b'/'))
+        };
+        let name = self.branch.as_bytes();
+        match packed_lines(&refs).find(|(_, other)| within(name, other) || within(other, name)) {
+            None => Ok(()),
+            Some((_, other)) => Err(place.unsuitable(format!(
+                "the branch {} can't be made beside {}; choose another name",
+                self.branch,
+                String::from_utf8_lossy(other)
+            ))),
+        }
+    }
+
+    /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
+    fn log(&self, path: PathBuf, make: bool) -> Result<Option<Unflushed>, StoreError> {
+        let failed = |source| StoreError::at("write the reflog", &path, source);
+        let is_new = !path.is_file();
+        if is_new && !make {
+            return Ok(None);
+        }
+        if is_new {
+            make_way(&path)?;
+            fs::create_dir_all(path.parent().expect("a reflog is below logs")).map_err(failed)?;
+        }
+        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
+        file.write_all(self.log_lines().as_bytes()).map_err(failed)?;
+        Ok(Some(Unflushed::appended(file, path)))
+    }
+
+    fn log_lines(&self) -> String {
+        let mut before = self.expected.unwrap_or_default();
+        let mut lines = String::new();
+        for (after, message) in self.steps {
+            let message = message.replace(['\n', '\r', '\t', '\0'], " ");
+            let (name, email, seconds) = (self.actor.name(), self.actor.email(), self.at.timestamp().max(0));
+            let [old, new] = [&before, after].map(hex);
+            lines.push_str(&format!("{old} {new} {name} <{email}> {seconds} +0000\t{message}\n"));
+            before = *after;
+        }
+        lines
+    }
+}
+
+/// Removes empty folders that stand where a file must go, as git does: they are what a deleted
+/// branch `a/b` leaves behind.
+fn make_way(path: &Path) -> Result<(), StoreError> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let entries = fs::read_dir(path).map_err(|source| StoreError::at("read", path, source))?;
+    let inner: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    inner.iter().try_for_each(|inner| make_way(inner))?;
+    fs::remove_dir(path).map_err(|source| StoreError::at("replace the folder", path, source))
+}

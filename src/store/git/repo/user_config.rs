@@ -1,0 +1,137 @@
+//! The configuration of whoever runs us: the only place where more than the repository's own is
+//! read, and only to be told three things: who commits by hand, whom to believe a signature, and
+//! where hooks are looked for.
+//!
+//! The files are those of git (git-config(1), FILES and ENVIRONMENT), the later ones over the
+//! earlier: the system's, unless `GIT_CONFIG_NOSYSTEM` is set; the user's, or the one file that
+//! `GIT_CONFIG_GLOBAL` names; the repository's. Nothing of them is ever executed.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use git2::{Config, ConfigLevel};
+
+use crate::domain::Actor;
+use crate::store::StoreError;
+use crate::store::git::repo::layout::Place;
+
+/// A variable of the environment; those are git's own, not settings of the service.
+type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
+
+/// On whose behalf hand edits are committed.
+pub(crate) fn person(place: &Place) -> Actor {
+    let config = open(place, &|name| env::var_os(name));
+    let text = |name| config.get_string(name).unwrap_or_default();
+    Actor::new(&text("user.name"), &text("user.email"))
+}
+
+/// The files by which git judges SSH signatures, as far as its configuration names them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SignatureFiles {
+    /// Whom to believe, `gpg.ssh.allowedSignersFile`.
+    pub allowed_signers: Option<PathBuf>,
+    /// Whose keys were taken back, `gpg.ssh.revocationFile`.
+    pub revoked_keys: Option<PathBuf>,
+}
+
+/// What git's configuration says of signatures in this repository. Paths that are not absolute
+/// begin at the root of the work tree, where git stands when it reads them.
+///
+/// # Errors
+///
+/// Fails when there is no repository, or one that can't be served.
+pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> {
+    let place = Place::find(repository, ".")?;
+    let config = open(&place, &|name| env::var_os(name));
+    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    let path = |name| config.get_path(name).ok().map(|path| root.join(path));
+    Ok(SignatureFiles {
+        allowed_signers: path("gpg.ssh.allowedSignersFile"),
+        revoked_keys: path("gpg.ssh.revocationFile"),
+    })
+}
+
+/// The folder that git takes its hooks from in place of its own (`core.hooksPath`).
+///
+/// # Errors
+///
+/// Fails when there is no repository, or one that can't be served.
+pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
+    let place = Place::find(repository, ".")?;
+    let named = open(&place, &|name| env::var_os(name)).get_path("core.hooksPath").ok();
+    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    Ok(named.map(|path| root.join(path)))
+}
+
+/// All that git would read, but for `git -c` and its variables. A file that can't be read says
+/// nothing.
+fn open(place: &Place, variable: Variable<'_>) -> Config {
+    let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
+    let own = [
+        (ConfigLevel::Local, place.common_dir.join("config")),
+        (ConfigLevel::Worktree, place.git_dir.join("config.worktree")),
+    ];
+    for (level, path) in outside(variable).into_iter().chain(own) {
+        if level == ConfigLevel::Worktree && !config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
+            continue;
+        }
+        // Where there is none, and where there is none that can be read, nothing is said.
+        drop(path.is_file().then(|| config.add_file(&path, level, false)));
+    }
+    config
+}
+
+/// The files outside of any repository.
+fn outside(variable: Variable<'_>) -> Vec<(ConfigLevel, PathBuf)> {
+    let path = |name: &str| variable(name).map(PathBuf::from);
+    let mut files = Vec::new();
+    if !variable("GIT_CONFIG_NOSYSTEM").is_some_and(|text| is_true(&text.to_string_lossy())) {
+        let system = path("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
+        files.push((ConfigLevel::System, system));
+    }
+    // Set to nothing it names no file, and yet takes the place of the user's.
+    if let Some(global) = path("GIT_CONFIG_GLOBAL") {
+        files.push((ConfigLevel::Global, global));
+        return files;
+    }
+    let home = path("HOME").filter(|home| !home.as_os_str().is_empty());
+    let xdg = path("XDG_CONFIG_HOME").filter(|folder| !folder.as_os_str().is_empty());
+    let xdg = xdg.or_else(|| Some(home.as_ref()?.join(".config")));
+    files.extend(xdg.map(|folder| (ConfigLevel::XDG, folder.join("git/config"))));
+    files.extend(home.map(|home| (ConfigLevel::Global, home.join(".gitconfig"))));
+    files
+}
+
+/// A truth as git reads it from a variable (`git_env_bool`): a word or a number.
+fn is_true(text: &str) -> bool {
+    let is_word = ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word));
+    is_word || text.parse::<i64>().is_ok_and(|number| number != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The files that are read in an environment, as their names.
+    fn files(environment: &[(&str, &str)]) -> Vec<String> {
+        let variable =
+            |name: &str| Some(OsString::from(environment.iter().find(|(known, _)| *known == name)?.1));
+        outside(&variable).into_iter().map(|(_, path)| path.to_string_lossy().into_owned()).collect()
+    }
+
+    #[test]
+    fn the_files_are_those_that_git_reads() {
+        let home = ("HOME", "/h");
+        assert_eq!(files(&[home]), ["/etc/gitconfig", "/h/.config/git/config", "/h/.gitconfig"]);
+        assert_eq!(files(&[home, ("XDG_CONFIG_HOME", "/x")])[1], "/x/git/config");
+        assert_eq!(files(&[home, ("XDG_CONFIG_HOME", "")])[1], "/h/.config/git/config");
+        assert_eq!(files(&[home, ("GIT_CONFIG_GLOBAL", "/g")]), ["/etc/gitconfig", "/g"]);
+        assert_eq!(files(&[home, ("GIT_CONFIG_GLOBAL", "")]), ["/etc/gitconfig", ""]);
+        assert_eq!(files(&[("GIT_CONFIG_SYSTEM", "/s"), ("GIT_CONFIG_NOSYSTEM", "0")]), ["/s"]);
+        for set in ["1", "true", "YES", "on"] {
+            let none = files(&[("GIT_CONFIG_SYSTEM", "/s"), ("GIT_CONFIG_NOSYSTEM", set)]);
+            assert_eq!(none, [""; 0], "{set}");
+        }
+    }
+}

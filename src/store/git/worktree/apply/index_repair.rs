@@ -1,0 +1,211 @@
+//! Index entries that a racing git command has put back.
+//!
+//! `git commit` writes the index that it read before it took the lock. When we wrote in between, its
+//! commit fails, as it must, but what it leaves behind is an index with our paths as they were, and
+//! the next commit would revert them. Such an entry can be told from one that a person staged: it is
+//! what we replaced a moment ago, and the branch and the file beside it have what we put there. (Who
+//! takes a write out of the index on purpose, in the first two seconds, finds it there again.) If we
+//! were killed in between, the next start mends it by the same rule: what counts is how long after our
+//! commit the index was written.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::Revision;
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::index::file::Purpose;
+use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::tree::Pointer;
+use crate::store::git::read::history;
+use crate::store::git::repo::checkpoint::UNBORN;
+use crate::store::git::worktree::apply::checkout_race::LeftIndex;
+use crate::store::git::worktree::apply::update::{is_after, is_known};
+use crate::store::git::worktree::scan::folder::{Folder, Found, index_stat};
+use crate::store::git::write::append::{PathChange, PathChanges};
+use crate::store::{Journal as _, StoreError};
+
+/// For how long an entry that we replaced is taken for a race and not for a person's wish.
+const STALE_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// How far the time of a commit may be from that of an index that was written right after it: commits have
+/// whole seconds.
+const CLOCK_STEP: Duration = Duration::from_secs(1);
+
+/// How many commits are looked at for what was changed right before the start.
+const RECALLED_COMMITS_MAX: usize = 1_000;
+
+/// What we changed a moment ago.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// The index as we left it; see `aside`.
+    pub(crate) index: Option<LeftIndex>,
+    changes: BTreeMap<String, (Instant, PathChange)>,
+    /// When those that are no longer recent were forgotten last.
+    forgot_at: Option<Instant>,
+    /// The revision that has all of these changes.
+    revision: Option<Oid>,
+}
+
+impl Recent {
+    /// Remembers a group, which is at `revision` now.
+    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
+        self.revision = revision;
+        let now = Instant::now();
+        if self.forgot_at.is_none_or(|at| now - at >= STALE_AGE_MAX) {
+            self.changes.retain(|_, (at, _)| now - *at < STALE_AGE_MAX);
+            self.forgot_at = Some(now);
+        }
+        self.changes.extend(changes.iter().map(|(name, change)| {
+            let change = PathChange { content: None, passed: change.passed.clone(), ..*change };
+            (name.clone(), (now, change))
+        }));
+    }
+
+    /// Takes what is in the index as we left it.
+    pub(crate) fn take_index(&mut self) -> Option<GitIndex> {
+        self.index.as_mut().and_then(LeftIndex::take)
+    }
+
+    /// What is still recent.
+    pub(crate) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
+        let fresh = self.changes.iter().filter(|(_, (at, _))| at.elapsed() < STALE_AGE_MAX);
+        fresh.map(|(name, (_, change))| (name.as_str(), change))
+    }
+}
+
+impl GitJournal {
+    /// Mends the index if a racing command has put back what we replaced. A lock that somebody
+    /// holds is no trouble: whoever writes the index is noticed again.
+    pub(crate) fn mend_index(&mut self) -> Result<(), StoreError> {
+        let path = self.place.git_dir.join("index");
+        let is_fine = self.recent.get().next().is_none() || self.is_index_as_we_left_it(&path);
+        if is_fine || !self.is_stale(&path)? {
+            return Ok(());
+        }
+        let head = self.head()?;
+        self.forget_what_is_not_on_the_branch(head)?;
+        if !self.is_stale(&path)? {
+            return Ok(());
+        }
+        let desk = self.place.work_tree_desk();
+        let lock = match HeldLock::take(&desk, &path, Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => return Ok(()),
+            taken => taken?,
+        };
+        let bytes = read_if_there(&path)?.unwrap_or_default();
+        let Ok(mut index) = GitIndex::parse(bytes) else { return Ok(()) };
+        if !self.mend(&mut index)? {
+            return Ok(());
+        }
+        tracing::info!("a git command that raced with a write left an old index; its entries are mended");
+        self.leave_index(lock, self.new_index(Purpose::Last)?, index)
+    }
+
+    /// Remembers what a process of ours wrote right before the index was written last: it may have been
+    /// killed before it could mend that.
+    pub(crate) fn recall_recent(&mut self) -> Result<(), StoreError> {
+        let index = fs::metadata(self.place.git_dir.join("index")).and_then(|index| index.modified());
+        let (Ok(written), Some(head), true) = (index, self.head()?, self.is_shown()) else { return Ok(()) };
+        let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
+        let email = self.committer.actor.email();
+        let (mut before, mut left) = (None, RECALLED_COMMITS_MAX);
+        history::log(&mut self.objects, &self.place, head, &mut |commit| {
+            let is_recent = commit.committer.email() == email && commit.at >= since;
+            if is_recent {
+                before = Some(commit.parents.first().copied());
+                left -= 1;
+            }
+            is_recent && left > 0
+        })?;
+        let Some(before) = before else { return Ok(()) };
+        let before = before.map_or(UNBORN, |revision| *revision.as_bytes());
+        let changes = self.changes_between(&before, head.as_bytes())?;
+        self.recent.note(&changes, Some(*head.as_bytes()));
+        Ok(())
+    }
+
+    /// What a person has moved the branch away from is theirs to stage.
+    pub(crate) fn forget_what_is_not_on_the_branch(
+        &mut self,
+        head: Option<Revision>,
+    ) -> Result<(), StoreError> {
+        if self.recent.changes.is_empty() {
+            return Ok(());
+        }
+        if head.map(|head| *head.as_bytes()) == self.recent.revision {
+            return Ok(());
+        }
+        self.trees(head)?;
+        let trees = self.trees.as_ref().expect("loaded above");
+        let folder = trees.folder();
+        self.recent.revision = trees.revision;
+        self.recent.changes.retain(|name, (_, change)| {
+            folder.get(name.as_bytes()).map(|pointer| pointer.oid) == change.after.map(|pointer| pointer.oid)
+        });
+        Ok(())
+    }
+
+    /// Whether there is something to mend; found out without the lock, which would be in the way of
+    /// the person's next command.
+    fn is_stale(&self, path: &Path) -> Result<bool, StoreError> {
+        let Some(bytes) = read_if_there(path)? else { return Ok(false) };
+        let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
+        Ok(!self.mended(&index)?.is_empty())
+    }
+
+    fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
+        let staged = index.get(&self.place.inside(name));
+        is_known(&staged, change) && !is_after(&staged, change)
+    }
+
+    /// Brings entries that were put back up to what the files beside them are.
+    pub(crate) fn mend(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
+        let mended = self.mended(index)?;
+        for (path, entry) in &mended {
+            match entry {
+                Some(Fresh { pointer, stat }) => index.set(path, pointer.file_mode(), &pointer.oid, *stat),
+                None => index.remove(path),
+            }
+        }
+        Ok(!mended.is_empty())
+    }
+
+    /// The entries that were put back and whose files are what we made them, and what they are to be.
+    fn mended(&self, index: &GitIndex) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
+        let stale: Vec<_> =
+            self.recent.get().filter(|(name, change)| self.is_put_back(index, name, change)).collect();
+        if stale.is_empty() {
+            return Ok(Vec::new());
+        }
+        let folder = match Folder::collections(&self.place, false)? {
+            Found::Folder(folder) => Some(folder),
+            Found::Nothing | Found::Obstacle(_) => None,
+        };
+        let mut mended = Vec::new();
+        for (name, change) in stale {
+            let there = folder.as_ref().map(|folder| folder.read(name)).transpose()?.flatten();
+            let entry = match (change.after, there) {
+                (Some(pointer), Some(content)) if content.oid == pointer.oid => {
+                    Some(Fresh { pointer, stat: index_stat(&content.stat) })
+                }
+                (None, None) => None,
+                (Some(_), _) | (None, Some(_)) => continue,
+            };
+            mended.push((self.place.inside(name), entry));
+        }
+        Ok(mended)
+    }
+}
+
+/// An entry with the stat of its file.
+struct Fresh {
+    pointer: Pointer,
+    stat: [u32; 10],
+}

@@ -1,0 +1,160 @@
+//! Files of the work tree that could not be brought up to the branch.
+//!
+//! The commits stand, whatever stood in the way (a folder that may not be written, a full disk). But the
+//! file still has what an older revision had, and whoever looks must not take that for a person's edit:
+//! it would be served over what was written, and committed in the person's name. So these files are
+//! remembered with what they may have, over a restart too, and tried again before the next write and
+//! whenever the work tree is brought forward. A file that has anything else is a person's.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use git2::ObjectType;
+use rustix::fs::{Access, AtFlags, CWD};
+use serde::{Deserialize, Serialize};
+
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::repo::layout::Place;
+use crate::store::git::worktree::apply::replace::{Bench, New};
+use crate::store::git::write::append::PathChanges;
+use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
+
+/// The files that are behind, by their names in the collections folder.
+#[derive(Debug)]
+pub(crate) struct Behind {
+    path: PathBuf,
+    files: Files,
+    /// What is kept of them.
+    kept: Files,
+}
+
+/// What each file may have of ours; `None` for nothing.
+type Files = BTreeMap<String, BTreeSet<Option<Oid>>>;
+
+/// How it is kept: ids as digits.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Kept(BTreeMap<String, Vec<Option<String>>>);
+
+impl Behind {
+    /// What is kept in this work tree's folder of ours; nothing if that makes no sense.
+    pub(crate) fn load(place: &Place) -> Result<Self, StoreError> {
+        let path = place.work_tree_desk().join("behind");
+        let bytes = read_if_there(&path)?.unwrap_or_default();
+        let Kept(kept) = serde_json::from_slice(&bytes).unwrap_or_default();
+        let known = |id: Option<String>| match id {
+            Some(digits) => unhex(digits.as_bytes()).map(Some),
+            None => Some(None),
+        };
+        let files = kept.into_iter().map(|(name, ids)| (name, ids.into_iter().filter_map(known).collect()));
+        let files: Files = files.collect();
+        Ok(Self { path, kept: files.clone(), files })
+    }
+
+    /// Takes a file out, for another attempt; returns what it may have.
+    pub(crate) fn take(&mut self, name: &str) -> BTreeSet<Option<Oid>> {
+        self.files.remove(name).unwrap_or_default()
+    }
+
+    /// Puts a file in that may have any of these.
+    pub(crate) fn put(&mut self, name: &str, ids: impl IntoIterator<Item = Option<Oid>>) {
+        self.files.insert(name.to_owned(), ids.into_iter().collect());
+    }
+
+    /// Whether a file has what it has because it could not be brought up to the branch.
+    fn explains(&self, edit: &Edit) -> bool {
+        let now = match &edit.now {
+            Saved::Gone => None,
+            Saved::File { blob, .. } => Some(*blob.as_bytes()),
+            Saved::Special(_) => return false,
+        };
+        self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now))
+    }
+
+    /// Takes out what is no edit.
+    pub(crate) fn forget_explained(&self, seen: &mut WorkTree) {
+        if let (WorkTree::Here { edits, .. }, false) = (seen, self.files.is_empty()) {
+            edits.retain(|edit| !self.explains(edit));
+        }
+    }
+
+    /// Keeps it over a restart, and over a power cut.
+    pub(crate) fn keep(&mut self) -> Result<(), StoreError> {
+        if self.files == self.kept {
+            return Ok(());
+        }
+        let digits = |id: &Option<Oid>| id.as_ref().map(hex);
+        let files =
+            self.files.iter().map(|(name, ids)| (name.clone(), ids.iter().map(digits).collect())).collect();
+        let text = serde_json::to_vec(&Kept(files)).expect("texts are JSON");
+        let aside = self.path.with_extension("new");
+        let write = || {
+            let mut file = File::create(&aside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&aside, &self.path)
+        };
+        write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        self.kept.clone_from(&self.files);
+        Ok(())
+    }
+}
+
+impl GitJournal {
+    /// Tries again to bring the files that are behind up to the branch, under `index.lock`.
+    pub(crate) fn retry_behind(&mut self, _lock: &HeldLock) -> Result<(), StoreError> {
+        if self.behind.files.is_empty() {
+            return Ok(());
+        }
+        let Some(folder) = self.open_folder(&PathChanges::new())? else { return Ok(()) };
+        let bench = Bench::new(&self.place, &folder)?;
+        let head = self.head()?;
+        for name in self.behind.files.keys().cloned().collect::<Vec<_>>() {
+            let after = self.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
+            let content = after.map(|after| self.objects.read(&after.oid, ObjectType::Blob, <[u8]>::to_vec));
+            let content = content.transpose()?;
+            let new = New::of(after, content.as_deref());
+            let ids = self.behind.take(&name);
+            match bench.change_any(&name, ids.iter().copied(), new) {
+                Ok(_) => tracing::info!(path = self.place.inside(&name), "the file is up to date again"),
+                Err(error) => {
+                    tracing::debug!(%error, "a file of the work tree is still behind");
+                    self.behind.put(&name, ids);
+                }
+            }
+        }
+        self.behind.keep()
+    }
+
+    /// The same where nobody holds the lock yet.
+    pub(crate) fn retry_if_behind(&mut self) -> Result<(), StoreError> {
+        if self.behind.files.is_empty() {
+            return Ok(());
+        }
+        match self.lock_index(Duration::ZERO)? {
+            Some(lock) => self.retry_behind(&lock),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to write where files of the work tree may not be changed: they would be left behind.
+    pub(crate) fn check_work_tree(&self) -> Result<(), StoreError> {
+        let Some(root) = &self.place.work_tree else { return Ok(()) };
+        let mut folder = root.clone();
+        for part in &self.place.folder {
+            let next = folder.join(part);
+            if !next.is_dir() {
+                break;
+            }
+            folder = next;
+        }
+        let access = Access::WRITE_OK | Access::EXEC_OK;
+        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS)
+            .map_err(|errno| StoreError::at("write in", &folder, errno.into()))
+    }
+}

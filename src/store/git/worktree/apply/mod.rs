@@ -1,0 +1,12 @@
+//! Brings files and index up to the branch, and repairs them after a kill or a race with git.
+//!
+//! Nothing here overwrites a byte that a person saved or staged.
+
+pub(crate) mod catch_up;
+pub(crate) mod checkout_race;
+pub(crate) mod index_repair;
+pub(crate) mod lagging;
+pub(crate) mod replace;
+pub(crate) mod staging;
+pub(crate) mod staging_thread;
+pub(crate) mod update;

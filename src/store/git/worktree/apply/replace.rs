@@ -1,0 +1,315 @@
+//! Changes files of the work tree without ever overwriting what a person saved.
+//!
+//! A file is looked at before it is touched, and again after: the new content is exchanged with the
+//! old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came out is looked at.
+//! When a person saved in between, it goes back the same way. New files are put in place only where
+//! nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved away, looked at, and only
+//! then removed.
+//!
+//! On file systems without these renames (some network file systems) the second look comes right
+//! before an ordinary rename, which leaves a window of microseconds.
+
+use std::cell::{Cell, RefCell};
+use std::fs::File;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
+use rustix::io::Errno;
+
+use crate::store::StoreError;
+use crate::store::git::disk::deferred_close::FILES_LEN_MAX;
+use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::tree::Pointer;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::worktree::apply::staging::{Desk, mode_of};
+use crate::store::git::worktree::apply::staging_thread::Drafts;
+use crate::store::git::worktree::scan::folder::{Folder, Inode, inode_of};
+use crate::store::git::worktree::scan::stat_cache::StatCache;
+
+/// The collections folder, with a place for files in the making.
+#[derive(Debug)]
+pub(crate) struct Bench<'a> {
+    folder: &'a Folder,
+    desk: Arc<Desk>,
+    ahead: RefCell<Option<Drafts>>,
+    /// The file that was made last.
+    newest: Cell<Option<Inode>>,
+    known: Option<&'a StatCache>,
+    drawers: Drawers,
+    /// Files that were replaced or removed.
+    gone: RefCell<Vec<File>>,
+}
+
+impl Drop for Bench<'_> {
+    fn drop(&mut self) {
+        self.drawers.let_go(self.gone.take());
+    }
+}
+
+/// The new content of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct New<'a> {
+    /// Its id in git.
+    pub(crate) oid: Oid,
+    /// Its mode in git.
+    pub(crate) mode: u32,
+    /// The bytes.
+    pub(crate) bytes: &'a [u8],
+}
+
+impl<'a> New<'a> {
+    /// What a place in a tree names, with its content; nothing where either is missing.
+    pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
+        pointer.zip(bytes).map(|(pointer, bytes)| Self { oid: pointer.oid, mode: pointer.mode, bytes })
+    }
+}
+
+impl<'a> Bench<'a> {
+    /// Prepares to change files of `folder`.
+    pub(crate) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
+        Ok(Self::at(Arc::new(Desk::near(place, folder)?), None, place, folder))
+    }
+
+    /// The same with drafts that were made ahead, if they are of use for `folder`.
+    pub(crate) fn with_drafts(
+        place: &Place,
+        folder: &'a Folder,
+        drafts: Option<Drafts>,
+    ) -> Result<Self, StoreError> {
+        if let Some(mut drafts) = drafts
+            && drafts.are_for(folder)
+        {
+            return Ok(Self::at(drafts.desk(), Some(drafts), place, folder));
+        }
+        Self::new(place, folder)
+    }
+
+    fn at(desk: Arc<Desk>, ahead: Option<Drafts>, place: &Place, folder: &'a Folder) -> Self {
+        let (drawers, newest, gone) = (place.drawers.clone(), Cell::new(None), RefCell::default());
+        Self { folder, desk, ahead: RefCell::new(ahead), newest, known: None, drawers, gone }
+    }
+
+    /// The same with what is known of the files, which saves the look before a change.
+    pub(crate) fn knowing(mut self, known: &'a StatCache) -> Self {
+        self.known = Some(known);
+        self
+    }
+
+    /// The folder whose files are changed.
+    pub(crate) const fn folder(&self) -> &Folder {
+        self.folder
+    }
+
+    /// Puts `new` (or nothing) in the place of `old` (or nothing), if that is what stands there;
+    /// answers whether `new` stands there now.
+    pub(crate) fn change(
+        &self,
+        name: &str,
+        old: Option<Oid>,
+        new: Option<New<'_>>,
+    ) -> Result<bool, StoreError> {
+        let wanted = new.map(|new| new.oid);
+        let now = match self.last_seen(name)?.filter(|seen| seen.is(old) && !seen.is(wanted)) {
+            Some(seen) => seen,
+            None => holds(self.folder, name)?,
+        };
+        if now.is(wanted) {
+            return Ok(true);
+        }
+        if !now.is(old) {
+            return Ok(false);
+        }
+        match (old, new) {
+            (None, None) => Ok(true),
+            (None, Some(new)) => {
+                let draft = self.draft(name, new, None)?;
+                let placed = self.rename_new(&draft, name);
+                self.desk.remove(&draft).and(placed)
+            }
+            (Some(old), Some(new)) => {
+                let draft = self.draft(name, new, now.mode())?;
+                self.exchange(&draft, name, old)
+            }
+            (Some(old), None) => self.take_away(&self.desk.draft_of(name), name, old),
+        }
+    }
+
+    /// The name of the draft of a file, which is written now unless it was made ahead.
+    fn draft(&self, name: &str, new: New<'_>, replaced: Option<Mode>) -> Result<String, StoreError> {
+        let ahead = self.ahead.borrow_mut().as_mut().and_then(|it| it.take(name, new.mode, replaced));
+        let (draft, inode) = match ahead {
+            Some(ahead) => ahead,
+            None => {
+                let draft = self.desk.draft_of(name);
+                let inode = self.desk.write(&draft, (new.mode, new.bytes), replaced)?;
+                (draft, inode)
+            }
+        };
+        self.newest.set(Some(inode));
+        Ok(draft)
+    }
+
+    /// Whether this is the file that was made last.
+    pub(crate) fn has_made(&self, stat: &Stat) -> bool {
+        self.newest.get() == Some(inode_of(stat))
+    }
+
+    /// The same, where the file may have any of `olds`.
+    pub(crate) fn change_any(
+        &self,
+        name: &str,
+        olds: impl IntoIterator<Item = Option<Oid>>,
+        new: Option<New<'_>>,
+    ) -> Result<bool, StoreError> {
+        for old in olds {
+            if self.change(name, old, new)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+            Ok(()) => (),
+            // The file has gone. If it has not, the draft has, and that is no edit of a person's.
+            Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
+                return self.desk.remove(draft).map(|()| false);
+            }
+            Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
+            Err(errno) => {
+                drop(self.desk.remove(draft));
+                return Err(self.folder.failed("replace", name, errno));
+            }
+        }
+        let is_done = self.is_done_with(draft, old);
+        if matches!(is_done, Ok(true)) {
+            return self.desk.remove(draft).map(|()| true);
+        }
+        // A person saved in the instant between the look and the exchange, or nobody can tell. What is in
+        // the draft now is theirs; where the file has gone meanwhile, theirs still goes back.
+        let back = match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+            Err(Errno::NOENT) => {
+                self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
+            }
+            other => other,
+        };
+        if let Err(errno) = back {
+            self.desk.keep(draft, name)?;
+            return Err(self.folder.failed("put back", name, errno));
+        }
+        self.desk.remove(draft).and(is_done)
+    }
+
+    fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        if !holds(self.folder, name)?.is(Some(old)) {
+            return self.desk.remove(draft).map(|()| false);
+        }
+        let renamed = rustix::fs::renameat(&self.desk.folder.fd, draft, &self.folder.fd, name);
+        renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
+    }
+
+    fn take_away(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+        self.desk.remove(draft)?;
+        match rustix::fs::renameat(&self.folder.fd, name, &self.desk.folder.fd, draft) {
+            Ok(()) => (),
+            Err(Errno::NOENT) => return Ok(true),
+            Err(errno) => return Err(self.folder.failed("remove", name, errno)),
+        }
+        let is_done = self.is_done_with(draft, old);
+        if matches!(is_done, Ok(true)) {
+            return self.desk.remove(draft).map(|()| true);
+        }
+        self.rename_new(draft, name)?;
+        is_done
+    }
+
+    /// Moves a draft to where nothing stands; answers whether it did.
+    fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
+        let failed = |errno| self.folder.failed("make", name, errno);
+        match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
+            Ok(()) => Ok(true),
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) if is_unsupported(errno) => {
+                // A second name can't replace anything either.
+                match rustix::fs::linkat(&self.desk.folder.fd, draft, &self.folder.fd, name, AtFlags::empty())
+                {
+                    Ok(()) => Ok(true),
+                    Err(Errno::EXIST) => Ok(false),
+                    Err(errno) => Err(failed(errno)),
+                }
+            }
+            Err(errno) => Err(failed(errno)),
+        }
+    }
+
+    fn rename(
+        &self,
+        from: &Folder,
+        old: &str,
+        to: &Folder,
+        new: &str,
+        flags: RenameFlags,
+    ) -> Result<(), Errno> {
+        rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
+    }
+
+    /// What a file held when it was read last, if it looks the same: enough to try, since what comes out is
+    /// looked at.
+    fn last_seen(&self, name: &str) -> Result<Option<Holds>, StoreError> {
+        let Some(known) = self.known else { return Ok(None) };
+        let Some(stat) = self.folder.stat(name)? else { return Ok(None) };
+        Ok(known.last_seen(name, &stat).map(|oid| Holds::File(oid, mode_of(&stat))))
+    }
+
+    /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
+    fn is_done_with(&self, draft: &str, old: Oid) -> Result<bool, StoreError> {
+        let Some((file, content)) = self.desk.folder.open_and_read(draft)? else { return Ok(false) };
+        let is_old = content.oid == old;
+        if is_old && self.drawers.are_open() {
+            let mut gone = self.gone.borrow_mut();
+            if gone.len() == FILES_LEN_MAX {
+                self.drawers.let_go(gone.drain(..));
+            }
+            gone.push(file);
+        }
+        Ok(is_old)
+    }
+}
+
+/// What stands under a name.
+#[derive(Debug)]
+enum Holds {
+    Nothing,
+    File(Oid, Mode),
+    Other,
+}
+
+impl Holds {
+    fn is(&self, wanted: Option<Oid>) -> bool {
+        match self {
+            Self::Nothing => wanted.is_none(),
+            Self::File(oid, _) => wanted == Some(*oid),
+            Self::Other => false,
+        }
+    }
+
+    const fn mode(&self) -> Option<Mode> {
+        match self {
+            Self::File(_, mode) => Some(*mode),
+            Self::Nothing | Self::Other => None,
+        }
+    }
+}
+
+fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
+    if let Some(content) = folder.read(name)? {
+        return Ok(Holds::File(content.oid, mode_of(&content.stat)));
+    }
+    Ok(folder.stat(name)?.map_or(Holds::Nothing, |_| Holds::Other))
+}
+
+fn is_unsupported(errno: Errno) -> bool {
+    matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::NOTSUP)
+}

@@ -1,0 +1,180 @@
+//! Files of the work tree in the making, before they take their places; see `swap`.
+//!
+//! A draft stands in the desk, a folder on the same file system. When it has changed places with a file,
+//! the desk has that file, which may be what a person saved a moment ago: so a draft that a kill has left
+//! is only removed if git has its content as well.
+
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::tree::EXECUTABLE;
+use crate::store::git::read::objects::Objects;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::worktree::apply::staging_thread;
+use crate::store::git::worktree::scan::folder::{Folder, Found, Inode, inode_of};
+
+/// What drafts in the desk begin with; the rest is the file's name.
+const DRAFT_PREFIX: &str = "file-";
+/// The same of those that were made ahead; see `drafter`.
+const AHEAD_PREFIX: &str = "next-";
+/// What drafts in the collections folder itself begin with, when the desk is elsewhere.
+const NEIGHBOUR_PREFIX: &str = ".collectory-";
+
+/// A folder for drafts of the files of another one.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    pub(crate) folder: Folder,
+    prefix: &'static str,
+}
+
+impl Desk {
+    /// The desk of the collections folder: a drawer or the folder of our own in the repository; where those
+    /// are on another file system, the collections folder itself.
+    pub(crate) fn near(place: &Place, folder: &Folder) -> Result<Self, StoreError> {
+        // A rename stays within one file system.
+        let near = |path: &Path| {
+            let desk = Self { folder: Folder::open(path).ok()?, prefix: DRAFT_PREFIX };
+            desk.is_near(folder).then_some(desk)
+        };
+        let desk = place.drawers.one().and_then(|drawer| near(&drawer));
+        match desk.or_else(|| near(&place.work_tree_desk())) {
+            Some(desk) => Ok(desk),
+            None => Ok(Self { folder: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX }),
+        }
+    }
+
+    /// Whether it is on the file system of a folder.
+    pub(crate) fn is_near(&self, folder: &Folder) -> bool {
+        let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
+        device(&self.folder).is_ok_and(|desk| device(folder) == Ok(desk))
+    }
+
+    /// Whether nobody sees what is made here.
+    pub(crate) fn is_apart(&self) -> bool {
+        self.prefix == DRAFT_PREFIX
+    }
+
+    /// What the draft of a file is called.
+    pub(crate) fn draft_of(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+
+    /// Writes a draft in the place of one that was left, with the mode of the file that it replaces: who
+    /// changed that has not committed it.
+    pub(crate) fn write(
+        &self,
+        draft: &str,
+        new: (u32, &[u8]),
+        replaced: Option<Mode>,
+    ) -> Result<Inode, StoreError> {
+        self.remove(draft)?;
+        self.write_new(draft, new, replaced)
+    }
+
+    /// The same where none is.
+    pub(crate) fn write_new(
+        &self,
+        draft: &str,
+        (mode, bytes): (u32, &[u8]),
+        replaced: Option<Mode>,
+    ) -> Result<Inode, StoreError> {
+        // The process's own mask takes away what others may not have, as it does for git.
+        let mode = Mode::from_raw_mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
+        let failed = |errno| self.folder.failed("make", draft, errno);
+        let fd = rustix::fs::openat(&self.folder.fd, draft, flags, mode).map_err(failed)?;
+        let fill = || {
+            let stat = rustix::fs::fstat(&fd)?;
+            if let Some(replaced) = replaced.filter(|replaced| mode_of(&stat) != *replaced) {
+                rustix::fs::fchmod(&fd, replaced)?;
+            }
+            File::from(fd).write_all(bytes).map(|()| inode_of(&stat))
+        };
+        fill().map_err(|source| {
+            drop(self.remove(draft));
+            StoreError::at("write", &self.folder.path.join(draft), source)
+        })
+    }
+
+    /// Keeps what is in the place of a draft, since a person saved it and it has no other place.
+    pub(crate) fn keep(&self, draft: &str, name: &str) -> Result<(), StoreError> {
+        keep(&self.folder.path.join(draft), &self.folder.path, self.prefix, name)
+    }
+
+    /// Removes a draft, if it is there.
+    pub(crate) fn remove(&self, draft: &str) -> Result<(), StoreError> {
+        match rustix::fs::unlinkat(&self.folder.fd, draft, AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.folder.failed("remove", draft, errno)),
+        }
+    }
+}
+
+/// The mode of a file, without its kind.
+pub(crate) fn mode_of(stat: &Stat) -> Mode {
+    Mode::from_raw_mode(stat.st_mode)
+}
+
+/// What a draft that was made ahead is called.
+pub(crate) fn ahead_draft_of(name: &str) -> String {
+    format!("{AHEAD_PREFIX}{name}")
+}
+
+/// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
+/// that happens when the kill came between an exchange and the look after it.
+pub(crate) fn remove_left(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
+    let desk = place.work_tree_desk();
+    let none_was_used = staging_thread::none_was_used(place);
+    for folder in std::iter::once(desk.clone()).chain(place.drawers.all()) {
+        let folder = Folder::open(&folder)?;
+        sweep(&folder, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
+        sweep(&folder, AHEAD_PREFIX, &desk, |oid| none_was_used || objects.has(oid))?;
+    }
+    match Folder::collections(place, false)? {
+        Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |oid| objects.has(oid)),
+        Found::Nothing | Found::Obstacle(_) => Ok(()),
+    }
+}
+
+/// Removes the drafts in a folder; one whose content is not known goes to `kept`.
+fn sweep(
+    folder: &Folder,
+    prefix: &str,
+    kept: &Path,
+    mut is_known: impl FnMut(&Oid) -> bool,
+) -> Result<(), StoreError> {
+    let entries =
+        fs::read_dir(&folder.path).map_err(|source| StoreError::at("read", &folder.path, source))?;
+    for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
+        let Some(name) = draft.strip_prefix(prefix) else { continue };
+        match folder.read(&draft)? {
+            Some(content) if !is_known(&content.oid) && !content.bytes.is_empty() => {
+                keep(&folder.path.join(&draft), kept, prefix, name)?;
+            }
+            _ => remove_if_there(&folder.path.join(&draft))?,
+        }
+    }
+    Ok(())
+}
+
+/// Keeps what a person saved under a name that says so; one that nobody serves where the drafts are, too.
+fn keep(draft: &Path, folder: &Path, prefix: &str, name: &str) -> Result<(), StoreError> {
+    let dot = if prefix.starts_with('.') { "." } else { "" };
+    let kept = free_name(folder, &format!("{dot}kept-file-{name}"));
+    tracing::warn!(path = %kept.display(), "kept a file that was saved in the instant in which it was replaced; look at it, then remove it");
+    fs::rename(draft, &kept).map_err(|source| StoreError::at("keep", draft, source))
+}
+
+/// The first of `name`, `name-1`, `name-2` and so on that nothing has yet.
+fn free_name(folder: &Path, name: &str) -> PathBuf {
+    let others = (1..).map(|number| format!("{name}-{number}"));
+    let mut paths = std::iter::once(name.to_owned()).chain(others).map(|name| folder.join(name));
+    paths.find(|path| path.symlink_metadata().is_err()).expect("there is no end of numbers")
+}

@@ -1,0 +1,361 @@
+//! Brings files and index of the checked-out branch up to a new head.
+//!
+//! Two occasions, one routine: after our own commits (design section 6 step 6), and when the branch
+//! has moved under the work tree (see `forward`), by a push or because we were killed between the
+//! branch and the files. In both, only paths that differ between the old and the new head are
+//! looked at, and of each the file and the index entry are judged apart:
+//!
+//! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
+//!   committed for a person), becomes what the new head has; any other is a person's and stays.
+//! * An **index entry** that is what one of those had becomes what the new head has, also where the
+//!   file was edited and stays: a stale entry would make the person's next commit revert the new
+//!   head. One that is staged or in conflict stays.
+//!
+//! After a power cut the order in which we changed things proves nothing, and a file or the index
+//! may be empty or full of zeros, for neither is flushed at once. Then, and only for paths that were
+//! changed since the last flush, such a file counts as old, and such an index is made anew from the
+//! head.
+//!
+//! All this happens under `index.lock`.
+
+use std::borrow::Cow;
+use std::path::Path;
+use std::time::Duration;
+
+use rustix::fs::{FileType, Stat};
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::index::file::{IndexDraft, Purpose};
+use crate::store::git::index::git_index::{GitIndex, Staged};
+use crate::store::git::index::rollback::AheadIndex;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::tree::FOLDER;
+use crate::store::git::repo::refs;
+use crate::store::git::worktree::apply::replace::{Bench, New};
+use crate::store::git::worktree::apply::staging_thread::Drafts;
+use crate::store::git::worktree::scan::folder::{Folder, Found, index_stat, kind};
+use crate::store::git::worktree::scan::line_ends;
+use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::status;
+use crate::store::git::write::append::{Group, PathChange, PathChanges};
+
+/// What is done about files whose index entry is new already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// We moved the branch ourselves, and have held `index.lock` since before.
+    Ours,
+    /// The branch was moved, and the work tree may have been brought along since.
+    Found,
+    /// We moved the branch and brought the index along, and got no further.
+    Interrupted,
+    /// The same, and not everything that was written reached the disk.
+    PowerCut,
+}
+
+impl GitJournal {
+    /// Takes `index.lock` when the served branch is checked out; `wait` is how long to wait for
+    /// someone else.
+    pub(crate) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
+        let shown = || status::away(&self.place, &self.branch).map(|away| away.is_none());
+        if !shown()? {
+            return Ok(None);
+        }
+        let index = self.place.git_dir.join("index");
+        let desk = self.place.work_tree_desk();
+        let lock = HeldLock::take(&desk, &index, wait)?;
+        // Whoever held it may have checked out another branch.
+        Ok(shown()?.then_some(lock))
+    }
+
+    /// The index with the new entries, to be [put](Self::put_index_ahead) before the branch moves.
+    pub(crate) fn index_ahead(&mut self, group: &Group) -> Result<GitIndex, StoreError> {
+        let path = self.place.git_dir.join("index");
+        let is_ours = self.is_index_as_we_left_it(&path);
+        let mut index = match self.recent.take_index().filter(|_| is_ours) {
+            Some(index) => index,
+            None => {
+                let parsed = read_if_there(&path)?.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse);
+                // Without its index a commit of a person's would revert what we write, so we do not write.
+                parsed.map_err(|error| {
+                    self.place.unsuitable(format!("{}: {error}; make it an ordinary index", path.display()))
+                })?
+            }
+        };
+        if !is_ours {
+            self.mend(&mut index)?;
+        }
+        for (name, change) in &group.changes {
+            let path = self.place.inside(name);
+            if is_known(&index.get(&path), change) {
+                match change.after {
+                    Some(after) => index.set(&path, after.file_mode(), &after.oid, [0; 10]),
+                    None => index.remove(&path),
+                }
+            }
+        }
+        Ok(index)
+    }
+
+    /// Writes the index with the new entries, to be [put](Self::put_index_ahead) in its place.
+    pub(crate) fn write_index_ahead(
+        &mut self,
+        next: &GitIndex,
+        made: Option<&Drafts>,
+    ) -> Result<IndexDraft, StoreError> {
+        let draft = made.and_then(|made| made.take_index(Purpose::Ahead));
+        let draft = draft.map_or_else(|| self.new_index(Purpose::Ahead), Ok)?;
+        draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
+    }
+
+    /// Puts the index with the new entries in its place; see `ahead`.
+    pub(crate) fn put_index_ahead(&self, draft: IndexDraft, group: &Group) -> Result<AheadIndex, StoreError> {
+        let target = group.trees.revision.expect("a group has commits");
+        let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
+        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &target)
+    }
+
+    /// Brings the work tree up to the group that was just committed; `next` is the index that was put
+    /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
+    /// makes it good.
+    pub(crate) fn bring_up(&mut self, lock: HeldLock, next: GitIndex, made: Option<Drafts>, group: &Group) {
+        let new = group.trees.revision.expect("a group has commits");
+        let applied = self.apply(lock, (Some(next), made), &group.changes, Occasion::Ours);
+        let noted = applied.and_then(|()| self.note.write(&new));
+        self.is_index_ahead = noted.is_err();
+        if let Err(error) = noted {
+            tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
+        }
+    }
+
+    /// A new index with everything that the head has, for git to look into.
+    fn index_of_head(&mut self) -> Result<GitIndex, StoreError> {
+        tracing::warn!(
+            "the index did not survive a power cut; it is made anew, so nothing is staged any more"
+        );
+        let mut index = GitIndex::empty();
+        if let Some(head) = refs::read(&self.place.common_dir, &self.branch)? {
+            let root = self.objects.commit(&head)?.tree;
+            self.add_all(&mut index, "", &root)?;
+        }
+        Ok(index)
+    }
+
+    fn add_all(&mut self, index: &mut GitIndex, above: &str, tree: &Oid) -> Result<(), StoreError> {
+        for entry in self.objects.tree(tree)?.iter() {
+            let Ok(name) = std::str::from_utf8(entry.name) else { continue };
+            let path = format!("{above}{name}");
+            match entry.pointer.mode {
+                FOLDER => self.add_all(index, &format!("{path}/"), &entry.pointer.oid)?,
+                _ if entry.pointer.is_file() => {
+                    index.set(&path, entry.pointer.file_mode(), &entry.pointer.oid, [0; 10]);
+                }
+                mode => index.set(&path, mode, &entry.pointer.oid, [0; 10]),
+            }
+        }
+        Ok(())
+    }
+
+    /// Changes files and index of a branch that has moved, and releases the lock.
+    pub(crate) fn bring_along(
+        &mut self,
+        lock: HeldLock,
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
+        let path = self.place.git_dir.join("index");
+        let bytes = read_if_there(&path)?;
+        let index = if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
+            Some(self.index_of_head()?)
+        } else {
+            parse_index(&path, bytes)
+        };
+        self.apply(lock, (index, None), changes, occasion)
+    }
+
+    /// Changes files, then the index, unless it can't be edited, and releases its lock.
+    fn apply(
+        &mut self,
+        lock: HeldLock,
+        (index, made): (Option<GitIndex>, Option<Drafts>),
+        changes: &PathChanges,
+        occasion: Occasion,
+    ) -> Result<(), StoreError> {
+        self.is_work_tree_dirty = true;
+        let draft = made.as_ref().and_then(|made| made.take_index(Purpose::Last));
+        // Made now if it was not ahead: whether there is room shows before any file is changed.
+        let drafted = |index| Ok((index, draft.map_or_else(|| self.new_index(Purpose::Last), Ok)?));
+        let mut index = index.map(drafted).transpose()?;
+        let folder = self.open_folder(changes)?;
+        let bench =
+            folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, made)).transpose()?;
+        let bench = bench.map(|bench| bench.knowing(&self.stats));
+        let mut placed = Vec::new();
+        for (name, change) in changes {
+            let path = self.place.inside(name);
+            let left = self.behind.take(name);
+            let was_behind = !left.is_empty();
+            let mut change = Cow::Borrowed(change);
+            if was_behind {
+                change.to_mut().passed.extend(left);
+            }
+            let entries = index.as_mut().map(|(entries, _)| entries);
+            match apply_one(bench.as_ref(), entries, [name, &path], &change, occasion) {
+                Ok(now) => {
+                    let ours = now.filter(|stat| bench.as_ref().is_some_and(|bench| bench.has_made(stat)));
+                    placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.oid)));
+                }
+                Err(error) => {
+                    let before = change.before.map(|pointer| pointer.oid);
+                    self.behind.put(name, change.passed.iter().copied().chain([before]));
+                    tell_behind(&error, was_behind);
+                }
+            }
+        }
+        drop(bench);
+        let vouch = self.pens.as_ref().and_then(Pens::vouch);
+        placed.into_iter().for_each(|(name, stat, oid)| self.stats.put(name, &stat, oid, vouch));
+        let kept = self.behind.keep();
+        let Some((mut index, draft)) = index else { return kept };
+        // Before a write of ours that was done, or need not be.
+        if occasion != Occasion::Ours {
+            self.mend(&mut index)?;
+        }
+        self.leave_index(lock, draft, index)?;
+        kept
+    }
+
+    /// Opens the collections folder, and makes it when there are new files for it.
+    pub(crate) fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
+        let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
+        Ok(match Folder::collections(&self.place, has_new)? {
+            Found::Folder(folder) => Some(folder),
+            Found::Nothing => None,
+            Found::Obstacle(path) => {
+                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                None
+            }
+        })
+    }
+}
+
+/// Tells that a file is behind, loudly only for the first time.
+fn tell_behind(error: &StoreError, again: bool) {
+    if again {
+        tracing::debug!(%error, cause = error.cause(), "a file of the work tree is still behind");
+    } else {
+        tracing::warn!(%error, cause = error.cause(), "a file of the work tree could not be brought up to date; it is tried again");
+    }
+}
+
+/// The index in memory; `None`, and a warning, when it can't be edited.
+fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
+    match bytes.map_or_else(|| Ok(GitIndex::empty()), GitIndex::parse) {
+        Ok(index) => Some(index),
+        Err(error) => {
+            let path = path.display();
+            tracing::warn!(%path, "{error}; the next `git commit` there may revert what the API wrote");
+            None
+        }
+    }
+}
+
+/// Changes a file and its index entry, each if it is what the old head had; returns what the file is in the
+/// file system if it has what the new head has.
+fn apply_one(
+    bench: Option<&Bench<'_>>,
+    index: Option<&mut GitIndex>,
+    [name, path]: [&str; 2],
+    change: &PathChange,
+    occasion: Occasion,
+) -> Result<Option<Stat>, StoreError> {
+    let staged = index.as_ref().map(|index| index.get(path));
+    let is_old = staged.is_some_and(|staged| is_known(&staged, change));
+    let may_touch = match occasion {
+        Occasion::Ours => true,
+        Occasion::Found => is_old,
+        Occasion::Interrupted | Occasion::PowerCut => {
+            is_old || staged.is_some_and(|staged| is_after(&staged, change))
+        }
+    };
+    let mut change = Cow::Borrowed(change);
+    if let (Some(bench), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
+        (bench, index.as_deref(), change.before, is_old, occasion)
+    {
+        let converted = line_ends::checked_out(bench.folder(), index, [name, path], &before.oid)?;
+        change.to_mut().passed.extend(converted.map(Some));
+    }
+    let change = &*change;
+    let is_new = match bench.filter(|_| may_touch) {
+        Some(bench) => change_file(bench, name, change, occasion),
+        None => Ok(false),
+    };
+    // Our own entries are in the index already, without the stat of their files.
+    let is_ours = matches!(occasion, Occasion::Ours | Occasion::Interrupted);
+    let is_ahead = is_ours && staged.is_some_and(|staged| is_after(&staged, change));
+    let stat = match (bench, &is_new) {
+        (Some(bench), Ok(true)) => bench.folder().stat(name)?,
+        _ => None,
+    };
+    if let Some(index) = index.filter(|_| is_old || is_ahead) {
+        // Zeros make git look into the file.
+        let stat = stat.as_ref().map(index_stat).unwrap_or_default();
+        match change.after {
+            Some(after) => index.set(path, after.file_mode(), &after.oid, stat),
+            None => index.remove(path),
+        }
+    }
+    is_new.map(|_| stat)
+}
+
+fn change_file(
+    bench: &Bench<'_>,
+    name: &str,
+    change: &PathChange,
+    occasion: Occasion,
+) -> Result<bool, StoreError> {
+    let mut old = change.before.map(|pointer| pointer.oid);
+    if occasion == Occasion::PowerCut {
+        old = blank_at(bench.folder(), name)?.or(old);
+    }
+    let olds = std::iter::once(old).chain(change.passed.iter().copied());
+    bench.change_any(name, olds, New::of(change.after, change.content.as_deref()))
+}
+
+/// Whether this is what a power cut makes of a file that was not flushed.
+fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// The content id of a file that a power cut blanked.
+fn blank_at(folder: &Folder, name: &str) -> Result<Option<Oid>, StoreError> {
+    let Some(stat) = folder.stat(name)? else { return Ok(None) };
+    if kind(&stat) != FileType::RegularFile {
+        return Ok(None);
+    }
+    Ok(folder.read(name)?.filter(|content| is_blank(&content.bytes)).map(|content| content.oid))
+}
+
+/// Whether an index entry is what the new head has.
+pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
+    match (staged, change.after) {
+        (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.file_mode() == *mode,
+        (Staged::Nothing, after) => after.is_none(),
+        (Staged::File { .. } | Staged::Conflict, _) => false,
+    }
+}
+
+/// Whether an index entry is what a revision before the new head had.
+pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
+    let (before, passed) = (change.before, &change.passed);
+    match staged {
+        Staged::Nothing => before.is_none() || passed.contains(&None),
+        Staged::File { mode, oid } => {
+            before.is_some_and(|pointer| pointer.oid == *oid && pointer.file_mode() == *mode)
+                || passed.contains(&Some(*oid))
+        }
+        Staged::Conflict => false,
+    }
+}

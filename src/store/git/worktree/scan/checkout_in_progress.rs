@@ -1,0 +1,49 @@
+//! A git command that has changed the work tree and is about to say so.
+//!
+//! `git checkout`, `merge`, `rebase` and `reset` write files and index, release `index.lock`, and
+//! only then move `HEAD` or the branch. For that moment the work tree looks as if a person had
+//! staged what is in truth another commit's, and taking it for a hand edit would commit it to the
+//! served branch. So files that are as the index has them, and not as the head has them, are
+//! looked at again until the index has been left alone for a while: what a person has staged is
+//! still there then, and what git has checked out is explained by `HEAD` or the branch.
+
+use std::fs;
+use std::time::{Duration, SystemTime};
+
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::index::git_index::{GitIndex, Staged};
+use crate::store::git::repo::layout::Place;
+use crate::store::{Edit, Saved, StoreError, WorkTree};
+
+/// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
+pub(crate) const TURN_MAX: Duration = Duration::from_millis(100);
+
+/// How often it is looked at again.
+pub(crate) const RETRY_WAIT: Duration = Duration::from_millis(5);
+
+/// Whether what was seen may be half of a checkout, going by an index younger than `turn_max`.
+pub(crate) fn may_be_turning(place: &Place, seen: &WorkTree, turn_max: Duration) -> Result<bool, StoreError> {
+    let WorkTree::Here { edits, .. } = seen else { return Ok(false) };
+    let path = place.git_dir.join("index");
+    if edits.is_empty() || !is_younger(&path, turn_max) {
+        return Ok(false);
+    }
+    let Some(bytes) = read_if_there(&path)? else { return Ok(false) };
+    let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
+    Ok(edits.iter().any(|edit| is_staged(place, &index, edit)))
+}
+
+fn is_staged(place: &Place, index: &GitIndex, edit: &Edit) -> bool {
+    match (&edit.now, index.get(&place.inside(&edit.name))) {
+        (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob.as_bytes() == oid,
+        (Saved::Gone, Staged::Nothing) => true,
+        (Saved::File { .. } | Saved::Gone | Saved::Special(_), _) => false,
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "compared with a time that the file system's clock gave")]
+fn is_younger(path: &std::path::Path, than: Duration) -> bool {
+    let written = fs::metadata(path).and_then(|metadata| metadata.modified());
+    // A time that is still to come is from another clock and tells nothing.
+    written.is_ok_and(|at| SystemTime::now().duration_since(at).is_ok_and(|age| age < than))
+}

@@ -1,0 +1,247 @@
+//! The collections folder of the work tree: opened without following a link, its files hashed.
+//!
+//! Everything is reached from an open folder by plain names, so a folder that is replaced or a link
+//! that appears meanwhile can't lead anywhere else.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
+use rustix::io::Errno;
+
+use crate::store::StoreError;
+use crate::store::git::object::id::{BlobHasher, Oid};
+use crate::store::git::repo::layout::Place;
+
+/// So many bytes of a file are kept: a little more than a collection file may have, so that one
+/// that is too large is seen to be.
+pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
+
+/// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
+/// everybody would wait for it.
+const FILE_BYTES_HASHED_MAX: u64 = 1 << 20;
+
+/// How often a file is read again when it changes meanwhile.
+const READS_MAX: usize = 3;
+
+const OPEN_FOLDER: OFlags =
+    OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+// `NONBLOCK`: a pipe of that name must not make us wait for who writes to it.
+const OPEN_FILE: OFlags =
+    OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
+
+/// An open folder and what it is called in errors.
+#[derive(Debug)]
+pub(crate) struct Folder {
+    /// The open folder.
+    pub(crate) fd: OwnedFd,
+    /// Its path, for errors.
+    pub(crate) path: PathBuf,
+}
+
+/// What was found where the collections folder should be.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The folder.
+    Folder(Folder),
+    /// Nothing.
+    Nothing,
+    /// A link or a file at this path.
+    Obstacle(PathBuf),
+}
+
+impl Folder {
+    /// Opens any folder.
+    pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
+        let fd = rustix::fs::open(path, OPEN_FOLDER, Mode::empty());
+        let fd = fd.map_err(|errno| StoreError::at("open the folder", path, errno.into()))?;
+        Ok(Self { fd, path: path.to_owned() })
+    }
+
+    /// Opens the collections folder, making what is missing of it when `make` says so.
+    pub(crate) fn collections(place: &Place, make: bool) -> Result<Found, StoreError> {
+        let Some(root) = &place.work_tree else { return Ok(Found::Nothing) };
+        let mut folder = Self::open(root)?;
+        for part in &place.folder {
+            let path = folder.path.join(part);
+            if make {
+                match rustix::fs::mkdirat(&folder.fd, part, Mode::from_raw_mode(0o777)) {
+                    Ok(()) | Err(Errno::EXIST) => (),
+                    Err(errno) => return Err(StoreError::at("make the folder", &path, errno.into())),
+                }
+            }
+            match rustix::fs::openat(&folder.fd, part, OPEN_FOLDER, Mode::empty()) {
+                Ok(fd) => folder = Self { fd, path },
+                Err(Errno::NOENT) => return Ok(Found::Nothing),
+                Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Obstacle(path)),
+                Err(errno) => return Err(StoreError::at("open the folder", &path, errno.into())),
+            }
+        }
+        Ok(Found::Folder(folder))
+    }
+
+    /// What stands under a name; `None` for nothing. A link is not followed.
+    pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> Result<Option<Stat>, StoreError> {
+        let name = name.as_ref();
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(stat)),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.failed("look at", name, errno)),
+        }
+    }
+
+    /// Reads a regular file whole, keeping its beginning.
+    ///
+    /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
+    pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
+        self.open_and_read(name).map(|read| read.map(|(_, content)| content))
+    }
+
+    /// The same, with the open file.
+    pub(crate) fn open_and_read(
+        &self,
+        name: impl AsRef<OsStr>,
+    ) -> Result<Option<(File, Content)>, StoreError> {
+        let name = name.as_ref();
+        for _ in 0..READS_MAX {
+            let fd = match rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
+                Ok(fd) => fd,
+                // Which says nothing about the file.
+                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
+                    return Err(self.failed("open", name, errno));
+                }
+                Err(_) => return Ok(None),
+            };
+            let stat = rustix::fs::fstat(&fd).map_err(|errno| self.failed("look at", name, errno))?;
+            if kind(&stat) != FileType::RegularFile {
+                return Ok(None);
+            }
+            let mut file = File::from(fd);
+            let content = read_content(&mut file, stat)
+                .map_err(|source| StoreError::at("read", &self.path.join(name), source))?;
+            let after =
+                rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
+            if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {
+                return Ok(Some((file, content)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The error of a failed action on a name.
+    pub(crate) fn failed(&self, action: &'static str, name: impl AsRef<OsStr>, errno: Errno) -> StoreError {
+        StoreError::at(action, &self.path.join(name.as_ref()), errno.into())
+    }
+}
+
+/// What tells a file from all others: its device and its number there.
+pub(crate) type Inode = (u64, u64);
+
+/// Which file this is.
+#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+pub(crate) const fn inode_of(stat: &Stat) -> Inode {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// The kind of what was found.
+pub(crate) const fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode as _)
+}
+
+/// A file's content.
+#[derive(Debug)]
+pub(crate) struct Content {
+    /// What it is in the file system.
+    pub(crate) stat: Stat,
+    /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
+    /// nothing has in git, and that is another one when the file changes.
+    pub(crate) oid: Oid,
+    /// At most [`FILE_BYTES_KEPT_MAX`] of it.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Whether a file is too large to be read whole.
+pub(crate) fn is_unread(stat: &Stat) -> bool {
+    u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_HASHED_MAX)
+}
+
+/// Reads as many bytes as the file had when it was opened; `None` when it has become shorter.
+fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
+    let len = u64::try_from(stat.st_size).unwrap_or(0);
+    if is_unread(&stat) {
+        let mut bytes = Vec::new();
+        file.take(FILE_BYTES_KEPT_MAX as u64).read_to_end(&mut bytes)?;
+        if bytes.len() < FILE_BYTES_KEPT_MAX {
+            return Ok(None);
+        }
+        // No blob has this name: its length is not that of what is hashed.
+        let mut hasher = BlobHasher::new(len);
+        hasher.update(format!("{:?}", Stamp::of(&stat)).as_bytes());
+        return Ok(Some(Content { stat, oid: hasher.finish(), bytes }));
+    }
+    let mut hasher = BlobHasher::new(len);
+    let mut kept = Vec::new();
+    let mut piece = vec![0; FILE_BYTES_KEPT_MAX.min(usize::try_from(len).unwrap_or(usize::MAX)).max(1)];
+    let mut left = len;
+    while left > 0 {
+        let most = piece.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        let read = file.read(&mut piece[..most])?;
+        if read == 0 {
+            return Ok(None);
+        }
+        hasher.update(&piece[..read]);
+        kept.extend_from_slice(&piece[..read.min(FILE_BYTES_KEPT_MAX - kept.len())]);
+        left -= read as u64;
+    }
+    Ok(Some(Content { stat, oid: hasher.finish(), bytes: kept }))
+}
+
+/// What tells that a file may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    file: Inode,
+    len: i64,
+    mode: u32,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// The stamp of a file.
+    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    pub(crate) const fn of(stat: &Stat) -> Self {
+        Self {
+            file: inode_of(stat),
+            len: stat.st_size as i64,
+            mode: stat.st_mode as u32,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    /// The later of the two times, in nanoseconds since 1970.
+    pub(crate) fn newest_ns(&self) -> i128 {
+        let ns = |(seconds, ns): (i64, i64)| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        ns(self.modified).max(ns(self.changed))
+    }
+}
+
+/// The file system's part of an index entry (gitformat-index(5)): ctime, mtime, device, inode,
+/// mode, user, group, length; each number cut to four bytes, as git cuts them.
+pub(crate) fn index_stat(stat: &Stat) -> [u32; 10] {
+    [
+        stat.st_ctime as u32,
+        stat.st_ctime_nsec as u32,
+        stat.st_mtime as u32,
+        stat.st_mtime_nsec as u32,
+        stat.st_dev as u32,
+        stat.st_ino as u32,
+        0, // The mode is that of the tree; the index editor fills it in.
+        stat.st_uid,
+        stat.st_gid,
+        stat.st_size as u32,
+    ]
+}

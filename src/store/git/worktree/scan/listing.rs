@@ -1,0 +1,65 @@
+//! The names in the collections folder, whatever bytes they are made of.
+
+use std::borrow::Cow;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+
+use rustix::fs::Dir;
+
+use crate::store::StoreError;
+use crate::store::git::object::tree::{Pointer, RawTree};
+use crate::store::git::read::diff::is_told;
+use crate::store::git::worktree::scan::folder::Folder;
+
+/// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in
+/// the differences between commits.
+#[derive(Debug)]
+pub(crate) struct Name {
+    /// For people and the engine.
+    pub(crate) shown: String,
+    /// As it is, where that is something else.
+    raw: Option<OsString>,
+}
+
+impl Name {
+    fn of(bytes: &[u8]) -> Self {
+        let shown = String::from_utf8_lossy(bytes);
+        let raw = matches!(shown, Cow::Owned(_)).then(|| OsString::from_vec(bytes.to_vec()));
+        Self { shown: shown.into_owned(), raw }
+    }
+
+    /// Finds what a shown name stands for, in the folder or in the head.
+    pub(crate) fn find(folder: &Folder, head: &RawTree, shown: &str) -> Result<Self, StoreError> {
+        let mut found = None;
+        if shown.contains(char::REPLACEMENT_CHARACTER) {
+            found = list(folder)?.into_iter().find(|name| name.shown == shown);
+            found = found
+                .or_else(|| head.iter().map(|entry| Self::of(entry.name)).find(|name| name.shown == shown));
+        }
+        Ok(found.unwrap_or_else(|| Self { shown: shown.to_owned(), raw: None }))
+    }
+
+    /// As the system has it.
+    pub(crate) fn os(&self) -> &OsStr {
+        self.raw.as_deref().unwrap_or(self.shown.as_ref())
+    }
+
+    /// What the head has under it.
+    pub(crate) fn in_head(&self, head: &RawTree) -> Option<Pointer> {
+        head.get(self.os().as_bytes())
+    }
+}
+
+/// The names in the folder that may be collection files, sorted.
+pub(crate) fn list(folder: &Folder) -> Result<Vec<Name>, StoreError> {
+    let failed = |errno: rustix::io::Errno| StoreError::at("read the folder", &folder.path, errno.into());
+    let mut names = Vec::new();
+    for entry in Dir::read_from(&folder.fd).map_err(failed)? {
+        let name = Name::of(entry.map_err(failed)?.file_name().to_bytes());
+        if is_told(&name.shown) {
+            names.push(name);
+        }
+    }
+    names.sort_unstable_by(|a, b| a.shown.cmp(&b.shown));
+    Ok(names)
+}

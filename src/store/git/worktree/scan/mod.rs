@@ -1,0 +1,11 @@
+//! What stands in the folder of the work tree, and whether it can be believed.
+//!
+//! Nothing here changes a file of the work tree or the index.
+
+pub(crate) mod checkout_in_progress;
+pub(crate) mod folder;
+pub(crate) mod line_ends;
+pub(crate) mod listing;
+pub(crate) mod open_writers;
+pub(crate) mod stat_cache;
+pub(crate) mod status;

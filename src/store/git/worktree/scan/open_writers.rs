@@ -1,0 +1,327 @@
+//! Who is in the middle of writing a file.
+//!
+//! The stamp of a file says nothing of a writer that pauses between two pieces, and the notices that
+//! the watcher passes on arrive some time after what they tell of: the one that made us look may be
+//! about a save that was followed by another, which has just begun. So the kernel's own queue is read
+//! here, without a thread between, right before the files are read and right after: it has the
+//! notice of what was done to a file before anybody can read what it did, as far as the file was made
+//! or cut short for it, which is how files are written anew.
+//!
+//! ```text
+//! begin ──▶ read the files ──▶ end ──▶ a file is unfinished when it was
+//!                                      written to since it was last closed, renamed or made,
+//!                                      or was touched while it was read
+//! ```
+//!
+//! Where the system has no such notices, nothing is known to be unfinished.
+
+use std::os::unix::ffi::OsStrExt as _;
+use std::time::{Duration, Instant};
+
+use crate::store::git::worktree::scan::folder::{Folder, Stamp};
+use crate::store::git::worktree::scan::listing::Name;
+use crate::store::git::worktree::scan::stat_cache::now_ns;
+use system::Watched;
+
+/// How long after a file was last written to somebody may be about to go on, when nobody saw whether
+/// it was closed.
+const UNSEEN_WAIT: Duration = Duration::from_millis(100);
+
+/// For how long a file that was put in its place is not read to see what is in it: nobody is seen who writes
+/// to a file by its pages in memory (mmap(2)).
+const VOUCH_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// Knows which files of the collections folder are being written.
+#[derive(Debug)]
+pub(crate) struct Pens {
+    watched: Option<Watched>,
+    unseen_wait_ns: i128,
+    /// Whether somebody was told that nothing can be known.
+    is_told: bool,
+}
+
+/// That a file is as it was put in its place, as long as nobody is seen to write to it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Vouch {
+    since_ns: i128,
+    until: Instant,
+}
+
+impl Default for Pens {
+    fn default() -> Self {
+        Self::with(UNSEEN_WAIT)
+    }
+}
+
+impl Pens {
+    pub(crate) fn with(unseen_wait: Duration) -> Self {
+        let unseen_wait_ns = i128::try_from(unseen_wait.as_nanos()).unwrap_or(i128::MAX);
+        Self { watched: None, unseen_wait_ns, is_told: false }
+    }
+
+    /// Takes note of what has happened up to now; the files of this folder are about to be read.
+    pub(crate) fn begin(&mut self, folder: &Folder) {
+        if self.watched.as_mut().is_some_and(|watched| watched.begin() && watched.is_of(folder)) {
+            return;
+        }
+        let instance = self.watched.take().map(Watched::into_instance);
+        match Watched::new(folder, instance) {
+            Ok(watched) => self.watched = watched,
+            Err(error) if self.is_told => tracing::debug!(%error, "still unknown who writes to a file"),
+            Err(error) => {
+                self.is_told = true;
+                tracing::warn!(%error, "it cannot be seen who is writing to the collection files");
+            }
+        }
+    }
+
+    /// What is known of a file that has just been put in its place, if what happens to it is seen; `None` where
+    /// it is not.
+    pub(crate) fn vouch(&self) -> Option<Vouch> {
+        let watched = self.watched.as_ref()?;
+        Some(Vouch { since_ns: watched.since_ns(), until: Instant::now() + VOUCH_AGE_MAX })
+    }
+
+    /// Whether nobody has written to a file since, as of the last [`begin`](Self::begin).
+    pub(crate) fn holds(&self, vouch: &Vouch, name: &str) -> bool {
+        let is_seen = |watched: &Watched| watched.since_ns() == vouch.since_ns && !watched.is_unread(name);
+        Instant::now() < vouch.until && self.watched.as_ref().is_some_and(is_seen)
+    }
+
+    /// Notes that a file is about to be read.
+    pub(crate) fn reads(&mut self, name: &str) {
+        if let Some(watched) = &mut self.watched {
+            watched.reads(name);
+        }
+    }
+
+    /// Takes note of what has happened meanwhile; the files were read.
+    pub(crate) fn end(&mut self) {
+        if let Some(watched) = &mut self.watched {
+            watched.take();
+        }
+    }
+
+    /// For how long a file has been left alone that somebody is not finished with, or was not when it
+    /// was read; `None` for a file that is whole. Where nobody saw whether it was closed, one that is
+    /// as the head has it is whole: a start finds thousands of those.
+    pub(crate) fn unfinished(
+        &self,
+        folder: &Folder,
+        name: &Name,
+        is_edit: impl FnOnce() -> bool,
+    ) -> Option<Duration> {
+        let watched = self.watched.as_ref()?;
+        let is_written = watched.is_written(name.os().as_bytes());
+        let (now, began) = (now_ns(), watched.since_ns());
+        if !is_written && (now > began + self.unseen_wait_ns || !is_edit()) {
+            return None;
+        }
+        let newest = Stamp::of(&folder.stat(name.os()).ok()??).newest_ns();
+        let may_be_open = (began - self.unseen_wait_ns..=began).contains(&newest);
+        let alone_ns = u64::try_from(now - newest).unwrap_or(0);
+        (is_written || may_be_open).then(|| Duration::from_nanos(alone_ns))
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::collections::HashSet;
+    use std::mem::MaybeUninit;
+    use std::os::fd::{AsFd as _, OwnedFd};
+
+    use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+    use rustix::io::Errno;
+
+    use super::{Folder, now_ns};
+    use crate::store::git::read::diff::is_told;
+    use crate::store::git::worktree::scan::folder::{Inode, inode_of};
+
+    /// So many bytes of notices are read at once.
+    const NOTICES_LEN: usize = 4096;
+
+    // `EXCL_UNLINK`: what was removed or replaced may be written to by whoever has it open, and is no
+    // business of ours any more.
+    const WANTED: WatchFlags = WatchFlags::CREATE
+        .union(WatchFlags::MODIFY)
+        .union(WatchFlags::CLOSE_WRITE)
+        .union(WatchFlags::MOVE)
+        .union(WatchFlags::DELETE)
+        .union(WatchFlags::EXCL_UNLINK)
+        .union(WatchFlags::ONLYDIR)
+        .union(WatchFlags::DONT_FOLLOW);
+
+    const WRITTEN: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MODIFY);
+
+    /// What is kept from one folder to the next: the kernel takes its time to give it back.
+    #[derive(Debug)]
+    pub(super) struct Instance {
+        fd: OwnedFd,
+        watch: i32,
+    }
+
+    /// A folder whose notices are read.
+    #[derive(Debug)]
+    pub(super) struct Watched {
+        instance: Instance,
+        folder: Inode,
+        since_ns: i128,
+        /// Whether notices were lost, or none come any more.
+        is_over: bool,
+        /// What was written to and not closed since.
+        open: HashSet<Vec<u8>>,
+        /// What was written to since the files were last about to be read.
+        touched: HashSet<Vec<u8>>,
+        /// What was written to since it was last about to be read.
+        unread: HashSet<Vec<u8>>,
+    }
+
+    impl Watched {
+        /// Watches an open folder; `None` when another one has taken its place.
+        pub(super) fn new(folder: &Folder, instance: Option<Instance>) -> Result<Option<Self>, Errno> {
+            let fd = match instance {
+                Some(Instance { fd, watch }) => {
+                    // With its folder the watch is gone already.
+                    inotify::remove_watch(&fd, watch).ok();
+                    fd
+                }
+                None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
+            };
+            let watch = inotify::add_watch(&fd, &folder.path, WANTED)?;
+            let mut watched = Self {
+                instance: Instance { fd, watch },
+                folder: inode_of(&rustix::fs::stat(&folder.path)?),
+                since_ns: now_ns(),
+                is_over: false,
+                open: HashSet::new(),
+                touched: HashSet::new(),
+                unread: HashSet::new(),
+            };
+            watched.take();
+            Ok(watched.is_of(folder).then_some(watched))
+        }
+
+        pub(super) fn into_instance(self) -> Instance {
+            self.instance
+        }
+
+        pub(super) fn is_of(&self, folder: &Folder) -> bool {
+            rustix::fs::fstat(&folder.fd).is_ok_and(|stat| inode_of(&stat) == self.folder)
+        }
+
+        /// Forgets what was touched; returns whether the folder is still watched.
+        pub(super) fn begin(&mut self) -> bool {
+            self.take();
+            self.touched.clear();
+            !self.is_over
+        }
+
+        /// Takes all notices that wait.
+        pub(super) fn take(&mut self) {
+            let mut notices = [MaybeUninit::uninit(); NOTICES_LEN];
+            let mut reader = Reader::new(self.instance.fd.as_fd(), &mut notices);
+            loop {
+                let notice = match reader.next() {
+                    Ok(notice) => notice,
+                    Err(Errno::INTR) => continue,
+                    Err(errno) => {
+                        self.is_over |= errno != Errno::AGAIN;
+                        return;
+                    }
+                };
+                let what = notice.events();
+                if what.contains(ReadFlags::QUEUE_OVERFLOW) {
+                    // Who has a file open now is as unknown as it was at the beginning.
+                    self.open.clear();
+                    self.since_ns = now_ns();
+                    self.is_over = true;
+                }
+                if notice.wd() != self.instance.watch {
+                    continue;
+                }
+                self.is_over |= what.contains(ReadFlags::IGNORED);
+                let Some(name) = notice.file_name().map(std::ffi::CStr::to_bytes) else { continue };
+                if !what.intersects(WRITTEN) {
+                    self.open.remove(name);
+                } else if is_told(&String::from_utf8_lossy(name)) {
+                    self.touched.insert(name.to_vec());
+                    self.unread.insert(name.to_vec());
+                    self.open.insert(name.to_vec());
+                }
+            }
+        }
+
+        /// Whether a file was written to and not closed, or was when it was read.
+        pub(super) fn is_written(&self, name: &[u8]) -> bool {
+            self.open.contains(name) || self.touched.contains(name)
+        }
+
+        /// Whether a file was written to since it was last about to be read.
+        pub(super) fn is_unread(&self, name: &str) -> bool {
+            self.unread.contains(name.as_bytes())
+        }
+
+        /// Notes that a file is about to be read.
+        pub(super) fn reads(&mut self, name: &str) {
+            self.unread.remove(name.as_bytes());
+        }
+
+        /// Since when everything that happens is seen.
+        pub(super) const fn since_ns(&self) -> i128 {
+            self.since_ns
+        }
+    }
+}
+
+/// Nothing is known here.
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::convert::Infallible;
+
+    use rustix::io::Errno;
+
+    use super::Folder;
+
+    pub(super) struct Instance;
+
+    #[derive(Debug)]
+    pub(super) struct Watched(Infallible);
+
+    impl Watched {
+        pub(super) fn new(_: &Folder, _: Option<Instance>) -> Result<Option<Self>, Errno> {
+            Ok(None)
+        }
+
+        pub(super) fn into_instance(self) -> Instance {
+            match self.0 {}
+        }
+
+        pub(super) fn is_of(&self, _: &Folder) -> bool {
+            match self.0 {}
+        }
+
+        pub(super) fn begin(&mut self) -> bool {
+            match self.0 {}
+        }
+
+        pub(super) fn take(&mut self) {
+            match self.0 {}
+        }
+
+        pub(super) fn is_written(&self, _: &[u8]) -> bool {
+            match self.0 {}
+        }
+
+        pub(super) fn is_unread(&self, _: &str) -> bool {
+            match self.0 {}
+        }
+
+        pub(super) fn reads(&mut self, _: &str) {
+            match self.0 {}
+        }
+
+        pub(super) const fn since_ns(&self) -> i128 {
+            match self.0 {}
+        }
+    }
+}

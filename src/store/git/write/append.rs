@@ -1,0 +1,279 @@
+//! A group of commits: objects, one pack, one move of the branch.
+//!
+//! Design section 6, steps 3 to 6. Nothing is visible before the branch moves; what was written
+//! until then is unreachable objects, which `git gc` removes.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::domain::Revision;
+use crate::store::git::object::delta;
+use crate::store::git::object::id::{Kind, Oid, name};
+use crate::store::git::object::pack::{Pack, PackBuilder};
+use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
+use crate::store::git::read::archive::RawCommit;
+use crate::store::git::read::diff::is_told;
+use crate::store::git::read::objects::damaged;
+use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::write::sign::Committer;
+use crate::store::git::write::tree_ids::Names;
+use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry};
+
+/// Trees up to this size are packed whole: a delta saves nothing worth a chain.
+const WHOLE_TREE_BYTES_MAX: usize = 512;
+
+/// The longest chain of deltas from one tree to a whole one. Git's own packs have up to 50
+/// (`pack.depth`); a chain as long as the longest group saves a second whole tree in it.
+const CHAIN_LEN_MAX: usize = 128;
+
+/// A path that a group changes, from what it was before to what it is after.
+#[derive(Debug, Clone)]
+pub(crate) struct PathChange {
+    /// What the old head has.
+    pub(crate) before: Option<Pointer>,
+    /// What commits between the old head and the new one have: an edit that was committed for a
+    /// person stands in the work tree already, and is in the history now.
+    pub(crate) passed: Vec<Option<Oid>>,
+    /// What the new head has.
+    pub(crate) after: Option<Pointer>,
+    /// Its content, when there is one.
+    pub(crate) content: Option<Vec<u8>>,
+}
+
+/// The paths that a group changes, by their names in the collections folder.
+pub(crate) type PathChanges = BTreeMap<String, PathChange>;
+
+/// A group of commits, ready to be written.
+#[derive(Debug)]
+pub(crate) struct Group {
+    /// What each draft became.
+    pub(crate) committed: Vec<Committed>,
+    /// The same as who reads the commits would tell it.
+    pub(crate) steps: Vec<Step>,
+    /// All new objects.
+    pub(crate) pack: Pack,
+    /// The trees of the last commit.
+    pub(crate) trees: Trees,
+    /// What changes for the work tree.
+    pub(crate) changes: PathChanges,
+}
+
+/// Builds the objects of a group on top of `trees`.
+pub(crate) fn build(
+    place: &Place,
+    trees: Trees,
+    drafts: &[Draft],
+    committer: &Committer,
+) -> Result<Group, StoreError> {
+    let mut group = Builder {
+        place,
+        pack: PackBuilder::new(),
+        versions: trees.levels.iter().map(|_| Vec::new()).collect(),
+        trees,
+        changes: PathChanges::new(),
+    };
+    let turns = group.take(drafts)?;
+    let (committed, steps) = group.commit(drafts, committer, turns)?;
+    let Builder { pack, trees, changes, .. } = group;
+    Ok(Group { committed, steps, pack: pack.finish(), trees, changes })
+}
+
+struct Builder<'a> {
+    place: &'a Place,
+    pack: PackBuilder,
+    trees: Trees,
+    // Per level, oldest first, each with its name.
+    versions: Vec<Vec<(Oid, Before)>>,
+    changes: PathChanges,
+}
+
+/// What a draft does to the folder.
+struct Turn {
+    files: Vec<FileChange>,
+    name: Oid,
+    is_empty: bool,
+    before: Before,
+}
+
+/// What a tree was before a step, told by what it is after it.
+enum Before {
+    Nothing,
+    Whole(Vec<u8>),
+    Delta(Vec<u8>),
+}
+
+impl Before {
+    fn of(new: &[u8], splices: &[Splice], ends_chain: bool) -> Result<Self, BadTree> {
+        let (added, taken) =
+            splices.iter().fold((0, 0), |(new, old), it| (new + it.new.len(), old + it.old.len()));
+        let old_len = new.len() + taken - added;
+        Ok(match splices {
+            _ if old_len == 0 => Self::Nothing,
+            _ if ends_chain || new.is_empty() || old_len <= WHOLE_TREE_BYTES_MAX => {
+                Self::Whole(undone(new, splices))
+            }
+            [splice] => Self::Delta(delta::back(new.len(), splice)),
+            _ => Self::Delta(delta::between(new, &undone(new, splices))?),
+        })
+    }
+}
+
+impl Builder<'_> {
+    /// Makes the blobs of the drafts and changes the folder accordingly.
+    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Turn>, StoreError> {
+        let mut folder = self.trees.levels.pop().expect("there is a root");
+        let checkpoints = self.trees.checkpoints.pop().expect("as many as trees");
+        let mut names = Names::new(checkpoints, folder.bytes().len(), drafts.len());
+        let mut turns = Vec::with_capacity(drafts.len());
+        for (index, draft) in drafts.iter().enumerate() {
+            names.begin(folder.bytes());
+            let mut splices = Vec::new();
+            let mut files = Vec::with_capacity(draft.files.len());
+            for (name, content) in &draft.files {
+                files.push(self.set(&mut folder, &mut splices, name, content.as_deref())?);
+            }
+            let ends_chain = (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX);
+            let before = Before::of(folder.bytes(), &splices, ends_chain);
+            let before = before.map_err(|error| self.place.unsuitable(error.to_string()))?;
+            names.step(folder.bytes(), splices);
+            turns.push(Turn { files, name: Oid::default(), is_empty: folder.is_empty(), before });
+        }
+        let (names, checkpoints) = names.finish();
+        turns.iter_mut().zip(names).for_each(|(turn, name)| turn.name = name);
+        self.trees.levels.push(folder);
+        self.trees.checkpoints.push(checkpoints);
+        Ok(turns)
+    }
+
+    fn set(
+        &mut self,
+        folder: &mut RawTree,
+        splices: &mut Vec<Splice>,
+        file: &str,
+        content: Option<&[u8]>,
+    ) -> Result<FileChange, StoreError> {
+        if file.is_empty() || file.contains(['/', '\0']) || matches!(file, "." | ".." | ".git") {
+            return Err(self.place.unsuitable(format!("`{file}` is no name for a file")));
+        }
+        let before = folder.get(file.as_bytes());
+        if let Some(other) = before.filter(|pointer| !pointer.is_file()) {
+            let why =
+                format!("`{}` is {:?} on the branch, not a file", self.place.inside(file), other.entry());
+            return Err(self.place.unsuitable(why));
+        }
+        let mut after = None;
+        if let Some(content) = content {
+            let oid = name(Kind::Blob, content)?;
+            self.pack.add(Kind::Blob, oid, content);
+            after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.file_mode()), oid });
+        }
+        splices.extend(folder.put(file.as_bytes(), after));
+        let content = content.map(<[u8]>::to_vec);
+        match self.changes.entry(file.to_owned()) {
+            Entry::Vacant(slot) => {
+                slot.insert(PathChange { before, passed: Vec::new(), after, content });
+            }
+            Entry::Occupied(slot) => {
+                let known = slot.into_mut();
+                known.passed.push(before.map(|pointer| pointer.oid));
+                (known.after, known.content) = (after, content);
+            }
+        }
+        let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
+        Ok(FileChange { name: file.to_owned(), before, after })
+    }
+
+    /// Puts the folder's names into the trees above, and makes the commits.
+    fn commit(
+        &mut self,
+        drafts: &[Draft],
+        committer: &Committer,
+        turns: Vec<Turn>,
+    ) -> Result<(Vec<Committed>, Vec<Step>), StoreError> {
+        let mut committed = Vec::with_capacity(drafts.len());
+        let mut steps = Vec::with_capacity(drafts.len());
+        let mut oids = vec![Oid::default(); self.trees.levels.len()];
+        let count = drafts.len();
+        for (index, (draft, turn)) in drafts.iter().zip(turns).enumerate() {
+            let ends_chain = (count - index).is_multiple_of(CHAIN_LEN_MAX);
+            let folder = (turn.name, turn.before, turn.is_empty);
+            let versions = self.raise(folder, &mut oids, ends_chain)?;
+            if index > 0 {
+                self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
+            }
+            let parent = self.trees.revision;
+            let commit = committer.commit(&oids[0], parent.as_ref(), draft)?;
+            let oid = name(Kind::Commit, &commit)?;
+            self.pack.add(Kind::Commit, oid, &commit);
+            self.trees.revision = Some(oid);
+            let revision = Revision::new(oid);
+            committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
+            let raw = RawCommit::parse(&commit).expect("it was made with a tree");
+            steps.push(Step { commit: raw.told(revision), changes: changed(turn.files) });
+        }
+        self.pack_trees(&oids);
+        Ok((committed, steps))
+    }
+
+    /// Gives the folder its new name in the trees above, up to the root; answers what each tree was
+    /// before, if it was another.
+    fn raise(
+        &mut self,
+        folder: (Oid, Before, bool),
+        oids: &mut [Oid],
+        ends_chain: bool,
+    ) -> Result<Vec<Option<(Oid, Before)>>, StoreError> {
+        let mut versions: Vec<_> = oids.iter().map(|_| None).collect();
+        let (mut oid, mut before, mut is_empty) = folder;
+        for depth in (0..oids.len()).rev() {
+            let old = std::mem::replace(&mut oids[depth], oid);
+            versions[depth] = (old != oid).then_some((old, before));
+            let Some(above) = depth.checked_sub(1) else { break };
+            // Git has no empty folders.
+            let pointer = (!is_empty).then_some(Pointer { mode: FOLDER, oid });
+            let tree = &mut self.trees.levels[above];
+            let splices = tree.put(self.place.folder[above].as_bytes(), pointer);
+            oid = self.trees.checkpoints[above].name(tree.bytes(), same_len_of(&splices));
+            before = Before::of(tree.bytes(), &splices, ends_chain)
+                .map_err(|error| damaged("tree", &oid, &error.to_string()))?;
+            is_empty = tree.is_empty();
+        }
+        Ok(versions)
+    }
+
+    /// Packs the trees, the newest first, since a base must stand before its delta.
+    fn pack_trees(&mut self, oids: &[Oid]) {
+        for (depth, versions) in std::mem::take(&mut self.versions).into_iter().enumerate() {
+            let newest = &self.trees.levels[depth];
+            if depth == 0 || !newest.is_empty() {
+                self.pack.add(Kind::Tree, oids[depth], newest.bytes());
+            }
+            let mut newer = oids[depth];
+            for (oid, before) in versions.into_iter().rev() {
+                match before {
+                    Before::Nothing if depth == 0 => self.pack.add(Kind::Tree, oid, &[]),
+                    Before::Nothing => (),
+                    Before::Whole(bytes) => self.pack.add(Kind::Tree, oid, &bytes),
+                    Before::Delta(delta) => self.pack.add_delta(oid, &newer, &delta),
+                }
+                newer = oid;
+            }
+        }
+    }
+}
+
+/// The content that a file got.
+const fn blob_of(file: &FileChange) -> Option<BlobId> {
+    match file.after {
+        Some(TreeEntry::File(blob)) => Some(blob),
+        Some(TreeEntry::Special(_)) | None => None,
+    }
+}
+
+/// The files that a draft changed indeed, as a comparison of the trees tells them.
+fn changed(mut files: Vec<FileChange>) -> Vec<FileChange> {
+    files.retain(|file| is_told(&file.name) && file.before != file.after);
+    files.sort_unstable_by(|one, two| one.name.cmp(&two.name));
+    files
+}

@@ -1,0 +1,88 @@
+//! A group of commits made visible: on disk, and then the branch.
+//!
+//! ```text
+//! pack, index, branch.lock written ── flushed ── pack named ── index ahead ── branch moved
+//!                        index ahead written                   (`ahead`)      (`refs`)
+//! ```
+//!
+//! What is flushed when, and why that is enough, `barrier` says.
+
+use crate::domain::Revision;
+use crate::store::git::disk::lock::LockDraft;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::object::id::Oid;
+use crate::store::git::packs::store::PackDraft;
+use crate::store::git::repo::branch;
+use crate::store::git::repo::refs::Move;
+use crate::store::git::write::append::Group;
+use crate::store::{Committed, Draft, Journal as _, StoreError};
+
+impl GitJournal {
+    /// Puts a group on disk and moves the branch to it. `meanwhile` is called while nothing can be done but
+    /// to wait for the disk, and `prepare` right before the branch moves, when git can read the new objects.
+    pub(crate) fn publish(
+        &mut self,
+        before: Option<Oid>,
+        group: &Group,
+        drafts: &[Draft],
+        meanwhile: Option<impl FnOnce(&mut Self)>,
+        prepare: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.make_durable(before.map(Revision::new))?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
+        let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
+        let (branch, actor) = (self.branch.clone(), self.committer.actor.clone());
+        let step = Move {
+            branch: &branch,
+            expected: before,
+            steps: &steps,
+            actor: &actor,
+            at: drafts.last().expect("a group has commits").at,
+            wait: self.lock_wait,
+        };
+        let pack = self.packs.draft(&group.pack, &self.barrier)?;
+        let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon())?;
+        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
+        self.packs.release(&group.pack.name);
+        moved?;
+        self.durable = Some(group.trees.revision);
+        Ok(())
+    }
+
+    /// Whether the branch has moved to a group though its publication failed, since the last flush
+    /// comes after the move. Then files and index must not be left behind.
+    pub(crate) fn has_come_to(&self, group: &Group) -> bool {
+        branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
+    }
+
+    /// Flushes the contents of everything new, and gives the pack its name.
+    fn put_contents(
+        &mut self,
+        pack: PackDraft,
+        step: &Move<'_>,
+        meanwhile: Option<impl FnOnce(&mut Self)>,
+    ) -> Result<LockDraft, StoreError> {
+        let draft = step.draft(&self.place)?;
+        let [content, index] = pack.files();
+        let (barrier, files) = (self.barrier.clone(), [content, index, draft.content()]);
+        match meanwhile {
+            Some(meanwhile) => barrier.files_while(&files, || meanwhile(self))?,
+            None => barrier.files(&files)?,
+        }
+        self.packs.finish(pack)?;
+        Ok(draft)
+    }
+
+    fn move_branch(&mut self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
+        #[cfg(test)]
+        self.stop_at(crate::store::git::tests::Fault::BeforeTheBranch)?;
+        step.make(&self.place, draft, self.packs.folder(), &self.barrier)
+    }
+}
+
+/// A commit's part of the move: its name and its reflog message.
+fn step((committed, draft): (&Committed, &Draft)) -> (Oid, String) {
+    let subject = draft.message.lines().next().unwrap_or_default();
+    (*committed.revision.as_bytes(), format!("collectory: {subject}"))
+}
