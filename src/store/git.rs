@@ -16,10 +16,11 @@ mod worktree;
 mod write;
 
 pub use journal::GitJournal;
-pub use journal::open::{Access, Options};
+pub use journal::options::Options;
 pub use read::archive::GitArchive;
 #[cfg(test)]
 pub(crate) use read::archive::testing;
 pub use read::rev_parse;
+pub use repo::access::Access;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 pub use write::sign::{SigningKey, SigningKeyError, Unfit};

@@ -40,7 +40,7 @@
 //!
 //! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a reflog in
 //! its folder when it is new (without it the branch is as good), the `.keep` of a pack (it guards
-//! against a `git gc` that runs meanwhile, and after a power cut nothing does; see `marks`), the
+//! against a `git gc` that runs meanwhile, and after a power cut nothing does; see `packs::keep_files`), the
 //! files of the work tree and git's index (all of that can be made again from the commits, and
 //! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes. Work tree and index are
 //! flushed by [`tend`](crate::store::Journal::tend), when no answer waits. Packs are merged with the
@@ -64,7 +64,7 @@ pub(crate) struct Barrier {
     flushes: Arc<AtomicU64>,
     flushers: Arc<Flushers>,
     #[cfg(test)]
-    hook: crate::store::git::tests::FlushHook,
+    hook: crate::store::git::disk::flush_hook::FlushHook,
 }
 
 impl Barrier {
@@ -81,7 +81,7 @@ impl Barrier {
     /// Has every flush preceded by a call, which may make it fail; those that another thread makes may have
     /// begun before.
     #[cfg(test)]
-    pub(crate) const fn hook(&self) -> &crate::store::git::tests::FlushHook {
+    pub(crate) const fn hook(&self) -> &crate::store::git::disk::flush_hook::FlushHook {
         &self.hook
     }
 

@@ -4,7 +4,10 @@
 
 pub(crate) mod barrier;
 pub(crate) mod deferred_close;
+#[cfg(test)]
+pub(crate) mod flush_hook;
 pub(crate) mod fsync_pool;
 pub(crate) mod lock;
 pub(crate) mod scratch;
+pub(crate) mod stamp;
 pub(crate) mod worker;

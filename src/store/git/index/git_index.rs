@@ -21,11 +21,11 @@ use std::ops::Range;
 
 use rustix::fs::Stat;
 
+use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::distance;
-use crate::store::git::worktree::scan::folder::index_stat;
 
 /// The part of an entry before its path: ten numbers, the id, the flags.
 const FIXED_LEN: usize = 62;
@@ -255,7 +255,7 @@ impl GitIndex {
     }
 
     /// Sets the file at a path, with its stat as in
-    /// [`index_stat`](crate::store::git::worktree::scan::folder::index_stat) or zeros when git is to look for itself.
+    /// [`index_stat`](crate::store::git::disk::stamp::index_stat) or zeros when git is to look for itself.
     pub(crate) fn set(&mut self, path: &str, mode: u32, oid: &Oid, stat: [u32; 10]) {
         let index = self.search(path.as_bytes());
         let exists = self.is_at(index, path.as_bytes());

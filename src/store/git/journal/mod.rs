@@ -9,17 +9,20 @@
 //!
 //! What is promised here, and tested in `tests`:
 //!
-//! * What [`append`](Journal::append) has answered is on disk; see `barrier` for what that means.
+//! * What [`append`](Journal::append) has answered is on disk; see `disk::barrier` for what that means.
 //! * The branch moves only by compare-and-set, under git's own locks.
-//! * No byte that a person saved or staged is overwritten; see `worktree`.
+//! * No byte that a person saved or staged is overwritten; see `worktree::apply`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
-//!   say in what is written; `personal` reads the user's to know who commits by hand. We parse the
+//!   say in what is written; `repo::user_config` reads the user's to know who commits by hand. We parse the
 //!   few files that matter and use libgit2 for nothing but reading objects and configuration.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.
 
+#[cfg(test)]
+pub(crate) mod fault;
 pub(crate) mod open;
+pub(crate) mod options;
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -30,7 +33,8 @@ use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::journal::open::Access;
+#[cfg(test)]
+use crate::store::git::journal::fault::Fault;
 use crate::store::git::maintenance::runner::Upkeep;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::id;
@@ -41,13 +45,12 @@ use crate::store::git::read::history;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::recent_commits::Fresh;
 use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::linked_worktrees;
 use crate::store::git::repo::user_config;
-#[cfg(test)]
-use crate::store::git::tests;
 use crate::store::git::worktree::apply::index_repair::Recent;
 use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::staging_thread::Drafter;
@@ -98,7 +101,7 @@ pub struct GitJournal {
     // For how long a fresh index may be half of a checkout.
     pub(crate) turn_max: Duration,
     #[cfg(test)]
-    pub(crate) fault: Option<tests::Fault>,
+    pub(crate) fault: Option<Fault>,
     #[cfg(test)]
     pub(crate) interlude: Option<Box<dyn FnMut() + Send>>,
     // Held as long as we live.
@@ -258,7 +261,7 @@ impl Journal for GitJournal {
         self.fresh.remember(std::mem::take(&mut group.steps));
         self.appended_at = Some(Instant::now());
         #[cfg(test)]
-        self.stop_at(tests::Fault::AfterTheBranch)?;
+        self.stop_at(Fault::AfterTheBranch)?;
         match (index, next, ahead) {
             (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
@@ -376,7 +379,7 @@ impl GitJournal {
     }
 
     #[cfg(test)]
-    pub(crate) fn stop_at(&mut self, fault: tests::Fault) -> Result<(), StoreError> {
+    pub(crate) fn stop_at(&mut self, fault: Fault) -> Result<(), StoreError> {
         if let Some(interlude) = &mut self.interlude {
             interlude();
         }

@@ -5,20 +5,21 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::domain::Actor;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
 use crate::store::git::index::rollback;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::maintenance::commit_graph::{self, Graph};
+use crate::store::git::journal::options::Options;
+use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::runner::Upkeep;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::history;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
 use crate::store::git::repo::init;
@@ -32,79 +33,7 @@ use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress::TURN_MAX;
 use crate::store::git::worktree::scan::open_writers::Pens;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::git::write::sign::{Committer, SigningKey};
-
-/// How a repository is to be opened.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The repository: a work tree, a linked work tree, or a bare repository.
-    pub path: PathBuf,
-    /// The branch to serve, with or without `refs/heads/`; by default the one that `HEAD` names. It
-    /// must exist, unless the repository has no branch at all.
-    pub branch: Option<String>,
-    /// The collections folder inside the repository, such as `collections` or `.cms/collections`.
-    pub folder: String,
-    /// The committer of every commit.
-    pub committer: Actor,
-    /// What to sign every commit with; nothing without it.
-    pub signing_key: Option<SigningKey>,
-    /// How long to wait for a lock of another git process.
-    pub lock_wait_ms_max: u64,
-    /// What to open it for.
-    pub access: Access,
-    /// Whether to keep up the commit-graph, to merge small packs and to pack loose objects in the
-    /// background; the latter two never where `extensions.preciousObjects` forbids to remove any.
-    pub maintain: bool,
-    /// How many commits the commit-graph may lack before it is written again.
-    pub graph_commits_min: usize,
-    /// The git command that writes it, looked for in `PATH`.
-    pub git: PathBuf,
-}
-
-impl Options {
-    /// Options with the defaults of `collectory serve`.
-    #[must_use]
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            branch: None,
-            folder: "collections".to_owned(),
-            committer: Actor::service(),
-            signing_key: None,
-            lock_wait_ms_max: 2_000,
-            access: Access::Serve,
-            maintain: true,
-            graph_commits_min: commit_graph::COMMITS_MIN,
-            git: PathBuf::from("git"),
-        }
-    }
-
-    /// Checks what can be told without looking at a repository.
-    ///
-    /// # Errors
-    ///
-    /// Refuses names that can be no branch and no folder ([`StoreError::Misnamed`]).
-    pub fn check(&self) -> Result<(), StoreError> {
-        layout::parse_folder(&self.folder)?;
-        match &self.branch {
-            Some(name) if !branch::is_name(name) => {
-                Err(StoreError::Misnamed(format!("`{name}` is no name for a branch")))
-            }
-            Some(_) | None => Ok(()),
-        }
-    }
-}
-
-/// What a repository is opened for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
-    /// To read and write, alone: a second one is refused.
-    Serve,
-    /// To read, beside whoever serves; nothing is written, not even a note.
-    Read,
-    /// To read the files as they stand, on whatever branch or none; nothing is written either.
-    Survey,
-}
+use crate::store::git::write::sign::Committer;
 
 impl GitJournal {
     /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
@@ -127,7 +56,7 @@ impl GitJournal {
         options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
         let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
-        branch::check_born(&place, &branch, &options)?;
+        branch::check_born(&place, &branch, options.branch.as_deref(), options.access)?;
         let service_lock = match options.access {
             Access::Serve => Some(lock_service(&place)?),
             Access::Read | Access::Survey => None,

@@ -1,7 +1,7 @@
 //! Small packs of ours are merged.
 //!
 //! One pack a group is cheap to write and poison to keep: every reader looks through all of them.
-//! [`Packs::merge_small`] merges the small ones, on the thread of `upkeep` and beside whatever the
+//! [`Packs::merge_small`] merges the small ones, on the thread of `runner` and beside whatever the
 //! writer does, and touches only packs that we wrote.
 //!
 //! A `git fsck` that has looked which packs there are fails when one goes before it is read. So the
@@ -21,81 +21,20 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
-use crate::store::git::maintenance::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
 use crate::store::git::maintenance::repack::merge;
-use crate::store::git::object::pack::is_name;
-use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose, replace_note};
-
-/// So many parts of merged packs may be left while writes go on.
-const SPARES_MAX: usize = 300;
-
-/// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
-/// large.
-const SPARES_BYTES_MAX: u64 = 512 << 20;
+use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
+use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose};
 
 /// A pack that is being removed.
 pub(crate) const REMOVED: &str = "collectory-removed";
 
 /// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
 const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
-
-/// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
-#[derive(Debug)]
-pub(crate) struct Spares {
-    note: PathBuf,
-    parts: Vec<(String, String)>,
-    /// What those have that were merged since the start, which removes the others.
-    bytes: u64,
-}
-
-impl Spares {
-    pub(crate) fn read(note: PathBuf) -> Self {
-        let text = read_if_there(&note).ok().flatten().unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        let pairs = text.lines().filter_map(|line| line.split_once(' '));
-        let pairs = pairs.filter(|(part, whole)| is_name(part.as_bytes()) && is_name(whole.as_bytes()));
-        Self {
-            note,
-            parts: pairs.map(|(part, whole)| (part.to_owned(), whole.to_owned())).collect(),
-            bytes: 0,
-        }
-    }
-
-    pub(crate) fn change(&mut self, change: impl FnOnce(&mut Vec<(String, String)>)) {
-        let before = self.parts.len();
-        change(&mut self.parts);
-        if self.parts.len() != before {
-            let text: String = self.parts.iter().map(|(part, whole)| format!("{part} {whole}\n")).collect();
-            replace_note(&self.note, &text);
-        }
-    }
-
-    /// Adds the parts of a merged pack.
-    fn add(&mut self, parts: &[Sized], whole: &str) {
-        let parts = parts.iter().filter(|part| part.name != whole);
-        self.bytes += parts.clone().map(|part| part.bytes).sum::<u64>();
-        self.change(|spares| spares.extend(parts.map(|part| (part.name.clone(), whole.to_owned()))));
-    }
-
-    pub(crate) const fn len(&self) -> usize {
-        self.parts.len()
-    }
-
-    /// Whether there are so many that they are removed though writes go on.
-    pub(crate) const fn are_many(&self) -> bool {
-        self.parts.len() > SPARES_MAX || self.bytes > SPARES_BYTES_MAX
-    }
-
-    pub(crate) fn has(&self, name: &str) -> bool {
-        self.parts.iter().any(|(part, _)| part == name)
-    }
-}
 
 impl Packs {
     /// Merges small packs of ours once, if there are too many; answers whether that was done.
@@ -195,26 +134,5 @@ impl Packs {
                 && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
         };
         Ok(names.iter().filter(is_free).cloned().collect())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spare_packs_are_many_by_number_or_by_bytes() {
-        let folder = tempfile::tempdir().unwrap();
-        let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
-        let mut spares = Spares::read(folder.path().join("spare-packs"));
-        spares.add(&(0..SPARES_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
-        assert!(!spares.are_many());
-        spares.add(&[part(SPARES_MAX, 1)], "whole");
-        assert!(spares.are_many());
-        let mut spares = Spares::read(folder.path().join("others"));
-        spares.add(&[part(0, SPARES_BYTES_MAX), part(1, 1)], &part(1, 1).name);
-        assert!(!spares.are_many(), "what was merged into is no part");
-        spares.add(&[part(2, 1)], "whole");
-        assert!(spares.are_many());
     }
 }

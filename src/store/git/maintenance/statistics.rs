@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
 use std::path::Path;
 
-use crate::store::git::maintenance::geometry::objects_of;
+use crate::store::git::packs::geometry::objects_of;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

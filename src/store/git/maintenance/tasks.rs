@@ -1,4 +1,4 @@
-//! What the housekeeping is to do, and when; see `upkeep` for the thread that does it.
+//! What the housekeeping is to do, and when; see `runner` for the thread that does it.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::store::git::object::id::Oid;
 const REST_FACTOR: u32 = 3;
 
 /// For how long nobody must have written before the parts of merged packs are removed: a person who
-/// checks the repository after some writes has done so by then, see `packs`.
+/// checks the repository after some writes has done so by then, see `merge_packs`.
 const SWEEP_WAIT: Duration = Duration::from_secs(600);
 
 /// How long no one looks for loose objects after nothing was found to do: looking takes a while where

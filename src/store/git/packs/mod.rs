@@ -2,5 +2,7 @@
 //!
 //! Nothing here decides when packs are merged or what is written into them.
 
+pub(crate) mod geometry;
 pub(crate) mod keep_files;
+pub(crate) mod obsolete;
 pub(crate) mod store;

@@ -3,7 +3,7 @@
 //! Which packs we wrote, `collectory/packs` says. The list is a note, not a truth: a pack that it forgets
 //! (after a power cut) is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
 //!
-//! A pack in the making is marked to be kept until [`Packs::release`]; see `marks`. What a kill leaves is
+//! A pack in the making is marked to be kept until [`Packs::release`]; see `keep_files`. What a kill leaves is
 //! not whole, is removed at the next start ([`Packs::clean_up`]), and told by this:
 //!
 //! | left by a kill | while | so it is |
@@ -27,9 +27,9 @@ use std::time::SystemTime;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use crate::store::git::disk::scratch::Drawers;
-use crate::store::git::maintenance::merge_packs::Spares;
 use crate::store::git::object::pack::{Pack, is_name};
 use crate::store::git::packs::keep_files::Marks;
+use crate::store::git::packs::obsolete::Spares;
 use crate::store::git::repo::layout::Place;
 
 /// So many packs of our own are left alone; more are merged.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::recent_contents::Written;
-use crate::store::git::write::append::PathChanges;
 use crate::store::{BlobId, EachContent, Step};
 
 /// How many commits are remembered: what a history that is busy with something else may fall

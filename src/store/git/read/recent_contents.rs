@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::store::git::object::id::Oid;
-use crate::store::git::write::append::PathChanges;
+use crate::store::git::object::path_change::PathChanges;
 
 /// So many bytes are kept at least, and at most twice as many.
 const BYTES_MIN: usize = 4 << 20;

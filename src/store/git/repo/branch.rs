@@ -4,8 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use crate::store::StoreError;
-use crate::store::git::journal::open::{Access, Options};
 use crate::store::git::object::id::Oid;
+use crate::store::git::repo::access::Access;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::refs::{self, Head};
 
@@ -52,9 +52,13 @@ pub(crate) fn choose(place: &Place, wanted: Option<&str>, access: Access) -> Res
 ///
 /// A survey may look at what is about to become the first commit of another branch
 /// (`git checkout --orphan`).
-pub(crate) fn check_born(place: &Place, branch: &str, options: &Options) -> Result<(), StoreError> {
-    let is_about_to_be =
-        options.access == Access::Survey && options.branch.is_none() && place.work_tree.is_some();
+pub(crate) fn check_born(
+    place: &Place,
+    branch: &str,
+    wanted: Option<&str>,
+    access: Access,
+) -> Result<(), StoreError> {
+    let is_about_to_be = access == Access::Survey && wanted.is_none() && place.work_tree.is_some();
     if is_about_to_be || tip(place, branch)?.is_some() {
         return Ok(());
     }
@@ -63,7 +67,7 @@ pub(crate) fn check_born(place: &Place, branch: &str, options: &Options) -> Resu
         return Ok(());
     }
     let name = branch.strip_prefix(BRANCHES).unwrap_or(branch);
-    let whose = if options.branch.is_some() { "" } else { ", which HEAD names," };
+    let whose = if wanted.is_some() { "" } else { ", which HEAD names," };
     Err(place.unsuitable(format!(
         "it has no branch `{name}`{whose} but {}; name one of them with --branch",
         listed(&others)

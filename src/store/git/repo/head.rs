@@ -1,5 +1,5 @@
 //! The `HEAD` of a repository, which is asked for a dozen times for a group of commits and hardly ever
-//! changes: read when its stamp is new, as files of the work tree are (see `stat_cache`). On a network file
+//! changes: read when its stamp is new, as files of the work tree are (see `worktree::scan::stat_cache`). On a network file
 //! system a checkout by another machine is seen when its stamp is, some seconds later.
 
 use std::path::{Path, PathBuf};
@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD};
 
 use crate::store::StoreError;
+use crate::store::git::disk::stamp::Stamp;
+use crate::store::git::disk::stamp::{is_settled, now_ns};
 use crate::store::git::repo::refs::{self, Head};
-use crate::store::git::worktree::scan::folder::Stamp;
-use crate::store::git::worktree::scan::stat_cache::{is_settled, now_ns};
 
 /// `HEAD`, and what is known of it.
 #[derive(Debug, Clone)]

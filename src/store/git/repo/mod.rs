@@ -3,6 +3,7 @@
 //! Nothing here reads an object or a file of the work tree, and no configuration but the
 //! repository's own decides what is served.
 
+pub(crate) mod access;
 pub(crate) mod branch;
 pub(crate) mod checkpoint;
 pub(crate) mod head;

@@ -3,8 +3,8 @@
 use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
-use super::Fault;
 use super::support::*;
+use crate::store::git::journal::fault::Fault;
 use crate::store::git::object::id::{Kind, name};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Place;

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::super::{GitJournal, Options};
-use super::Fault;
 use super::support::*;
+use crate::store::git::journal::fault::Fault;
 use crate::store::{Draft, Journal as _, Look, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
 use super::super::{GitJournal, Options};
-use super::Fault;
 use super::support::*;
+use crate::store::git::journal::fault::Fault;
 use crate::store::git::packs::store::PACKS_MAX;
 
 /// A bare repository with one pack more than are left alone, which are not merged yet.

@@ -8,9 +8,9 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::super::{GitJournal, Options};
-use super::Fault;
 use super::support::*;
 use crate::random::cases;
+use crate::store::git::journal::fault::Fault;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 

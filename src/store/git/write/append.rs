@@ -3,13 +3,13 @@
 //! Design section 6, steps 3 to 6. Nothing is visible before the branch moves; what was written
 //! until then is unreachable objects, which `git gc` removes.
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::domain::Revision;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid, name};
 use crate::store::git::object::pack::{Pack, PackBuilder};
+use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use crate::store::git::read::archive::RawCommit;
 use crate::store::git::read::diff::is_told;
@@ -26,23 +26,6 @@ const WHOLE_TREE_BYTES_MAX: usize = 512;
 /// The longest chain of deltas from one tree to a whole one. Git's own packs have up to 50
 /// (`pack.depth`); a chain as long as the longest group saves a second whole tree in it.
 const CHAIN_LEN_MAX: usize = 128;
-
-/// A path that a group changes, from what it was before to what it is after.
-#[derive(Debug, Clone)]
-pub(crate) struct PathChange {
-    /// What the old head has.
-    pub(crate) before: Option<Pointer>,
-    /// What commits between the old head and the new one have: an edit that was committed for a
-    /// person stands in the work tree already, and is in the history now.
-    pub(crate) passed: Vec<Option<Oid>>,
-    /// What the new head has.
-    pub(crate) after: Option<Pointer>,
-    /// Its content, when there is one.
-    pub(crate) content: Option<Vec<u8>>,
-}
-
-/// The paths that a group changes, by their names in the collections folder.
-pub(crate) type PathChanges = BTreeMap<String, PathChange>;
 
 /// A group of commits, ready to be written.
 #[derive(Debug)]

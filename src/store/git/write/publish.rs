@@ -76,7 +76,7 @@ impl GitJournal {
 
     fn move_branch(&mut self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
         #[cfg(test)]
-        self.stop_at(crate::store::git::tests::Fault::BeforeTheBranch)?;
+        self.stop_at(crate::store::git::journal::fault::Fault::BeforeTheBranch)?;
         step.make(&self.place, draft, self.packs.folder(), &self.barrier)
     }
 }

@@ -17,6 +17,7 @@ use crate::store::git::disk::lock::{HeldLock, lock_of};
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::differences;
 use crate::store::git::read::history;
 use crate::store::git::read::trees::Trees;
@@ -24,7 +25,6 @@ use crate::store::git::repo::checkpoint::{Noted, UNBORN};
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::update::{Occasion, is_known};
 use crate::store::git::worktree::scan::status;
-use crate::store::git::write::append::{PathChange, PathChanges};
 use crate::store::{StoreError, TreeEntry};
 
 /// How many commits are looked through for what a file was in between; a file that was older than
@@ -58,7 +58,7 @@ impl GitJournal {
             return self.note.write(&head);
         }
         #[cfg(test)]
-        self.stop_at(crate::store::git::tests::Fault::BeforeTheIndexIsLocked)?;
+        self.stop_at(crate::store::git::journal::fault::Fault::BeforeTheIndexIsLocked)?;
         if is_being_brought {
             return Err(StoreError::Locked { path: index_lock });
         }

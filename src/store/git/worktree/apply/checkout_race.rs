@@ -18,18 +18,19 @@ use git2::ObjectType;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file::{IndexDraft, Purpose};
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::hash_midstates::INDEX_BYTES_KEPT_MAX;
 use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::update::is_after;
-use crate::store::git::worktree::scan::folder::{Folder, Found, index_stat};
-use crate::store::git::write::append::PathChange;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// What goes back: a name, what we made of it, and what `HEAD` has there.
 type Return = (String, PathChange, Option<Pointer>);

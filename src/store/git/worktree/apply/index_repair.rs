@@ -18,17 +18,18 @@ use chrono::{DateTime, Utc};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file::Purpose;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::history;
 use crate::store::git::repo::checkpoint::UNBORN;
 use crate::store::git::worktree::apply::checkout_race::LeftIndex;
 use crate::store::git::worktree::apply::update::{is_after, is_known};
-use crate::store::git::worktree::scan::folder::{Folder, Found, index_stat};
-use crate::store::git::write::append::{PathChange, PathChanges};
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::{Journal as _, StoreError};
 
 /// For how long an entry that we replaced is taken for a race and not for a person's wish.
@@ -44,7 +45,7 @@ const RECALLED_COMMITS_MAX: usize = 1_000;
 /// What we changed a moment ago.
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// The index as we left it; see `aside`.
+    /// The index as we left it; see `checkout_race`.
     pub(crate) index: Option<LeftIndex>,
     changes: BTreeMap<String, (Instant, PathChange)>,
     /// When those that are no longer recent were forgotten last.

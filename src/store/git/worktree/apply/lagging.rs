@@ -20,9 +20,9 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::replace::{Bench, New};
-use crate::store::git::write::append::PathChanges;
 use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.

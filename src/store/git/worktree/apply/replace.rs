@@ -19,12 +19,13 @@ use rustix::io::Errno;
 use crate::store::StoreError;
 use crate::store::git::disk::deferred_close::FILES_LEN_MAX;
 use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::staging::{Desk, mode_of};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
-use crate::store::git::worktree::scan::folder::{Folder, Inode, inode_of};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, with a place for files in the making.

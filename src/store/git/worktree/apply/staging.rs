@@ -1,4 +1,4 @@
-//! Files of the work tree in the making, before they take their places; see `swap`.
+//! Files of the work tree in the making, before they take their places; see `replace`.
 //!
 //! A draft stands in the desk, a folder on the same file system. When it has changed places with a file,
 //! the desk has that file, which may be what a person saved a moment ago: so a draft that a kill has left
@@ -13,16 +13,17 @@ use rustix::io::Errno;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::EXECUTABLE;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::staging_thread;
-use crate::store::git::worktree::scan::folder::{Folder, Found, Inode, inode_of};
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// What drafts in the desk begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
-/// The same of those that were made ahead; see `drafter`.
+/// The same of those that were made ahead; see `staging_thread`.
 const AHEAD_PREFIX: &str = "next-";
 /// What drafts in the collections folder itself begin with, when the desk is elsewhere.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";

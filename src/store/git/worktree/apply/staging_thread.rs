@@ -17,13 +17,14 @@ use rustix::fs::{FileType, Mode};
 
 use crate::store::Draft;
 use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::disk::stamp::{Inode, kind};
 use crate::store::git::disk::worker::Helper;
 use crate::store::git::index::file::{IndexDraft, Purpose};
 use crate::store::git::object::tree::{EXECUTABLE, FILE};
 use crate::store::git::repo::checkpoint::system_id;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::staging::{Desk, ahead_draft_of, mode_of};
-use crate::store::git::worktree::scan::folder::{Folder, Found, Inode, kind};
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// How many drafts are made ahead; the others are made one after the other.
 const DRAFTS_LEN_MAX: usize = 256;

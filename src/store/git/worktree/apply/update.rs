@@ -1,7 +1,7 @@
 //! Brings files and index of the checked-out branch up to a new head.
 //!
 //! Two occasions, one routine: after our own commits (design section 6 step 6), and when the branch
-//! has moved under the work tree (see `forward`), by a push or because we were killed between the
+//! has moved under the work tree (see `catch_up`), by a push or because we were killed between the
 //! branch and the files. In both, only paths that differ between the old and the new head are
 //! looked at, and of each the file and the index entry are judged apart:
 //!
@@ -27,20 +27,22 @@ use rustix::fs::{FileType, Stat};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::disk::stamp::{index_stat, kind};
 use crate::store::git::index::file::{IndexDraft, Purpose};
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::index::rollback::AheadIndex;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::FOLDER;
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
-use crate::store::git::worktree::scan::folder::{Folder, Found, index_stat, kind};
+use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::git::worktree::scan::open_writers::Pens;
 use crate::store::git::worktree::scan::status;
-use crate::store::git::write::append::{Group, PathChange, PathChanges};
+use crate::store::git::write::append::Group;
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -110,7 +112,7 @@ impl GitJournal {
         draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
     }
 
-    /// Puts the index with the new entries in its place; see `ahead`.
+    /// Puts the index with the new entries in its place; see `index::rollback`.
     pub(crate) fn put_index_ahead(&self, draft: IndexDraft, group: &Group) -> Result<AheadIndex, StoreError> {
         let target = group.trees.revision.expect("a group has commits");
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::StoreError;
+use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::{BlobHasher, Oid};
 use crate::store::git::repo::layout::Place;
 
@@ -137,20 +138,6 @@ impl Folder {
     }
 }
 
-/// What tells a file from all others: its device and its number there.
-pub(crate) type Inode = (u64, u64);
-
-/// Which file this is.
-#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-pub(crate) const fn inode_of(stat: &Stat) -> Inode {
-    (stat.st_dev as u64, stat.st_ino as u64)
-}
-
-/// The kind of what was found.
-pub(crate) const fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode as _)
-}
-
 /// A file's content.
 #[derive(Debug)]
 pub(crate) struct Content {
@@ -197,51 +184,4 @@ fn read_content(file: &mut File, stat: Stat) -> io::Result<Option<Content>> {
         left -= read as u64;
     }
     Ok(Some(Content { stat, oid: hasher.finish(), bytes: kept }))
-}
-
-/// What tells that a file may have changed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Stamp {
-    file: Inode,
-    len: i64,
-    mode: u32,
-    modified: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl Stamp {
-    /// The stamp of a file.
-    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
-    pub(crate) const fn of(stat: &Stat) -> Self {
-        Self {
-            file: inode_of(stat),
-            len: stat.st_size as i64,
-            mode: stat.st_mode as u32,
-            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
-            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
-        }
-    }
-
-    /// The later of the two times, in nanoseconds since 1970.
-    pub(crate) fn newest_ns(&self) -> i128 {
-        let ns = |(seconds, ns): (i64, i64)| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
-        ns(self.modified).max(ns(self.changed))
-    }
-}
-
-/// The file system's part of an index entry (gitformat-index(5)): ctime, mtime, device, inode,
-/// mode, user, group, length; each number cut to four bytes, as git cuts them.
-pub(crate) fn index_stat(stat: &Stat) -> [u32; 10] {
-    [
-        stat.st_ctime as u32,
-        stat.st_ctime_nsec as u32,
-        stat.st_mtime as u32,
-        stat.st_mtime_nsec as u32,
-        stat.st_dev as u32,
-        stat.st_ino as u32,
-        0, // The mode is that of the tree; the index editor fills it in.
-        stat.st_uid,
-        stat.st_gid,
-        stat.st_size as u32,
-    ]
 }

@@ -18,9 +18,10 @@
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
-use crate::store::git::worktree::scan::folder::{Folder, Stamp};
+use crate::store::git::disk::stamp::Stamp;
+use crate::store::git::disk::stamp::now_ns;
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::listing::Name;
-use crate::store::git::worktree::scan::stat_cache::now_ns;
 use system::Watched;
 
 /// How long after a file was last written to somebody may be about to go on, when nobody saw whether
@@ -134,8 +135,8 @@ mod system {
     use rustix::io::Errno;
 
     use super::{Folder, now_ns};
+    use crate::store::git::disk::stamp::{Inode, inode_of};
     use crate::store::git::read::diff::is_told;
-    use crate::store::git::worktree::scan::folder::{Inode, inode_of};
 
     /// So many bytes of notices are read at once.
     const NOTICES_LEN: usize = 4096;

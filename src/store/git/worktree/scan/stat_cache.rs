@@ -4,22 +4,18 @@
 //! nothing while the file could still change within the same tick of the file system's clock (the
 //! "racy git" problem, `Documentation/technical/racy-git.txt`), so what was read that soon after
 //! its last change is read again the next time. What we have put there ourselves need not be for a short
-//! while, unless somebody is seen to write to it (see `pens`).
+//! while, unless somebody is seen to write to it (see `open_writers`).
 
 use std::collections::HashMap;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use rustix::fs::Stat;
 
+use crate::store::git::disk::stamp::Stamp;
+use crate::store::git::disk::stamp::{is_settled, now_ns};
 use crate::store::git::object::id::Oid;
-use crate::store::git::worktree::scan::folder::{Content, Stamp};
+use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::worktree::scan::folder::Content;
 use crate::store::git::worktree::scan::open_writers::Vouch;
-use crate::store::git::write::append::PathChanges;
-
-/// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
-const FINE_TICK_NS: i128 = 20_000_000;
-/// The tick of FAT, the coarsest there is.
-const COARSE_TICK_NS: i128 = 2_000_000_000;
 
 /// What is known of the files of the work tree.
 #[derive(Debug, Default)]
@@ -91,19 +87,4 @@ impl StatCache {
             change.passed.extend(known.and_then(|known| known.converted).map(Some));
         }
     }
-}
-
-/// Whether a change after `now` would show in the stamp.
-pub(crate) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
-    let newest = stamp.newest_ns();
-    // Times that are whole milliseconds come from a clock that may count no finer than FAT's.
-    let tick = if newest % 1_000_000 == 0 { COARSE_TICK_NS } else { FINE_TICK_NS };
-    newest + tick < now_ns
-}
-
-/// Now, in nanoseconds since 1970.
-#[expect(clippy::disallowed_methods, reason = "compared with times that the file system's clock gave")]
-pub(crate) fn now_ns() -> i128 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
 }

@@ -6,13 +6,14 @@ use std::time::Duration;
 use rustix::fs::{FileType, Stat};
 
 use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::read::diff::is_told;
 use crate::store::git::repo::branch::DETACHED;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::refs::Head;
-use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread, kind};
+use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
 use crate::store::git::worktree::scan::open_writers::{Pens, Vouch};

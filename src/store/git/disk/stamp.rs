@@ -1,0 +1,89 @@
+//! The stamp of a file: what `stat(2)` says of it that another content would change.
+//!
+//! A stamp proves nothing while the file could still change within the same tick of the file system's
+//! clock (the "racy git" problem, `Documentation/technical/racy-git.txt`); [`is_settled`] says when.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rustix::fs::{FileType, Stat};
+
+/// The longest tick of a clock that counts finer than seconds (100 ticks a second), twice.
+const FINE_TICK_NS: i128 = 20_000_000;
+/// The tick of FAT, the coarsest there is.
+const COARSE_TICK_NS: i128 = 2_000_000_000;
+
+/// What tells a file from all others: its device and its number there.
+pub(crate) type Inode = (u64, u64);
+
+/// Which file this is.
+#[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+pub(crate) const fn inode_of(stat: &Stat) -> Inode {
+    (stat.st_dev as u64, stat.st_ino as u64)
+}
+
+/// The kind of what was found.
+pub(crate) const fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode as _)
+}
+
+/// What tells that a file may have changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stamp {
+    file: Inode,
+    len: i64,
+    mode: u32,
+    modified: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl Stamp {
+    /// The stamp of a file.
+    #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
+    pub(crate) const fn of(stat: &Stat) -> Self {
+        Self {
+            file: inode_of(stat),
+            len: stat.st_size as i64,
+            mode: stat.st_mode as u32,
+            modified: (stat.st_mtime as i64, stat.st_mtime_nsec as i64),
+            changed: (stat.st_ctime as i64, stat.st_ctime_nsec as i64),
+        }
+    }
+
+    /// The later of the two times, in nanoseconds since 1970.
+    pub(crate) fn newest_ns(&self) -> i128 {
+        let ns = |(seconds, ns): (i64, i64)| i128::from(seconds) * 1_000_000_000 + i128::from(ns);
+        ns(self.modified).max(ns(self.changed))
+    }
+}
+
+/// The file system's part of an index entry (gitformat-index(5)): ctime, mtime, device, inode,
+/// mode, user, group, length; each number cut to four bytes, as git cuts them.
+pub(crate) fn index_stat(stat: &Stat) -> [u32; 10] {
+    [
+        stat.st_ctime as u32,
+        stat.st_ctime_nsec as u32,
+        stat.st_mtime as u32,
+        stat.st_mtime_nsec as u32,
+        stat.st_dev as u32,
+        stat.st_ino as u32,
+        0, // The mode is that of the tree; the index editor fills it in.
+        stat.st_uid,
+        stat.st_gid,
+        stat.st_size as u32,
+    ]
+}
+
+/// Whether a change after `now` would show in the stamp.
+pub(crate) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
+    let newest = stamp.newest_ns();
+    // Times that are whole milliseconds come from a clock that may count no finer than FAT's.
+    let tick = if newest % 1_000_000 == 0 { COARSE_TICK_NS } else { FINE_TICK_NS };
+    newest + tick < now_ns
+}
+
+/// Now, in nanoseconds since 1970.
+#[expect(clippy::disallowed_methods, reason = "compared with times that the file system's clock gave")]
+pub(crate) fn now_ns() -> i128 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i128::try_from(since.as_nanos()).unwrap_or(i128::MAX)
+}
