@@ -4,7 +4,9 @@
 //! (lockfile.h). We make a private file first, in a folder of our own inside the repository, and
 //! give it the lock's name as a second, hard link: a link fails when the name is taken, just as
 //! git's own `O_EXCL` does. After a kill both names are one inode, so [`remove_left`] recognises a
-//! lock as ours; a lock of any other inode is never touched. (A power cut on a file system that keeps
+//! lock as ours; a lock of any other inode is never touched. One that could not be removed when it was
+//! released, as the disk was read-only or the repository away for that moment, is recognised the same way
+//! ([`release_left`]). (A power cut on a file system that keeps
 //! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
 //!
 //! Each lock that gets a content is a fresh inode: after the rename the private name would be a second
@@ -65,9 +67,7 @@ impl LockDraft {
         content: &[u8],
     ) -> Result<Self, StoreError> {
         let private = private(desk, target);
-        if !desk.is_dir() {
-            fs::create_dir_all(desk).map_err(|source| StoreError::at("write", &private, source))?;
-        }
+        make_desk(desk).map_err(|source| StoreError::at("write", &private, source))?;
         let content = Some(Unflushed::write(drawers, private, content)?);
         Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
     }
@@ -102,9 +102,7 @@ impl Drop for LockDraft {
 impl LockFile {
     /// Makes the content of the lock file the content of what it locks, and releases it.
     pub(crate) fn commit(mut self) -> Result<(), StoreError> {
-        if !self.is_ours() {
-            return Err(StoreError::Locked { path: self.path.clone() });
-        }
+        check(&self.path, &self.inode()?)?;
         let replaced = self.drawers.hold(&self.target);
         fs::rename(&self.path, &self.target)
             .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
@@ -113,21 +111,26 @@ impl LockFile {
         Ok(())
     }
 
-    fn is_ours(&self) -> bool {
-        // Someone may have removed our lock by hand and taken it.
-        match (fs::symlink_metadata(&self.path), self.file.metadata()) {
-            (Ok(there), Ok(ours)) => same_inode(&there, &ours),
-            _ => false,
+    fn inode(&self) -> Result<Metadata, StoreError> {
+        self.file.metadata().map_err(|source| StoreError::at("look at the lock file", &self.path, source))
+    }
+
+    fn release(&self) -> Result<(), StoreError> {
+        if !self.is_released {
+            let ours = self.inode()?;
+            remove_if_ours(&self.path, &ours)?;
+            // As long as the lock has its name, its second one tells whose it is.
+            if self.inode()?.nlink() > 1 {
+                return Ok(());
+            }
         }
+        remove_if_there(&self.private)
     }
 }
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        let released = if !self.is_released && self.is_ours() { remove_if_there(&self.path) } else { Ok(()) };
-        if let Err(error) = released.and_then(|()| remove_if_there(&self.private)) {
-            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
-        }
+        tell_left(self.release());
     }
 }
 
@@ -146,10 +149,10 @@ impl HeldLock {
         let (private, path) = (private(desk, target), lock_of(target));
         let failed = |source| StoreError::at("make the lock file", &path, source);
         if !private.exists() {
-            fs::create_dir_all(desk).and_then(|()| fs::write(&private, b"")).map_err(failed)?;
+            make_desk(desk).and_then(|()| fs::write(&private, b"")).map_err(failed)?;
         }
-        link(&private, &path, wait)?;
         let inode = fs::symlink_metadata(&private).map_err(failed)?;
+        link(&private, &path, wait)?;
         Ok(Self { path, inode })
     }
 
@@ -167,24 +170,59 @@ impl HeldLock {
         Ok(Some(Self { path, inode }))
     }
 
-    /// Refuses to go on if it is no longer the lock; somebody may have removed it by hand and taken it.
+    /// Refuses to go on if it is no longer the lock.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        if self.is_ours() { Ok(()) } else { Err(StoreError::Locked { path: self.path.clone() }) }
-    }
-
-    fn is_ours(&self) -> bool {
-        fs::symlink_metadata(&self.path).is_ok_and(|there| same_inode(&there, &self.inode))
+        check(&self.path, &self.inode)
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        if self.is_ours()
-            && let Err(error) = remove_if_there(&self.path)
-        {
-            tracing::warn!(%error, "a lock file of our own could not be removed; the next start does it");
-        }
+        tell_left(remove_if_ours(&self.path, &self.inode));
     }
+}
+
+/// Makes our folder if somebody has removed it, and never the repository, which may be elsewhere for a moment.
+fn make_desk(desk: &Path) -> io::Result<()> {
+    if desk.is_dir() { Ok(()) } else { fs::create_dir(desk) }
+}
+
+/// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.
+fn check(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
+    let there = fs::symlink_metadata(path);
+    match there.map_err(|source| StoreError::at("look at the lock file", path, source))? {
+        there if same_inode(&there, ours) => Ok(()),
+        _ => Err(StoreError::Locked { path: path.to_owned() }),
+    }
+}
+
+/// Removes a lock if it is this file.
+fn remove_if_ours(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
+    match fs::symlink_metadata(path) {
+        Ok(there) if same_inode(&there, ours) => remove_if_there(path),
+        Ok(_) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(StoreError::at("look at the lock file", path, source)),
+    }
+}
+
+/// Tells of a lock that could not be removed: until it is, nobody can commit.
+fn tell_left(released: Result<(), StoreError>) {
+    if let Err(error) = released {
+        tracing::warn!(%error, cause = error.cause(), "a lock file of our own could not be removed; it is tried again");
+    }
+}
+
+/// Removes our lock of `target` if it is still there though nobody holds it: what released it could not remove it.
+///
+/// Only for the one thread that takes our locks of `target`, while it has none.
+pub(crate) fn release_left(desk: &Path, target: &Path) -> Result<(), StoreError> {
+    if !is_left(desk, target) {
+        return Ok(());
+    }
+    let path = lock_of(target);
+    tracing::info!(path = %path.display(), "removing a lock file of our own that could not be removed before");
+    remove_if_there(&path)
 }
 
 /// The lock file of a file.
@@ -234,7 +272,7 @@ pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
     Ok(())
 }
 
-/// Whether a killed process of ours has left its lock of `target`.
+/// Whether the lock of `target` is one of ours, held or left.
 pub(crate) fn is_left(desk: &Path, target: &Path) -> bool {
     match (fs::symlink_metadata(lock_of(target)), fs::symlink_metadata(private(desk, target))) {
         (Ok(there), Ok(ours)) => same_inode(&there, &ours),
@@ -336,11 +374,62 @@ mod tests {
         assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
         std::mem::forget(hold().unwrap());
         let ours = HeldLock::take_over(folder.path(), &x).unwrap().unwrap();
-        assert!(ours.is_ours());
+        ours.check().unwrap();
         assert!(hold().is_err());
         drop(ours);
         fs::write(&lock, "another's").unwrap();
         assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
+    }
+
+    /// Does something while the folder has another name, as when somebody moves the repository away and back.
+    fn while_away(folder: &Path, act: impl FnOnce()) {
+        let away = folder.with_extension("away");
+        fs::rename(folder, &away).unwrap();
+        act();
+        fs::rename(away, folder).unwrap();
+    }
+
+    #[test]
+    fn a_lock_that_could_not_be_removed_is_removed_before_the_next_one_is_taken() {
+        let outer = tempfile::tempdir().unwrap();
+        let (folder, x) = (outer.path().join("desk"), outer.path().join("desk/x"));
+        fs::create_dir(&folder).unwrap();
+        let held = HeldLock::take(&folder, &x, Duration::ZERO).unwrap();
+        while_away(&folder, || drop(held));
+        assert!(lock_of(&x).exists());
+        release_left(&folder, &x).unwrap();
+        let with_content = take(&folder, b"new").unwrap();
+        while_away(&folder, || drop(with_content));
+        assert!(lock_of(&x).exists());
+        release_left(&folder, &x).unwrap();
+        take(&folder, b"new").unwrap().commit().unwrap();
+        assert_eq!(fs::read(&x).unwrap(), b"new");
+        fs::write(lock_of(&x), "another's").unwrap();
+        release_left(&folder, &x).unwrap();
+        assert!(lock_of(&x).exists());
+    }
+
+    #[test]
+    fn the_second_name_of_a_lock_stays_as_long_as_the_lock() {
+        let folder = tempfile::tempdir().unwrap();
+        let (x, elsewhere) = (folder.path().join("x"), folder.path().join("elsewhere"));
+        let lock = take(folder.path(), b"new").unwrap();
+        fs::rename(lock_of(&x), &elsewhere).unwrap();
+        drop(lock);
+        // As if it had been away just while it was to be removed.
+        fs::rename(elsewhere, lock_of(&x)).unwrap();
+        release_left(folder.path(), &x).unwrap();
+        assert!(!lock_of(&x).exists());
+    }
+
+    #[test]
+    fn a_repository_that_is_away_is_not_made_again() {
+        let outer = tempfile::tempdir().unwrap();
+        let desk = outer.path().join("repository/desk");
+        let x = outer.path().join("repository/x");
+        assert!(HeldLock::take(&desk, &x, Duration::ZERO).is_err());
+        assert!(LockDraft::write(&Drawers::new(&desk), &desk, &x, b"new").is_err());
+        assert!(!outer.path().join("repository").exists());
     }
 
     #[test]
