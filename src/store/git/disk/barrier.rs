@@ -157,19 +157,29 @@ impl Barrier {
         self.flush("flush the file system of", path, flush)
     }
 
-    /// Makes a folder and those above it, each durably.
-    pub(crate) fn make_folder(&self, path: &Path) -> Result<(), StoreError> {
-        if path.is_dir() {
-            return Ok(());
-        }
-        let parent = path.parent().unwrap_or(Path::new("/"));
-        self.make_folder(parent)?;
-        match fs::create_dir(path) {
-            Ok(()) => self.folder(parent),
-            // Git may have made it just now.
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-            Err(source) => Err(StoreError::at("make the folder", path, source)),
-        }
+    /// Makes a folder and those above it, as [`make_folders`] does, each durably.
+    pub(crate) fn make_folder(&self, base: &Path, path: &Path) -> Result<(), StoreError> {
+        make_folders(base, path, &mut |parent| self.folder(parent))
+    }
+}
+
+/// Makes a folder and those above it but none from `base` on: a repository that is away for a moment is not
+/// made again in its place. `made` is called with the parent of each.
+pub(crate) fn make_folders(
+    base: &Path,
+    path: &Path,
+    made: &mut impl FnMut(&Path) -> Result<(), StoreError>,
+) -> Result<(), StoreError> {
+    if path == base || path.is_dir() {
+        return Ok(());
+    }
+    let parent = path.parent().unwrap_or(base);
+    make_folders(base, parent, made)?;
+    match fs::create_dir(path) {
+        Ok(()) => made(parent),
+        // Git may have made it just now.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(source) => Err(StoreError::at("make the folder", path, source)),
     }
 }
 

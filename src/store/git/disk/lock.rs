@@ -23,7 +23,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
+use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
 use crate::store::git::disk::scratch::Drawers;
 
 /// How often a taken lock is tried again.
@@ -67,7 +67,7 @@ impl LockDraft {
         content: &[u8],
     ) -> Result<Self, StoreError> {
         let private = private(desk, target);
-        make_desk(desk).map_err(|source| StoreError::at("write", &private, source))?;
+        make_desk(desk)?;
         let content = Some(Unflushed::write(drawers, private, content)?);
         Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
     }
@@ -149,7 +149,8 @@ impl HeldLock {
         let (private, path) = (private(desk, target), lock_of(target));
         let failed = |source| StoreError::at("make the lock file", &path, source);
         if !private.exists() {
-            make_desk(desk).and_then(|()| fs::write(&private, b"")).map_err(failed)?;
+            make_desk(desk)?;
+            fs::write(&private, b"").map_err(failed)?;
         }
         let inode = fs::symlink_metadata(&private).map_err(failed)?;
         link(&private, &path, wait)?;
@@ -182,9 +183,9 @@ impl Drop for HeldLock {
     }
 }
 
-/// Makes our folder if somebody has removed it, and never the repository, which may be elsewhere for a moment.
-fn make_desk(desk: &Path) -> io::Result<()> {
-    if desk.is_dir() { Ok(()) } else { fs::create_dir(desk) }
+/// Makes our folder if somebody has removed it.
+fn make_desk(desk: &Path) -> Result<(), StoreError> {
+    make_folders(desk.parent().unwrap_or(desk), desk, &mut |_| Ok(()))
 }
 
 /// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.

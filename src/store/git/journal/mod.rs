@@ -32,7 +32,7 @@ use std::time::{Duration, Instant};
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::lock::{self, HeldLock};
+use crate::store::git::disk::lock::HeldLock;
 #[cfg(test)]
 use crate::store::git::journal::fault::Fault;
 use crate::store::git::maintenance::runner::Upkeep;
@@ -179,14 +179,6 @@ impl GitJournal {
         Ok(self.trees.as_ref().expect("loaded above"))
     }
 
-    /// Removes locks of ours that could not be removed when they were released; none is held now.
-    fn release_left_locks(&self) -> Result<(), StoreError> {
-        let Place { git_dir, common_dir, .. } = &self.place;
-        let desk = self.place.work_tree_desk();
-        ["index", "HEAD"].iter().try_for_each(|name| lock::release_left(&desk, &git_dir.join(name)))?;
-        lock::release_left(&self.place.desk(), &common_dir.join(&self.branch))
-    }
-
     /// Whether the work tree shows the served branch, as far as can be told.
     pub(crate) fn is_shown(&self) -> bool {
         status::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
@@ -230,7 +222,7 @@ impl Journal for GitJournal {
         if drafts.is_empty() {
             return Ok(Vec::new());
         }
-        self.release_left_locks()?;
+        self.recover_locks()?;
         linked_worktrees::check_elsewhere(&self.place, &self.branch)?;
         // After a move that was not ours, the work tree may be behind, or the note may be.
         self.bring_forward(self.lock_wait)?;
@@ -318,7 +310,7 @@ impl Journal for GitJournal {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => {
-                self.release_left_locks()?;
+                self.recover_locks()?;
                 self.step_aside()?;
                 self.bring_forward(Duration::ZERO)?;
                 self.retry_if_behind()?;

@@ -120,15 +120,8 @@ impl GitJournal {
     /// moved, and the files to where it has. All that time the lock that was left keeps everybody else
     /// from the index, since a commit by hand would take files that are not there yet for deleted.
     fn recover_write(&mut self) -> Result<(), StoreError> {
-        let index = self.place.git_dir.join("index");
         let desk = self.place.work_tree_desk();
-        let lock = HeldLock::take_over(&desk, &index)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
-        let (objects, place) = (&mut self.objects, &self.place);
-        self.is_index_ahead = rollback::recover(&index, &desk, lock.is_some(), |target| match head {
-            Some(head) => history::descends(objects, place, head, target),
-            None => Ok(false),
-        })?;
+        let lock = self.recover_index()?;
         // Before files are made: a draft may be what a person saved last.
         staging::remove_left(&self.place, &mut self.objects)?;
         file::remove_left(&desk)?;
@@ -139,6 +132,40 @@ impl GitJournal {
             tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
         }
         self.recall_recent()
+    }
+
+    /// Takes over the lock of the index that was left, and brings the old index back where the branch has not
+    /// moved.
+    fn recover_index(&mut self) -> Result<Option<HeldLock>, StoreError> {
+        let index = self.place.git_dir.join("index");
+        let desk = self.place.work_tree_desk();
+        let lock = HeldLock::take_over(&desk, &index)?;
+        let head = refs::read(&self.place.common_dir, &self.branch)?;
+        let (objects, place) = (&mut self.objects, &self.place);
+        self.is_index_ahead |= rollback::recover(&index, &desk, lock.is_some(), |target| match head {
+            Some(head) => history::descends(objects, place, head, target),
+            None => Ok(false),
+        })?;
+        Ok(lock)
+    }
+
+    /// Makes good what a write of this process has left because it could not be taken back when it failed
+    /// (the disk was read-only or the repository away just then), and removes its locks. None is held now.
+    pub(crate) fn recover_locks(&mut self) -> Result<(), StoreError> {
+        let Place { git_dir, common_dir, .. } = &self.place;
+        let (index, head) = (git_dir.join("index"), git_dir.join("HEAD"));
+        let branch = common_dir.join(&self.branch);
+        let desk = self.place.work_tree_desk();
+        lock::release_left(&desk, &head)?;
+        lock::release_left(&self.place.desk(), &branch)?;
+        if !lock::is_left(&desk, &index) {
+            return Ok(());
+        }
+        tracing::info!("making good a write that could not be taken back when it failed");
+        match self.recover_index()?.filter(|_| self.is_index_ahead && self.is_shown()) {
+            Some(lock) => self.bring_forward_under(lock),
+            None => Ok(()),
+        }
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.

@@ -193,7 +193,7 @@ impl Packs {
     }
 
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
-        barrier.make_folder(&self.folder)?;
+        barrier.make_folder(self.objects(), &self.folder)?;
         let write = |ending: &str, bytes: &[u8]| {
             Unflushed::write(&self.drawers, self.draft_path(purpose, ending), bytes)
         };

@@ -14,7 +14,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there};
+use crate::store::git::disk::barrier::{Barrier, Unflushed, make_folders, read_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
 use crate::store::git::object::id::{Oid, hex, unhex};
 use crate::store::git::repo::layout::Place;
@@ -144,15 +144,15 @@ impl Move<'_> {
         let head_lock = self.lock_head(place)?;
         let path = place.common_dir.join(self.branch);
         let folder = path.parent().expect("a branch is below refs/heads");
-        barrier.make_folder(folder)?;
+        barrier.make_folder(&place.common_dir, folder)?;
         let lock = draft.take(self.wait)?;
         self.compare(place)?;
         make_way(&path)?;
         // Only what can be found after a power cut may be named by what survives one.
         barrier.folder(beside)?;
-        let log = self.log(place.common_dir.join("logs").join(self.branch), place.log_new_branches)?;
+        let log = self.log(&place.common_dir, self.branch, place.log_new_branches)?;
         if head_lock.is_some() {
-            drop(self.log(place.git_dir.join("logs/HEAD"), place.log_new_branches)?);
+            drop(self.log(&place.git_dir, "HEAD", place.log_new_branches)?);
         }
         lock.commit()?;
         barrier.folder_and(folder, log.as_ref().as_slice())
@@ -200,7 +200,8 @@ impl Move<'_> {
     }
 
     /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
-    fn log(&self, path: PathBuf, make: bool) -> Result<Option<Unflushed>, StoreError> {
+    fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<Unflushed>, StoreError> {
+        let path = git_dir.join("logs").join(name);
         let failed = |source| StoreError::at("write the reflog", &path, source);
         let is_new = !path.is_file();
         if is_new && !make {
@@ -208,7 +209,7 @@ impl Move<'_> {
         }
         if is_new {
             make_way(&path)?;
-            fs::create_dir_all(path.parent().expect("a reflog is below logs")).map_err(failed)?;
+            make_folders(git_dir, path.parent().expect("a reflog is below logs"), &mut |_| Ok(()))?;
         }
         let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
         file.write_all(self.log_lines().as_bytes()).map_err(failed)?;

@@ -1,10 +1,14 @@
 //! Files of the work tree that can't be brought up to the branch.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::io::Errno;
+
 use super::support::*;
-use crate::store::Journal as _;
+use crate::store::git::worktree::scan::folder::OPEN_FAULT;
+use crate::store::{Journal as _, Look};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
 fn stuck() -> (Repo, crate::store::git::GitJournal, [PathBuf; 2]) {
@@ -75,4 +79,43 @@ fn a_file_that_is_behind_and_deleted_by_a_person_stays_deleted() {
     free(obstacles);
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
+}
+
+/// Whether this is the draft that has changed places with a file.
+fn of_a_draft(name: &OsStr) -> Option<Errno> {
+    let name = name.to_string_lossy();
+    (name.starts_with("file-") || name.starts_with("next-")).then_some(Errno::IO)
+}
+
+#[test]
+fn a_file_that_can_not_be_read_after_it_was_replaced_is_no_persons_edit() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n"), set("gone.yaml", "gone\n")]);
+    OPEN_FAULT.set(Some(of_a_draft));
+    append(&mut journal, &[set("a.yaml", "a2\n"), remove("gone.yaml")]);
+    assert_eq!(edits(&mut journal), []);
+    OPEN_FAULT.take();
+    append(&mut journal, &[set("b.yaml", "b\n")]);
+    assert_eq!(repo.saved("a.yaml"), "a2\n");
+    assert!(!repo.file("gone.yaml").exists());
+    assert_eq!(edits(&mut journal), []);
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn a_file_that_the_disk_has_lost_harms_only_itself() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a\n"), set("b.yaml", "b\n")]);
+    repo.save("a.yaml", "by hand\n");
+    repo.save("b.yaml", "by hand\n");
+    OPEN_FAULT.set(Some(|name| (name == "a.yaml").then_some(Errno::IO)));
+    let seen = edits(&mut journal);
+    OPEN_FAULT.set(Some(|name| (name == "a.yaml").then_some(Errno::MFILE)));
+    let head = journal.head().unwrap();
+    let shortage = journal.work_tree(head, Look::All, false);
+    OPEN_FAULT.take();
+    assert_eq!(seen, [edit("a.yaml", "a file that can't be read now"), edit("b.yaml", "by hand\n")]);
+    assert!(shortage.is_err(), "{shortage:?}");
 }

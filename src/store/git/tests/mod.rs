@@ -1,6 +1,7 @@
 //! The journal against the real `git`.
 
 mod archive;
+mod away;
 mod behind;
 mod commits;
 mod drafts;

@@ -27,6 +27,7 @@ use git2::{ObjectType, Odb};
 use self::handles::{Borrowed, Handles, needed, not_a_commit, object};
 use self::walk::{Folder, Walker, bytes, first_parent};
 use crate::domain::Revision;
+use crate::store::git::disk::barrier::make_folders;
 use crate::store::git::read::history::{cut_off, descends};
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::recent_commits::Fresh;
@@ -257,8 +258,8 @@ impl Archive for GitArchive {
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        make_folders(&self.place.common_dir, &self.place.desk(), &mut |_| Ok(()))?;
         let write = || -> io::Result<()> {
-            fs::create_dir_all(self.place.desk())?;
             // Several processes may do this at once; each has a file of its own until the rename.
             let turn = self.notes.fetch_add(1, Ordering::Relaxed);
             let aside = self.place.desk().join(format!("{name}.{}.{turn}.new", std::process::id()));

@@ -3,6 +3,8 @@
 //! Everything is reached from an open folder by plain names, so a folder that is replaced or a link
 //! that appears meanwhile can't lead anywhere else.
 
+#[cfg(test)]
+use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -34,6 +36,12 @@ const OPEN_FOLDER: OFlags =
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
+#[cfg(test)]
+thread_local! {
+    /// What opening a file of this name fails with in this thread.
+    pub(crate) static OPEN_FAULT: RefCell<Option<fn(&OsStr) -> Option<Errno>>> = const { RefCell::new(None) };
+}
+
 /// An open folder and what it is called in errors.
 #[derive(Debug)]
 pub(crate) struct Folder {
@@ -52,6 +60,14 @@ pub(crate) enum Found {
     Nothing,
     /// A link or a file at this path.
     Obstacle(PathBuf),
+}
+
+/// Whether an error is about the process or the system, and not about the file that could not be read.
+pub(crate) fn is_shortage(error: &StoreError) -> bool {
+    let StoreError::Path { source, .. } = error else { return false };
+    [Errno::MFILE, Errno::NFILE, Errno::NOMEM]
+        .iter()
+        .any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
 }
 
 impl Folder {
@@ -108,13 +124,11 @@ impl Folder {
     ) -> Result<Option<(File, Content)>, StoreError> {
         let name = name.as_ref();
         for _ in 0..READS_MAX {
-            let fd = match rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty()) {
+            let fd = match self.open_file(name) {
                 Ok(fd) => fd,
-                // Which says nothing about the file.
-                Err(errno @ (Errno::MFILE | Errno::NFILE | Errno::NOMEM)) => {
-                    return Err(self.failed("open", name, errno));
-                }
-                Err(_) => return Ok(None),
+                Err(Errno::LOOP | Errno::NOENT | Errno::NXIO | Errno::ACCESS) => return Ok(None),
+                // Anything else says nothing about the file: nobody has saved it because the disk fails.
+                Err(errno) => return Err(self.failed("open", name, errno)),
             };
             let stat = rustix::fs::fstat(&fd).map_err(|errno| self.failed("look at", name, errno))?;
             if kind(&stat) != FileType::RegularFile {
@@ -130,6 +144,14 @@ impl Folder {
             }
         }
         Ok(None)
+    }
+
+    fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
+        #[cfg(test)]
+        if let Some(errno) = OPEN_FAULT.with_borrow(|fault| fault.and_then(|fault| fault(name))) {
+            return Err(errno);
+        }
+        rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty())
     }
 
     /// The error of a failed action on a name.

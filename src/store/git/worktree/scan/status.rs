@@ -13,7 +13,7 @@ use crate::store::git::read::diff::is_told;
 use crate::store::git::repo::branch::DETACHED;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::refs::Head;
-use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_unread};
+use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
 use crate::store::git::worktree::scan::open_writers::{Pens, Vouch};
@@ -239,7 +239,12 @@ fn edit(
     }
     // Should it fail to be read, nothing is known of it.
     forget(cache, pens, name);
-    let Some(content) = folder.read(name.os())? else { return vanished(folder, head, name, special) };
+    let content = match folder.read(name.os()) {
+        Ok(Some(content)) => content,
+        Err(error) if is_shortage(&error) => return Err(error),
+        // A file that the disk has lost harms only itself.
+        Ok(None) | Err(_) => return vanished(folder, head, name, special),
+    };
     cache.keep(&name.shown, &content);
     let is_edit = committed != Some(content.oid);
     Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
