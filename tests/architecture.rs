@@ -45,6 +45,46 @@ const OWNED: &[(&str, &str)] = &[
 const IMPURE: &[&str] =
     &["tokio", "serde", "serde_json", "tracing", "std::fs", "std::net", "std::env", "std::process"];
 
+/// For each room of `store/git`, the rooms that it may name, from the lowest up.
+const ROOMS: &[(&str, &[&str])] = &[
+    ("object", &[]),
+    ("disk", &[]),
+    ("index", &["object", "disk"]),
+    ("repo", &["object", "disk"]),
+    ("packs", &["object", "disk", "repo"]),
+    ("read", &["object", "disk", "repo", "packs"]),
+    ("write", &["object", "disk", "repo", "packs", "read"]),
+    ("worktree::scan", &["object", "disk", "index", "repo", "read"]),
+    ("worktree::apply", &["object", "disk", "index", "repo", "read", "worktree::scan"]),
+    ("maintenance", &["object", "disk", "repo", "packs", "read"]),
+    (
+        "journal",
+        &[
+            "object",
+            "disk",
+            "index",
+            "repo",
+            "packs",
+            "read",
+            "write",
+            "worktree::scan",
+            "worktree::apply",
+            "maintenance",
+        ],
+    ),
+];
+
+/// Files of a room that name the journal above it: each is a part of `GitJournal` that has no state of its
+/// own yet.
+const PARTS_OF_THE_JOURNAL: &[&str] = &[
+    "write/publish.rs",
+    "worktree/apply/catch_up.rs",
+    "worktree/apply/checkout_race.rs",
+    "worktree/apply/index_repair.rs",
+    "worktree/apply/lagging.rs",
+    "worktree/apply/update.rs",
+];
+
 /// What one file may name beyond its layer's arrows, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
     "src/http/routes/openapi.rs",
@@ -78,20 +118,68 @@ fn a_planted_breach_is_found() {
         ("src/config.rs", "use crate::engine::Handle;"),
     ];
     for (file, code) in plants {
-        let copy = tempfile::tempdir().expect("a temporary folder can be made");
-        let planted = copy.path().join(file);
-        fs::create_dir_all(planted.parent().expect("a file stands in a folder"))
-            .expect("a folder can be made");
-        fs::write(&planted, code).expect("a file can be written");
+        let copy = planted(file, code);
         assert!(!breaches_in(copy.path()).is_empty(), "not found: {code}");
     }
 }
 
 #[test]
+fn every_room_of_the_git_store_follows_its_arrows() {
+    let breaches = room_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+    assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
+}
+
+#[test]
+fn a_planted_breach_of_a_room_is_found_by_file_and_line() {
+    let plants = [
+        ("object/planted.rs", 1, "use crate::store::git::disk::barrier::Barrier;"),
+        ("disk/planted.rs", 2, "/* a\n comment */ use crate::store::git::object::id::Oid;"),
+        ("index/planted.rs", 3, "\nuse crate::store::git::{\n    read::objects,\n    disk::lock,\n};"),
+        ("repo/planted.rs", 1, "use crate::{store::{StoreError, git::packs::store::Packs}, domain::Actor};"),
+        ("packs/planted.rs", 1, "fn f() { crate::store::git::maintenance::repack::merge(); }"),
+        ("read/planted.rs", 1, "use super::super::write::append;"),
+        ("read/archive/planted.rs", 1, "use super::super::super::write::append;"),
+        ("read/mod.rs", 1, "use super::write::append;"),
+        ("read/planted.rs", 2, "use super::objects;\nuse crate::store::git::GitJournal;"),
+        ("read/planted.rs", 1, "use crate::store::git;"),
+        ("write/planted.rs", 1, "use crate::store::git::worktree::apply::update;"),
+        ("worktree/scan/planted.rs", 1, "use crate::store::git::worktree::{apply::update, scan::status};"),
+        ("worktree/scan/planted.rs", 1, "use super::super::apply::update;"),
+        ("worktree/apply/planted.rs", 1, "use crate::store::git::journal::GitJournal;"),
+        ("attic/planted.rs", 1, "use crate::domain::Actor;"),
+    ];
+    for (file, line, code) in plants {
+        let copy = planted(&format!("src/store/git/{file}"), code);
+        let breaches = room_breaches_in(copy.path());
+        let place = format!("src/store/git/{file}:{line}: ");
+        assert!(breaches.len() == 1 && breaches[0].starts_with(&place), "{code}: {breaches:?}");
+    }
+}
+
+#[test]
+fn what_a_room_may_name_is_no_breach() {
+    let code = "//! See [`write`](crate::store::git::write).\n\
+        use crate::store::git::{disk::lock::{self, HeldLock}, object::id};\n\
+        use crate::store::{StoreError, git::repo::refs};\n\
+        pub(in crate::store::git) fn f() { super::write(); crate::store::write() }\n\
+        mod tests { use super::*; }\n";
+    let copy = planted("src/store/git/read/harmless.rs", code);
+    assert_eq!(room_breaches_in(copy.path()), Vec::<String>::new());
+}
+
+#[test]
+fn every_part_of_the_journal_still_names_it() {
+    for file in PARTS_OF_THE_JOURNAL {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/git").join(file);
+        let code = code_of(&fs::read_to_string(path).unwrap_or_default());
+        let named =
+            paths_of(&code, "crate::").iter().any(|(_, path)| path.starts_with("store::git::journal::"));
+        assert!(named, "{file} does not name the journal any more");
+    }
+}
+
+#[test]
 fn what_is_said_in_comments_and_strings_is_no_use() {
-    let copy = tempfile::tempdir().expect("a temporary folder can be made");
-    let file = copy.path().join("src/domain/harmless.rs");
-    fs::create_dir_all(file.parent().expect("a file stands in a folder")).expect("a folder can be made");
     let code = "//! See [`store`](crate::store) and git2::Repository.\n\
         /* use warp::Filter; /* nested */ use tokio::sync; */\n\
         const A: &str = \"use crate::http;\"; // crate::engine\n\
@@ -99,7 +187,7 @@ fn what_is_said_in_comments_and_strings_is_no_use() {
         const C: char = '\"'; const D: &'static str = \"crate::cli\\\"crate::cli\";\n\
         use crate::domain::Key;\n\
         fn digit2() { my_git2::open() }\n";
-    fs::write(file, code).expect("a file can be written");
+    let copy = planted("src/domain/harmless.rs", code);
     assert_eq!(breaches_in(copy.path()), Vec::<String>::new());
 }
 
@@ -110,6 +198,62 @@ fn every_exception_is_still_needed() {
         let text = fs::read_to_string(root.join(file)).unwrap_or_default();
         assert!(code_of(&text).contains(what), "{file} does not name {what} any more ({why})");
     }
+}
+
+/// A crate of one file.
+fn planted(file: &str, code: &str) -> tempfile::TempDir {
+    let copy = tempfile::tempdir().expect("a temporary folder can be made");
+    let file = copy.path().join(file);
+    fs::create_dir_all(file.parent().expect("a file stands in a folder")).expect("a folder can be made");
+    fs::write(file, code).expect("a file can be written");
+    copy
+}
+
+/// Every use in a room of `store/git` that its arrows don't allow, as `file:line: path`. Another room is named
+/// by its whole path: neither by what `store::git` passes on, nor by a chain of `super`.
+fn room_breaches_in(root: &Path) -> Vec<String> {
+    let git = root.join("src/store/git");
+    let mut files = Vec::new();
+    collect(&git, &mut files);
+    files.sort();
+    let mut breaches = Vec::new();
+    for file in files {
+        let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
+        let name = file.strip_prefix(&git).expect("files stand below the folder").to_string_lossy();
+        let module = name.trim_end_matches(".rs").trim_end_matches("/mod").replace('/', "::");
+        let found = match ROOMS.iter().find(|(room, _)| is_in(&module, room)) {
+            Some(room) => breaches_of_room(&code, &name, room),
+            None if is_in(&module, "tests") || module == "worktree" => Vec::new(),
+            None => vec![(0, "stands in no room".to_owned())],
+        };
+        let line = |at: usize| code[..at].matches('\n').count() + 1;
+        breaches
+            .extend(found.into_iter().map(|(at, what)| format!("src/store/git/{name}:{}: {what}", line(at))));
+    }
+    breaches
+}
+
+/// What one file of a room names against its arrows, and where.
+fn breaches_of_room(code: &str, file: &str, (room, allowed): &(&str, &[&str])) -> Vec<(usize, String)> {
+    let above = ["journal"].into_iter().filter(|_| PARTS_OF_THE_JOURNAL.contains(&file));
+    let allowed: Vec<&str> = allowed.iter().chain([room]).copied().chain(above).collect();
+    let mut paths = paths_of(code, "crate::");
+    paths.retain(|(at, path)| match path.strip_prefix("store::git") {
+        // `pub(in crate::store::git)` names nothing.
+        Some("") => !code[*at..].starts_with("git)"),
+        Some(rest) if rest.starts_with("::") => !allowed.iter().any(|room| is_in(&rest[2..], room)),
+        Some(_) | None => false,
+    });
+    let is_top = file.trim_end_matches("/mod.rs") == room.replace("::", "/");
+    let chain = if is_top { "super::" } else { "super::super::" };
+    let leaving = code.match_indices(chain).filter(|(at, _)| !code[at + chain.len()..].starts_with('*'));
+    paths.extend(leaving.map(|(at, _)| (at, "leaves the room by `super`".to_owned())));
+    paths
+}
+
+/// Whether a module stands in a room, or is it.
+fn is_in(module: &str, room: &str) -> bool {
+    module.strip_prefix(room).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
 /// Every use in the crate at `root` that no arrow allows, as `file: use`.
@@ -142,41 +286,53 @@ fn excepted(file: &str, layer: &str, code: &str) -> bool {
 /// The layers that code names through the crate's root.
 fn named_layers(code: &str) -> Vec<String> {
     let layers: Vec<_> = MAY_USE.iter().map(|(layer, _)| *layer).chain(ABOVE.iter().copied()).collect();
-    let mut named = Vec::new();
-    for root in ["crate::", "super::super::"] {
-        for (at, _) in code.match_indices(root) {
-            let rest = code[at + root.len()..].trim_start_matches("super::").trim_start();
-            named.extend(first_names(rest).into_iter().filter(|name| layers.contains(&name.as_str())));
-        }
-    }
+    let paths = ["crate::", "super::super::"].into_iter().flat_map(|root| paths_of(code, root));
+    let first = |path: String| path.split("::").next().unwrap_or_default().to_owned();
+    let mut named: Vec<_> =
+        paths.map(|(_, path)| first(path)).filter(|name| layers.contains(&name.as_str())).collect();
     named.sort();
     named.dedup();
     named
 }
 
-/// The first name of a path, or of each path in a group `{a::b, c::{d, e}}`.
-fn first_names(rest: &str) -> Vec<String> {
-    let name =
-        |text: &str| text.trim().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
-    let Some(group) = rest.strip_prefix('{') else { return vec![name(rest)] };
-    let mut names = Vec::new();
-    let (mut depth, mut start) = (0_usize, 0);
-    for (at, c) in group.char_indices() {
-        match c {
-            '{' => depth += 1,
-            '}' if depth == 0 => {
-                names.push(name(&group[start..at]));
-                break;
+/// Every path that code names after `root`, the groups `{a::b, c::{d, e}}` spelled out, and where the last
+/// name of each stands.
+fn paths_of(code: &str, root: &str) -> Vec<(usize, String)> {
+    let mut paths = Vec::new();
+    for (at, _) in code.match_indices(root) {
+        let rest = &code[at + root.len()..];
+        let supers = rest.len() - rest.trim_start_matches("super::").len();
+        spell_out(code, at + root.len() + supers, "", &mut paths);
+    }
+    paths
+}
+
+/// Adds the paths that begin with `before` and go on at `at`; answers where they end.
+fn spell_out(code: &str, at: usize, before: &str, paths: &mut Vec<(usize, String)>) -> usize {
+    let rest = &code[at..];
+    if let Some(group) = rest.strip_prefix('{') {
+        let mut at = code.len() - group.len();
+        loop {
+            at += code[at..].len() - code[at..].trim_start().len();
+            if !code[at..].starts_with('}') {
+                at = spell_out(code, at, before, paths);
             }
-            '}' => depth -= 1,
-            ',' if depth == 0 => {
-                names.push(name(&group[start..at]));
-                start = at + 1;
+            at += code[at..].find([',', '}']).map_or(code.len() - at - 1, |more| more) + 1;
+            if code[..at].ends_with('}') || at >= code.len() {
+                return at;
             }
-            _ => {}
         }
     }
-    names
+    let len = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+    let path = format!("{before}{}", &rest[..len]);
+    let goes_on = |rest: &str| rest.starts_with(|c: char| c.is_alphanumeric() || c == '_' || c == '{');
+    match rest[len..].strip_prefix("::").filter(|rest| goes_on(rest)) {
+        Some(more) => spell_out(code, code.len() - more.len(), &format!("{path}::"), paths),
+        None => {
+            paths.push((at, path));
+            at + len
+        }
+    }
 }
 
 /// The crates that code names and its layer does not own.
@@ -219,7 +375,7 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The code of a source file: comments and the insides of strings are blanks.
+/// The code of a source file: comments and the insides of strings are blanks, but for the ends of lines.
 fn code_of(text: &str) -> String {
     let mut code = String::with_capacity(text.len());
     let mut rest = text;
@@ -228,6 +384,7 @@ fn code_of(text: &str) -> String {
         match skipped {
             Some(length) => {
                 code.push(' ');
+                code.extend(rest[..length].chars().filter(|c| *c == '\n'));
                 rest = &rest[length..];
             }
             None => {

@@ -244,7 +244,7 @@ impl Journal for GitJournal {
         let mut group = append::build(&self.place, trees, drafts, &self.committer)?;
         self.stats.add_converted(&mut group.changes);
         // Made now, so that an index that can't be edited costs no pack.
-        let next = index.as_ref().map(|_| self.index_ahead(&group)).transpose()?;
+        let next = index.as_ref().map(|_| self.index_ahead(&group.changes)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let (written, mut ahead) = (Cell::new(None), None);
         let meanwhile = next.as_ref().map(|next| {
@@ -253,7 +253,7 @@ impl Journal for GitJournal {
         let published = self.publish(before, &group, drafts, meanwhile, |journal| {
             index.as_ref().map_or(Ok(()), HeldLock::check)?;
             let written = written.take().transpose()?;
-            ahead = written.map(|draft| journal.put_index_ahead(draft, &group)).transpose()?;
+            ahead = written.map(|draft| journal.put_index_ahead(draft, &group.tip())).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {
@@ -267,7 +267,7 @@ impl Journal for GitJournal {
             (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
-                self.bring_up(index, next, made, &group);
+                self.bring_up(index, (next, made), &group.changes, &group.tip());
                 self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();

@@ -42,6 +42,13 @@ pub(crate) struct Group {
     pub(crate) changes: PathChanges,
 }
 
+impl Group {
+    /// Its last commit.
+    pub(crate) fn tip(&self) -> Oid {
+        self.trees.revision.expect("a group has commits")
+    }
+}
+
 /// Builds the objects of a group on top of `trees`.
 pub(crate) fn build(
     place: &Place,

@@ -42,7 +42,6 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::git::worktree::scan::open_writers::Pens;
 use crate::store::git::worktree::scan::status;
-use crate::store::git::write::append::Group;
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +72,7 @@ impl GitJournal {
     }
 
     /// The index with the new entries, to be [put](Self::put_index_ahead) before the branch moves.
-    pub(crate) fn index_ahead(&mut self, group: &Group) -> Result<GitIndex, StoreError> {
+    pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
         let path = self.place.git_dir.join("index");
         let is_ours = self.is_index_as_we_left_it(&path);
         let mut index = match self.recent.take_index().filter(|_| is_ours) {
@@ -89,7 +88,7 @@ impl GitJournal {
         if !is_ours {
             self.mend(&mut index)?;
         }
-        for (name, change) in &group.changes {
+        for (name, change) in changes {
             let path = self.place.inside(name);
             if is_known(&index.get(&path), change) {
                 match change.after {
@@ -113,19 +112,23 @@ impl GitJournal {
     }
 
     /// Puts the index with the new entries in its place; see `index::rollback`.
-    pub(crate) fn put_index_ahead(&self, draft: IndexDraft, group: &Group) -> Result<AheadIndex, StoreError> {
-        let target = group.trees.revision.expect("a group has commits");
+    pub(crate) fn put_index_ahead(&self, draft: IndexDraft, target: &Oid) -> Result<AheadIndex, StoreError> {
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
-        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, &target)
+        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, target)
     }
 
-    /// Brings the work tree up to the group that was just committed; `next` is the index that was put
-    /// ahead. The commits stand, so trouble is only told; [`catch_up`](crate::store::Journal::catch_up)
-    /// makes it good.
-    pub(crate) fn bring_up(&mut self, lock: HeldLock, next: GitIndex, made: Option<Drafts>, group: &Group) {
-        let new = group.trees.revision.expect("a group has commits");
-        let applied = self.apply(lock, (Some(next), made), &group.changes, Occasion::Ours);
-        let noted = applied.and_then(|()| self.note.write(&new));
+    /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is
+    /// the index that was put ahead, `made` the files that were. The commits stand, so trouble is only told;
+    /// [`catch_up`](crate::store::Journal::catch_up) makes it good.
+    pub(crate) fn bring_up(
+        &mut self,
+        lock: HeldLock,
+        (next, made): (GitIndex, Option<Drafts>),
+        changes: &PathChanges,
+        new: &Oid,
+    ) {
+        let applied = self.apply(lock, (Some(next), made), changes, Occasion::Ours);
+        let noted = applied.and_then(|()| self.note.write(new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
             tracing::warn!(%error, cause = error.cause(), "committed, but the work tree is not up to date yet");
