@@ -4,6 +4,11 @@ use std::fmt;
 
 use super::{Attribute, Key, Refusal, Shorthand, Value, Violation};
 
+/// The most attributes of a collection, `type` aside and those of the user's own (`x-`) included.
+///
+/// Members of maps are no attributes.
+pub const ATTRIBUTES_MAX: usize = 256;
+
 /// What a collection holds: documents or media.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
@@ -72,8 +77,16 @@ impl Collection {
                 add_status(&mut input.set, shorthand, directory);
             }
         }
-        input.set.sort_by(|(one, _), (two, _)| one.cmp(two));
-        Ok(Self { key, kind, attributes: input.set.into() })
+        Self::of(key, kind, input.set)
+    }
+
+    /// Makes a collection of checked attributes in any order.
+    fn of(key: Key, kind: Kind, mut attributes: Vec<(Attribute, Value)>) -> Result<Self, Vec<Violation>> {
+        if attributes.len() > ATTRIBUTES_MAX {
+            return Err(vec![Violation::too_many(attributes.len())]);
+        }
+        attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
+        Ok(Self { key, kind, attributes: attributes.into() })
     }
 
     /// The key.
@@ -131,8 +144,7 @@ impl Collection {
                 None => remove_status(&mut attributes, shorthand),
             }
         }
-        attributes.sort_by(|(one, _), (two, _)| one.cmp(two));
-        Ok(Self { key: self.key.clone(), kind: self.kind, attributes: attributes.into() })
+        Self::of(self.key.clone(), self.kind, attributes)
     }
 
     /// The collection as an update leaves it; `kind` is what the caller takes it for.
@@ -376,6 +388,21 @@ mod tests {
         for wrong in ["media".into(), Value::Null, "Document".into(), true.into()] {
             assert!(patch(wrong).is_err());
         }
+    }
+
+    #[test]
+    fn a_collection_has_as_many_attributes_as_it_may_and_no_more() {
+        let free = |count: usize| (0..count).map(|n| (format!("x-{n}"), Value::Null));
+        let new = |count| Collection::new(Key::parse("a").unwrap(), Kind::Media, free(count));
+        let full = new(ATTRIBUTES_MAX).unwrap();
+        let told = new(ATTRIBUTES_MAX + 1).unwrap_err();
+        assert_eq!(
+            told[0].to_string(),
+            "a collection has at most 256 attributes, these are 257; put some of them into one map"
+        );
+        let named = |name: &str| full.patched(&Patch::new([(name.to_owned(), "a".into())]));
+        assert_eq!(named("name").unwrap_err(), told);
+        assert!(named("x-7").is_ok());
     }
 
     #[test]

@@ -44,7 +44,7 @@ mod value;
 pub use actor::Actor;
 pub use attribute::{Attribute, Extension, Shorthand};
 pub use catalog::{Catalog, Held};
-pub use collection::{Collection, Kind, Patch};
+pub use collection::{ATTRIBUTES_MAX, Collection, Kind, Patch};
 pub use command::{Command, Exact, Restore, Reverses};
 pub use decide::decide;
 pub use diff::{Change, changes};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, Key, Kind};
+use super::{ATTRIBUTES_MAX, Attribute, Key, Kind};
 
 /// Why a command is not carried out.
 ///
@@ -83,6 +83,14 @@ impl Violation {
     pub fn below(mut self, steps: impl IntoIterator<Item = Segment>) -> Self {
         self.path.extend(steps);
         self
+    }
+
+    /// A violation of having more attributes than a collection may have.
+    pub(super) fn too_many(count: usize) -> Self {
+        let message = format!(
+            "a collection has at most {ATTRIBUTES_MAX} attributes, these are {count}; put some of them into one map"
+        );
+        Self { path: Vec::new(), message }
     }
 
     /// A violation of an attribute that no collection of this kind has.

@@ -4,7 +4,7 @@ use super::plain;
 use super::scalar::{self, Style};
 use super::tree::{self, Content, Found, Node};
 use super::{FILE_BYTES_MAX, Fault};
-use crate::domain::{Attribute, Collection, Key, Kind, Segment, Shorthand, Value, Violation};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Collection, Key, Kind, Segment, Shorthand, Value, Violation};
 
 /// How much of a wrong `type` a message repeats.
 const TYPE_SHOWN_CHARS_MAX: usize = 40;
@@ -286,6 +286,11 @@ fn located(root: &Node, kind: Kind, violation: Violation) -> Found {
         let Some(next) = next else { break };
         node = next;
         at = entry.map_or(node.span.start, start_of);
+    }
+    // Of too many attributes the first one too many is shown.
+    if violation.path.is_empty() {
+        let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
+        at = attributes.nth(ATTRIBUTES_MAX).map_or(at, |entry| entry.key.span.start);
     }
     if let Some(entry) = entry
         && is_wrong_name(kind, &violation.path)

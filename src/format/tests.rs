@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::{Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
 use crate::random::cases;
 
 pub(super) fn key() -> Key {
@@ -219,6 +219,18 @@ fn a_file_of_the_largest_size_is_read_and_a_larger_one_is_not() {
     assert_eq!(text.len(), FILE_BYTES_MAX);
     good(&text);
     faulty(&format!("{text}\n"), 1, 1, "the file has more than the 65536 bytes that a collection may have");
+}
+
+#[test]
+fn a_file_with_too_many_attributes_is_told_at_the_first_one_too_many() {
+    let text = |count: usize| -> String { (0..count).map(|n| format!("x-{n}: 1\n")).collect() };
+    good(&format!("{}type: document\n", text(ATTRIBUTES_MAX)));
+    faulty(
+        &format!("type: document\n{}", text(ATTRIBUTES_MAX + 2)),
+        258,
+        1,
+        "a collection has at most 256 attributes, these are 258; put some of them into one map",
+    );
 }
 
 #[test]

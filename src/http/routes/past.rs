@@ -15,7 +15,7 @@ use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, Query};
 use super::super::reply::Reply;
 use super::events::revision_text;
-use crate::domain::{Key, Revision};
+use crate::domain::{ATTRIBUTES_MAX, Key, Revision};
 use crate::engine::history::{HistoryError, SyncToken, View};
 use crate::engine::{Entry, Snapshot};
 
@@ -171,6 +171,7 @@ pub(super) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
             "headerBytesMax": limits.header_bytes_max,
             "jsonDepthMax": limits.json_depth_max,
             "operationsMax": limits.operations_max,
+            "attributesMax": ATTRIBUTES_MAX,
         },
     });
     let resource = past::about_itself(past::CAPABILITIES, attributes, &fields);

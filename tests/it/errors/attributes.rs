@@ -24,6 +24,14 @@ pub(crate) fn cases() -> Vec<Case> {
     for name in ["format", "documentTitleKey", "unpublishedStatuses", "revisionDirectory", "draftDirectory"] {
         cases.push(bad("media-collection", name, &json!("x"), ""));
     }
+    let free =
+        |count: usize| (0..count).map(|n| (format!("x-{n}"), json!(n))).collect::<serde_json::Map<_, _>>();
+    let many = |kind: &str, key: &str| {
+        json!({"data": {"type": kind, "id": key, "attributes": free(257)}}).to_string()
+    };
+    for case in [post(many("media-collection", "new")), patch(many("document-collection", "posts"))] {
+        cases.push(case.is(400, "invalid_data").pointer("/data/attributes"));
+    }
     cases
 }
 

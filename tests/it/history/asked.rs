@@ -169,6 +169,7 @@ async fn the_service_says_what_it_can() {
         json!({"offset": true, "page": true, "cursor": true})
     );
     assert_eq!(capabilities.attributes()["changes"], json!({"supported": true}));
+    assert_eq!(capabilities.attributes()["limits"]["attributesMax"], 256);
     let sparse = "/capabilities?fields[collection-settings-capabilities]=changes";
     assert_eq!(server.get(sparse).await.is(200).attributes(), json!({"changes": {"supported": true}}));
     let sparse = server.get("/sync-token?fields[sync-token]=").await.is(200);
