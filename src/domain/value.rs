@@ -88,13 +88,21 @@ impl PartialEq for Value {
             (Self::Number(one), Self::Number(two)) => one == two,
             (Self::Text(one), Self::Text(two)) => one == two,
             (Self::List(one), Self::List(two)) => one == two,
+            // Mostly the order is the same. Values are compared once only, however deep they are nested.
             (Self::Map(one), Self::Map(two)) => {
-                one.len() == two.len() && one.iter().all(|(name, value)| other.get(name) == Some(value))
+                let in_order = one.iter().zip(two).all(|((one, _), (two, _))| one == two);
+                one.len() == two.len() && if in_order { one == two } else { by_name(one) == by_name(two) }
             }
             (Self::Null, Self::Null) => true,
             _ => false,
         }
     }
+}
+
+fn by_name(members: &[(String, Value)]) -> Vec<&(String, Value)> {
+    let mut sorted: Vec<_> = members.iter().collect();
+    sorted.sort_unstable_by_key(|(name, _)| name);
+    sorted
 }
 
 impl From<&str> for Value {

@@ -88,7 +88,7 @@ fn map(lines: &mut Lines<'_>, indent: usize, depth: usize) -> Option<Vec<(String
     let mut members: Vec<(String, Value)> = Vec::new();
     while let Some(line) = lines.at(indent) {
         let (name, behind) = line.split_once(':')?;
-        if !is_name(name) || members.iter().any(|(other, _)| other == name) {
+        if !is_name(name) {
             return None;
         }
         let value = value(behind)?;
@@ -103,7 +103,13 @@ fn map(lines: &mut Lines<'_>, indent: usize, depth: usize) -> Option<Vec<(String
     }
     // What is indented further belongs to the last value in some way that is not plain.
     let ends = lines.next.is_none_or(|line| line.indent < indent);
-    (ends && !members.is_empty()).then_some(members)
+    (ends && !members.is_empty() && are_distinct(&members)).then_some(members)
+}
+
+fn are_distinct(members: &[(String, Value)]) -> bool {
+    let mut names: Vec<_> = members.iter().map(|(name, _)| name).collect();
+    names.sort_unstable();
+    names.windows(2).all(|pair| pair[0] != pair[1])
 }
 
 /// Reads the items at this indentation; there is at least one.

@@ -18,6 +18,17 @@ pub(super) enum Part<'v> {
     Member(&'v str, &'v Value),
 }
 
+/// New items or members, and where they come.
+#[derive(Debug)]
+pub(super) struct Insertion<'v> {
+    /// Behind which part; `None` is before the first.
+    pub(super) behind: Option<usize>,
+    /// What comes.
+    pub(super) parts: Vec<Part<'v>>,
+    /// How texts are quoted.
+    pub(super) style: Style,
+}
+
 /// The parts of one list or map.
 #[derive(Debug)]
 pub(super) struct Parts<'t> {
@@ -57,18 +68,31 @@ impl<'t> Parts<'t> {
         Some(Self { sheet, spans: spans?, endings, whole: node.span.clone(), block })
     }
 
-    /// Takes parts out, not all of them.
-    pub(super) fn removed(&self, indices: &[usize]) -> Option<Vec<Splice>> {
-        if indices.len() >= self.spans.len() {
+    /// Takes parts out, not all of them, and adds others.
+    ///
+    /// `gone` is in order; nothing is added behind what goes.
+    pub(super) fn changed(&self, gone: &[usize], added: &[Insertion<'_>]) -> Option<Vec<Splice>> {
+        let mut splices = match gone {
+            [] => Vec::new(),
+            _ if gone.len() >= self.spans.len() => return None,
+            _ if self.block => self.removed_from_block(gone)?,
+            _ => self.removed_from_flow(gone, added)?,
+        };
+        for insertion in added {
+            match insertion.behind {
+                Some(anchor) if self.block => splices.push(self.inserted_into_block(anchor, insertion)?),
+                Some(anchor) => splices.extend(self.inserted_into_flow(anchor, insertion, gone)?),
+                None => splices.push(self.inserted_first(insertion)?),
+            }
+        }
+        Some(splices)
+    }
+
+    fn removed_from_block(&self, gone: &[usize]) -> Option<Vec<Splice>> {
+        if !gone.iter().all(|&at| self.sheet.begins_line(self.spans[at].start)) {
             return None;
         }
-        if !self.block {
-            return self.removed_from_flow(indices);
-        }
-        if !indices.iter().all(|&at| self.sheet.begins_line(self.spans[at].start)) {
-            return None;
-        }
-        let runs = indices.chunk_by(|one, two| one + 1 == *two);
+        let runs = gone.chunk_by(|one, two| one + 1 == *two);
         Some(runs.flat_map(|run| self.run_removed(run)).collect())
     }
 
@@ -93,82 +117,80 @@ impl<'t> Parts<'t> {
         splices
     }
 
-    /// Adds parts behind another.
-    pub(super) fn inserted_behind(
-        &self,
-        anchor: usize,
-        new: &[Part<'_>],
-        style: Style,
-    ) -> Option<Vec<Splice>> {
+    fn inserted_into_block(&self, anchor: usize, new: &Insertion<'_>) -> Option<Splice> {
         let span = self.spans.get(anchor)?;
-        if self.block {
-            let column = self.sheet.column(span.start);
-            return Some(vec![self.sheet.lines_behind(span.end, &self.lines(column, new, style))]);
-        }
-        Some(self.inserted_into_flow(anchor, new, style))
+        Some(self.sheet.lines_behind(span.end, &self.lines(self.sheet.column(span.start), new)))
     }
 
     /// Adds parts before the first.
-    pub(super) fn inserted_first(&self, new: &[Part<'_>], style: Style) -> Option<Vec<Splice>> {
+    fn inserted_first(&self, new: &Insertion<'_>) -> Option<Splice> {
         let first = self.spans.first()?.start;
         if self.block {
             if !self.sheet.begins_line(first) {
                 return None;
             }
             let start = self.sheet.line_start(first);
-            let lines = self.sheet.lines(&self.lines(self.sheet.column(first), new, style));
-            return Some(vec![self.sheet.replace(start..start, lines)]);
+            let lines = self.sheet.lines(&self.lines(self.sheet.column(first), new));
+            return Some(self.sheet.replace(start..start, lines));
         }
-        let new: String = new.iter().map(|part| format!("{}, ", flow(*part, style))).collect();
-        Some(vec![self.sheet.replace(first..first, new)])
+        let new: String = new.flow().iter().map(|part| format!("{part}, ")).collect();
+        Some(self.sheet.replace(first..first, new))
     }
 
-    fn lines(&self, column: usize, new: &[Part<'_>], style: Style) -> String {
+    fn lines(&self, column: usize, new: &Insertion<'_>) -> String {
         let mut lines = String::new();
-        for part in new {
+        for part in &new.parts {
             lines.extend(std::iter::repeat_n(' ', column));
             match part {
-                Part::Item(value) => write::item(&mut lines, column, value, style),
-                Part::Member(name, value) => write::entry(&mut lines, column, name, value, style),
+                Part::Item(value) => write::item(&mut lines, column, value, new.style),
+                Part::Member(name, value) => write::entry(&mut lines, column, name, value, new.style),
             }
         }
         lines
     }
 
-    fn inserted_into_flow(&self, anchor: usize, new: &[Part<'_>], style: Style) -> Vec<Splice> {
-        let span = &self.spans[anchor];
-        let new: Vec<String> = new.iter().map(|part| flow(*part, style)).collect();
+    fn inserted_into_flow(&self, anchor: usize, new: &Insertion<'_>, gone: &[usize]) -> Option<Vec<Splice>> {
+        let span = self.spans.get(anchor)?;
+        let new = new.flow();
         if !self.has_own_lines(anchor) {
-            return vec![self.sheet.replace(span.end..span.end, format!(", {}", new.join(", ")))];
+            return Some(vec![self.sheet.replace(span.end..span.end, format!(", {}", new.join(", ")))]);
         }
-        let comma = self.comma(anchor);
         let stop = self.sheet.line_stop(span.end);
         let indent = &self.sheet.text[self.sheet.line_start(span.start)..span.start];
         let between = format!(",{}{indent}", self.sheet.line_end);
-        let last = if comma.is_some() { "," } else { "" };
+        let is_last = self.is_last_kept(anchor, gone);
+        let last = if is_last && self.comma(self.spans.len() - 1).is_none() { "" } else { "," };
         let lines = format!("{}{indent}{}{last}", self.sheet.line_end, new.join(&between));
         let mut splices = vec![self.sheet.replace(stop..stop, lines)];
-        if comma.is_none() {
+        if self.comma(anchor).is_none() {
             splices.push(self.sheet.replace(span.end..span.end, ","));
         }
-        splices
+        Some(splices)
     }
 
-    fn removed_from_flow(&self, indices: &[usize]) -> Option<Vec<Splice>> {
+    /// Whether all parts behind this one go.
+    fn is_last_kept(&self, at: usize, gone: &[usize]) -> bool {
+        let behind = gone.partition_point(|gone| *gone <= at);
+        gone.len() - behind == self.spans.len() - 1 - at
+    }
+
+    fn removed_from_flow(&self, gone: &[usize], added: &[Insertion<'_>]) -> Option<Vec<Splice>> {
         let mut splices = Vec::new();
-        for run in indices.chunk_by(|one, two| one + 1 == *two) {
+        for run in gone.chunk_by(|one, two| one + 1 == *two) {
             let (first, last) = (*run.first()?, *run.last()?);
+            let before = first.checked_sub(1);
             let trailing = last + 1 == self.spans.len();
             if run.iter().all(|&at| self.has_own_lines(at)) {
                 splices.extend(run.iter().map(|&at| self.sheet.without_lines(&self.spans[at])));
-                if let (true, None, true) = (trailing, self.comma(last), first > 0) {
-                    splices
-                        .extend(self.comma(first - 1).map(|comma| self.sheet.replace(comma..comma + 1, "")));
+                let is_followed = added.iter().any(|insertion| insertion.behind == before);
+                if trailing && !is_followed && self.comma(last).is_none() {
+                    let comma = before.and_then(|before| self.comma(before));
+                    splices.extend(comma.map(|comma| self.sheet.replace(comma..comma + 1, "")));
                 }
             } else if !trailing {
                 splices.push(self.sheet.replace(self.spans[first].start..self.spans[last + 1].start, ""));
             } else {
-                let before = self.spans.get(first.checked_sub(1)?)?;
+                let before = self.spans.get(before?)?;
                 splices.push(self.sheet.replace(before.end..self.spans[last].end, ""));
             }
         }
@@ -194,10 +216,14 @@ impl<'t> Parts<'t> {
     }
 }
 
-fn flow(part: Part<'_>, style: Style) -> String {
-    match part {
-        Part::Item(value) => write::flow(value, style),
-        Part::Member(name, value) => write::flow_entry(name, value, style),
+impl Insertion<'_> {
+    /// Each part as it stands in brackets or braces.
+    fn flow(&self) -> Vec<String> {
+        let flow = |part: &Part<'_>| match part {
+            Part::Item(value) => write::flow(value, self.style),
+            Part::Member(name, value) => write::flow_entry(name, value, self.style),
+        };
+        self.parts.iter().map(flow).collect()
     }
 }
 

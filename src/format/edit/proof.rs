@@ -1,10 +1,10 @@
 //! The proof that an edit did what it should and nothing else.
 
-use std::ops::Range;
+use std::collections::HashSet;
 
-use super::super::tree::{self, Entry, Node};
+use super::super::tree::{self, Node};
 use super::super::{plain, read};
-use super::splice::Sheet;
+use super::splice::Splice;
 use crate::domain::{Collection, Number, Value};
 
 /// What an edit started from, and what it should come to.
@@ -14,44 +14,39 @@ pub(super) struct Proof<'a> {
     /// Its nodes.
     pub(super) root: &'a Node,
     /// What the text should read as afterwards.
-    pub(super) next: &'a Collection,
+    pub(super) after: &'a Collection,
     /// The names in the file that may change.
-    pub(super) names: &'a [&'a str],
+    pub(super) names: HashSet<&'a str>,
 }
 
 impl Proof<'_> {
-    /// The nodes of a text that is right. Comments may be gone only from the bytes in `replaced`.
-    pub(super) fn of(&self, text: &str, replaced: &[Range<usize>]) -> Option<Node> {
-        let (read, root) = read::read_with_tree(self.next.key(), text).ok()?;
-        let holds = read == *self.next
-            && self.others(self.text, self.root) == self.others(text, &root)
-            && self.keeps_comments(text, &root, replaced)
-            && (agrees(text, &root) || !agrees(self.text, self.root));
-        holds.then_some(root)
+    /// Whether a text is right. Comments may be gone only from what the splices, in the order of the
+    /// text, replace.
+    pub(super) fn holds(&self, text: &str, splices: &[Splice]) -> bool {
+        read::read_with_tree(self.after.key(), text).is_ok_and(|(read, root)| {
+            read == *self.after
+                && self.others(self.text, self.root) == self.others(text, &root)
+                && self.keeps_comments(text, &root, splices)
+                && (agrees(text, &root) || !agrees(self.text, self.root))
+        })
     }
 
     /// The bytes of the attributes that may not change.
     fn others<'t>(&self, text: &'t str, root: &Node) -> Vec<&'t str> {
-        let others = root.entries().iter().filter(|entry| !self.may_change(entry));
+        let others = root.entries().iter().filter(|entry| !self.names.contains(entry.name()));
         others.map(|entry| &text[entry.span()]).collect()
     }
 
-    fn may_change(&self, entry: &Entry) -> bool {
-        self.names.contains(&entry.name())
-    }
-
-    /// The lines of the attributes that may change.
-    pub(super) fn changing(&self) -> Vec<Range<usize>> {
-        let changing = self.root.entries().iter().filter(|entry| self.may_change(entry));
-        changing.map(|entry| entry.span().start..Sheet::new(self.text).line_stop(entry.span().end)).collect()
-    }
-
     /// Whether the comments before are still there, in their order.
-    fn keeps_comments(&self, text: &str, root: &Node, replaced: &[Range<usize>]) -> bool {
+    fn keeps_comments(&self, text: &str, root: &Node, splices: &[Splice]) -> bool {
+        let is_replaced = |at: usize| {
+            let first = splices.partition_point(|splice| splice.at.end <= at);
+            splices.get(first).is_some_and(|splice| splice.at.contains(&at))
+        };
         let mut left = comments(text, root).into_iter().map(|(_, comment)| comment);
         comments(self.text, self.root)
             .into_iter()
-            .filter(|(at, _)| !replaced.iter().any(|range| range.contains(at)))
+            .filter(|(at, _)| !is_replaced(*at))
             .all(|(_, comment)| left.any(|other| other == comment))
     }
 }

@@ -15,12 +15,11 @@ pub(super) struct Splice {
     pub(super) with: String,
 }
 
-/// The text with all splices made, unless two of them overlap.
-pub(super) fn applied(text: &str, mut splices: Vec<Splice>) -> Option<String> {
-    splices.sort_by_key(|splice| (splice.at.start, splice.at.end));
+/// The text with all splices made, which come in the order of the text, unless two of them overlap.
+pub(super) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
     let mut new = String::with_capacity(text.len());
     let mut from = 0;
-    for splice in &splices {
+    for splice in splices {
         new.push_str(text.get(from..splice.at.start)?);
         new.push_str(&splice.with);
         from = splice.at.end;

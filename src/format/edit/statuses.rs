@@ -3,15 +3,15 @@
 
 use super::super::read;
 use super::super::tree::{Entry, Node};
-use super::splice::{Sheet, Splice};
-use super::{added, place, removed, value};
-use crate::domain::{Attribute, Kind, Shorthand, Value};
+use super::splice::Sheet;
+use super::step::Step;
+use crate::domain::{Attribute, Shorthand, Value};
 
 /// Changes the statuses to `to`, or takes them away.
 ///
 /// A shorthand stays as long as its status is just what the shorthand says; only its directory
 /// changes then. A status that needs more goes into the map.
-pub(super) fn changed(sheet: Sheet<'_>, root: &Node, kind: Kind, to: Option<&Value>) -> Option<Vec<Splice>> {
+pub(super) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
     let name = Attribute::UnpublishedStatuses;
     let explicit = root.entry(name.as_str());
     let from = explicit.and_then(|_| value_in(root, name.as_str()));
@@ -19,49 +19,35 @@ pub(super) fn changed(sheet: Sheet<'_>, root: &Node, kind: Kind, to: Option<&Val
         Some(Value::Map(entries)) => entries.to_vec(),
         _ => Vec::new(),
     };
-    let mut splices = Vec::new();
-    let mut gone: Vec<&Entry> = Vec::new();
+    let mut step = Step::default();
     let mut kept = false;
     for (shorthand, entry) in shorthands(root) {
         let status = shorthand.status();
         let new = wanted.iter().position(|(known, _)| known == status);
         let hidden = from.as_ref().is_some_and(|from| from.get(status).is_some());
+        let new = new.map(|at| (at, directory(shorthand, &wanted[at].1)));
         match new {
             Some(_) if hidden => {}
-            Some(at) => match directory(shorthand, &wanted[at].1) {
-                Some(directory) => {
-                    wanted.remove(at);
-                    kept = true;
-                    let old = value_in(root, shorthand.as_str())?;
-                    if normal(&old) != directory {
-                        splices.extend(value::changed(
-                            sheet,
-                            place(sheet, root, entry),
-                            &entry.value,
-                            &old,
-                            &directory,
-                        )?);
-                    }
+            Some((at, Some(directory))) => {
+                wanted.remove(at);
+                kept = true;
+                let old = value_in(root, shorthand.as_str())?;
+                if normal(&old) != directory {
+                    step.change(sheet, root, entry, &old, &directory)?;
                 }
-                None => gone.push(entry),
-            },
-            None => gone.push(entry),
+            }
+            Some((_, None)) | None => step.remove(entry),
         }
     }
     let needed = !wanted.is_empty() || (to.is_some() && !kept);
     let wanted = Value::Map(wanted.into());
     match (explicit, needed) {
-        (Some(entry), true) => {
-            splices.extend(value::changed(sheet, place(sheet, root, entry), &entry.value, &from?, &wanted)?);
-        }
-        (Some(entry), false) if !(kept && from.as_ref() == Some(&wanted)) => gone.push(entry),
-        (None, true) => splices.extend(added(sheet, root, kind, name.as_str(), &wanted)?),
+        (Some(entry), true) => step.change(sheet, root, entry, &from?, &wanted)?,
+        (Some(entry), false) if !(kept && from.as_ref() == Some(&wanted)) => step.remove(entry),
+        (None, true) => step.add(name.as_str(), &wanted),
         (Some(_) | None, false) => {}
     }
-    if !gone.is_empty() {
-        splices.extend(removed(sheet, root, &gone)?);
-    }
-    Some(splices)
+    Some(step)
 }
 
 fn shorthands(root: &Node) -> impl Iterator<Item = (Shorthand, &Entry)> {

@@ -1,4 +1,6 @@
 use std::fmt::Write as _;
+use std::ops::Range;
+use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
@@ -6,7 +8,7 @@ use super::super::read;
 use super::super::scalar;
 use super::super::tests::{key, nasty_text};
 use super::*;
-use crate::domain::{Kind, Number, Patch};
+use crate::domain::{ATTRIBUTES_MAX, Kind, Number, Patch, Value};
 use crate::random::cases;
 
 fn list(items: &[&str]) -> Value {
@@ -235,6 +237,25 @@ fn a_text_that_the_file_ends_in_stays_as_it_is_when_something_comes_behind_it() 
     }
     check(&format!("{before}x-b: |\n  a"), &[("x-a", int(2))], "# c\ntype: document\nx-a: 2\nx-b: |\n  a");
     check(&format!("{before}x-b: |\n  a"), &[("x-b", "b".into())], &format!("{before}x-b: b"));
+}
+
+#[test]
+fn attributes_come_and_go_in_one_edit() {
+    check(
+        "type: document\nname: |\n  a\n# above\nformat: md\n  # below\nx-a: 1 # a\nx-b: 2",
+        &[("recursive", true.into()), ("format", Value::Null), ("x-b", Value::Null), ("x-c", int(3))],
+        "type: document\nname: |\n  a\nrecursive: true\n# above\n  # below\nx-a: 1 # a\nx-c: 3",
+    );
+    check(
+        "{\n  type: document, # t\n  x-a: 1,\n  x-b: 2 # b\n}\n",
+        &[("name", "me".into()), ("x-a", Value::Null), ("x-b", Value::Null), ("x-c", int(3))],
+        "{\n  type: document, # t\n  name: me,\n  x-c: 3\n}\n",
+    );
+    check(
+        "{type: document, x-a: 1, x-b: 2}",
+        &[("name", "me".into()), ("x-b", Value::Null), ("x-a", int(3))],
+        "{type: document, name: me, x-a: 3}",
+    );
 }
 
 #[test]
@@ -639,5 +660,58 @@ proptest! {
     #[test]
     fn texts_that_end_in_blanks_are_changed_in_place_too(seed in any::<u64>(), before in ragged(), after in ragged()) {
         check_edit(seed, &before, &collection(&after))?;
+    }
+}
+
+/// The quickest of some runs.
+fn quickest(mut work: impl FnMut()) -> Duration {
+    let runs = (0..5).map(|_| {
+        let start = Instant::now();
+        work();
+        start.elapsed()
+    });
+    runs.min().expect("there are runs")
+}
+
+/// Files of nearly the largest size, and their collections with every value changed, every other one
+/// removed, and as many added.
+fn largest() -> Vec<(String, Collection, Collection)> {
+    let attributes = |count: usize, value: &dyn Fn(usize) -> Value| -> Vec<(String, Value)> {
+        (0..count).map(|n| (format!("x-{n:04}"), value(n))).collect()
+    };
+    let one = |value: Value| vec![("x-a".to_owned(), value)];
+    let member = |n: usize, value: i64| (format!("n{n:04}"), int(value));
+    let members = |range: Range<usize>, value: i64| Value::Map(range.map(|n| member(n, value)).collect());
+    let half = |value: i64| Value::Map((0..8000).step_by(2).map(|n| member(n, value)).collect());
+    let items = |value: i64| Value::List((0..7000).map(|n| int(n * value)).collect());
+    let wide = |letter: &str| attributes(ATTRIBUTES_MAX, &|_| letter.repeat(230).into());
+    let half_wide: Vec<_> =
+        wide("b").into_iter().step_by(2).map(|(name, value)| (format!("{name}a"), value)).collect();
+    let pairs = [
+        (wide("a"), wide("b")),
+        (wide("a"), half_wide),
+        (one(members(0..4000, 1)), one(members(0..4000, 2))),
+        (one(members(0..4000, 1)), one(half(2))),
+        (one(items(1)), one(items(3))),
+    ];
+    let made = pairs.into_iter().map(|(before, after)| {
+        let collection = |written| Collection::new(key(), Kind::Document, written).unwrap();
+        let (before, after) = (collection(before), collection(after));
+        (write::write(&before), before, after)
+    });
+    made.collect()
+}
+
+#[test]
+fn the_largest_file_with_everything_changed_costs_a_few_readings_of_it() {
+    for (text, before, after) in largest() {
+        assert!(text.len() > 30_000 && text.len() <= crate::format::FILE_BYTES_MAX, "{} bytes", text.len());
+        let edited = edit(text.as_bytes(), &before, &after);
+        assert_eq!(read::read_text(&key(), std::str::from_utf8(&edited.bytes).unwrap()), Ok(after.clone()));
+        assert_eq!(edited.fallback, None);
+        let reading = quickest(|| drop(read::read_text(&key(), &text)));
+        let editing = quickest(|| drop(edit(text.as_bytes(), &before, &after)));
+        assert!(editing < reading * 20, "read in {reading:?}, edited in {editing:?}");
+        assert!(editing < Duration::from_secs(2), "edited in {editing:?}");
     }
 }

@@ -1,9 +1,11 @@
 //! Changing one value where it stands.
 
+use std::collections::HashMap;
+
 use super::super::scalar::{self, Style};
 use super::super::tree::{Content, Entry, Layout, Node};
 use super::super::write;
-use super::parts::{Part, Parts};
+use super::parts::{Insertion, Part, Parts};
 use super::splice::{Sheet, Splice};
 use crate::domain::Value;
 
@@ -24,6 +26,16 @@ pub(super) enum Place<'n> {
     Item,
     /// In brackets or braces.
     Flow,
+}
+
+impl<'n> Place<'n> {
+    /// Where the value of a map's entry stands.
+    pub(super) fn of(sheet: Sheet<'_>, map: &Node, entry: &'n Entry) -> Self {
+        match map.layout() {
+            Some(Layout::Block) => Self::Entry { entry, column: sheet.column(entry.start) },
+            Some(Layout::Flow | Layout::Pair) | None => Self::Flow,
+        }
+    }
 }
 
 /// Changes a value with the fewest bytes: inside it if possible, else all of it.
@@ -100,46 +112,38 @@ fn members(
     old: &[(String, Value)],
     new: &[(String, Value)],
 ) -> Option<Vec<Splice>> {
-    let value = |members: &[(String, Value)], name: &str| {
-        members.iter().find(|(member, _)| member == name).map(|(_, value)| value.clone())
-    };
-    let parts = Parts::of(sheet, node)?;
+    let (old, wanted): (HashMap<_, _>, HashMap<_, _>) = (named(old), named(new));
     let mut splices = Vec::new();
     let (mut gone, mut last) = (Vec::new(), None);
     for (at, entry) in entries.iter().enumerate() {
-        match value(new, entry.name()) {
+        match wanted.get(entry.name()) {
             Some(to) => {
-                let from = value(old, entry.name())?;
-                splices.extend(changed(sheet, place_of(sheet, node, entry), &entry.value, &from, &to)?);
+                let place = Place::of(sheet, node, entry);
+                splices.extend(changed(sheet, place, &entry.value, old.get(entry.name())?, to)?);
                 last = Some(at);
             }
             None => gone.push(at),
         }
     }
-    if !gone.is_empty() {
-        splices.extend(parts.removed(&gone)?);
-    }
-    let fresh = new.iter().filter(|(name, _)| !entries.iter().any(|entry| entry.name() == name));
+    let fresh = new.iter().filter(|(name, _)| !old.contains_key(name.as_str()));
     let fresh: Vec<_> = fresh.map(|(name, value)| Part::Member(name, value)).collect();
+    let mut insertions = Vec::new();
     if !fresh.is_empty() {
-        splices.extend(parts.inserted_behind(last?, &fresh, Style::Plain)?);
+        insertions.push(Insertion { behind: Some(last?), parts: fresh, style: Style::Plain });
     }
+    splices.extend(Parts::of(sheet, node)?.changed(&gone, &insertions)?);
     Some(splices)
 }
 
-fn place_of<'n>(sheet: Sheet<'_>, node: &Node, entry: &'n Entry) -> Place<'n> {
-    match node.layout() {
-        Some(Layout::Block) => Place::Entry { entry, column: sheet.column(entry.start) },
-        Some(Layout::Flow | Layout::Pair) | None => Place::Flow,
-    }
+fn named(members: &[(String, Value)]) -> HashMap<&str, &Value> {
+    members.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
 fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Value]) -> Option<Vec<Splice>> {
-    let parts = Parts::of(sheet, node)?;
     let place = if node.layout() == Some(Layout::Block) { Place::Item } else { Place::Flow };
     let mut kept = aligned(old, new);
     kept.push((old.len(), new.len()));
-    let (mut splices, mut gone) = (Vec::new(), Vec::new());
+    let (mut splices, mut gone, mut insertions) = (Vec::new(), Vec::new(), Vec::new());
     let (mut at, mut to) = (0, 0);
     for (old_next, new_next) in kept {
         while at < old_next && to < new_next {
@@ -151,16 +155,11 @@ fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Va
             let fresh: Vec<_> = new[to..new_next].iter().map(Part::Item).collect();
             let sibling = nodes.get(at.saturating_sub(1)).and_then(Node::as_scalar);
             let style = sibling.map_or(Style::Plain, |(_, style)| style);
-            splices.extend(match at.checked_sub(1) {
-                Some(anchor) => parts.inserted_behind(anchor, &fresh, style)?,
-                None => parts.inserted_first(&fresh, style)?,
-            });
+            insertions.push(Insertion { behind: at.checked_sub(1), parts: fresh, style });
         }
         (at, to) = (old_next + 1, new_next + 1);
     }
-    if !gone.is_empty() {
-        splices.extend(parts.removed(&gone)?);
-    }
+    splices.extend(Parts::of(sheet, node)?.changed(&gone, &insertions)?);
     Some(splices)
 }
 
