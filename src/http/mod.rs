@@ -81,7 +81,7 @@ pub(crate) mod resources {
 
     /// An event.
     pub(crate) fn event(event: &EventRecord) -> Bytes {
-        past::event(event, &Fields::default())
+        past::event(event, &Fields::default(), &|_| true)
     }
 
     /// What differs in a collection.
@@ -91,7 +91,7 @@ pub(crate) mod resources {
 
     /// An attribute and the event that gave it its value.
     pub(crate) fn blame(key: &Key, blame: &Blame) -> Bytes {
-        past::blame(key, blame, &Fields::default())
+        past::blame(key, blame, &Fields::default(), &|_| true)
     }
 }
 

@@ -26,7 +26,7 @@ Examples:
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let view = self.source.view()?;
-        let blames = view.blame(&self.key)?;
+        let blames = view.blame(&self.key, &|_| true)?;
         shown(Done::Well, |screen| {
             for blame in &blames {
                 if self.source.json {

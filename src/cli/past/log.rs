@@ -1,8 +1,9 @@
 //! `collectory log`: the events, newest first.
 
 use super::{Done, Failure, Source, key, shown};
+use crate::cli::note;
 use crate::domain::Key;
-use crate::engine::history::{Action, At, Filter, Origin, Page};
+use crate::engine::history::{Action, At, Filter, Origin, Page, Side};
 use crate::http::resources;
 
 /// How many events are read at a time.
@@ -16,31 +17,39 @@ service or a person made it, with its author and reason.
 
 Reads the repository itself, with or without a service beside. -h is a summary.")]
 pub(crate) struct Log {
-    /// Only the events of this collection, a deleted one too.
+    /// Only the events of these collections, deleted ones too.
     #[arg(value_name = "KEY", value_parser = key)]
-    key: Option<Key>,
+    keys: Vec<Key>,
+
+    /// Go on with the events of a collection under the key that it had before its file was moved.
+    #[arg(long, env = "COLLECTORY_FOLLOW", requires = "keys")]
+    follow: bool,
 
     /// Show at most so many.
     #[arg(short = 'n', long, env = "COLLECTORY_MAX_COUNT", value_name = "COUNT")]
     max_count: Option<usize>,
 
-    /// Only events of this kind: created, updated or deleted.
-    #[arg(long, env = "COLLECTORY_ACTION", value_name = "ACTION", value_parser = action)]
-    action: Option<Action>,
+    /// Only events that changed one of these attributes.
+    #[arg(long, env = "COLLECTORY_ATTRIBUTE", value_name = "NAME", value_delimiter = ',')]
+    attribute: Vec<String>,
 
-    /// Only events whose author has this name or e-mail address.
-    #[arg(long, env = "COLLECTORY_ACTOR", value_name = "NAME|EMAIL")]
-    actor: Option<String>,
+    /// Only events of these kinds: created, updated, deleted.
+    #[arg(long, env = "COLLECTORY_ACTION", value_name = "ACTION", value_parser = action, value_delimiter = ',')]
+    action: Vec<Action>,
 
-    /// Only events of this origin: api, work-tree or git.
-    #[arg(long, env = "COLLECTORY_ORIGIN", value_name = "ORIGIN", value_parser = origin)]
-    origin: Option<Origin>,
+    /// Only events whose author has one of these names or e-mail addresses.
+    #[arg(long, env = "COLLECTORY_ACTOR", value_name = "NAME|EMAIL", value_delimiter = ',')]
+    actor: Vec<String>,
 
-    /// Only events from this time on, or after this revision.
+    /// Only events of these origins: api, work-tree, command, git.
+    #[arg(long, env = "COLLECTORY_ORIGIN", value_name = "ORIGIN", value_parser = origin, value_delimiter = ',')]
+    origin: Vec<Origin>,
+
+    /// Only events from this time or day on, or after this revision.
     #[arg(long, env = "COLLECTORY_SINCE", value_name = "R")]
     since: Option<String>,
 
-    /// Only events until this time, or up to and with this revision.
+    /// Only events until this time or the end of this day, or up to and with this revision.
     #[arg(long, env = "COLLECTORY_UNTIL", value_name = "R")]
     until: Option<String>,
 
@@ -49,12 +58,13 @@ pub(crate) struct Log {
 }
 
 const EXAMPLES: &str = "\
-R is a revision, a tag, a branch or an RFC 3339 time.
+R is a revision, a tag, a branch or HEAD (HEAD~2 and v1.0^ too), an RFC 3339 time or a day (UTC).
 
 Examples:
   collectory log                                   everything, newest first
   collectory log posts -n 5                        the last changes of one collection
-  collectory log --since 2026-03-01T00:00:00Z      since a day
+  collectory log posts --attribute directory       who changed one attribute of it
+  collectory log --since 2026-03-01                since a day
   collectory log --actor mara@example.org --json   for programs, one event a line";
 
 fn action(text: &str) -> Result<Action, String> {
@@ -62,25 +72,30 @@ fn action(text: &str) -> Result<Action, String> {
 }
 
 fn origin(text: &str) -> Result<Origin, String> {
-    Origin::parse(text).ok_or_else(|| "there are api, work-tree, git".to_owned())
+    Origin::parse(text).ok_or_else(|| "there are api, work-tree, command, git".to_owned())
 }
 
 impl Log {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let view = self.source.view()?;
-        let bound = |text: &Option<String>| text.as_deref().map(|text| view.bound(text)).transpose();
+        let bound = |text: Option<&str>, side| text.map(|text| view.bound(text, side)).transpose();
         let filter = Filter {
-            collection: self.key.clone(),
-            action: self.action,
-            actor: self.actor.clone(),
-            origin: self.origin,
-            since: bound(&self.since)?,
-            until: bound(&self.until)?,
+            since: bound(self.since.as_deref(), Side::Since)?,
+            until: bound(self.until.as_deref(), Side::Until)?,
+            collections: self.keys,
+            follow: self.follow,
+            attributes: self.attribute,
+            actions: self.action,
+            actors: self.actor,
+            origins: self.origin,
             seeing: None,
         };
         shown(Done::Well, |screen| {
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = At::Newest;
+            if view.events(&filter, &Page::first(1))?.events.is_empty() {
+                note("no events");
+            }
             while left > 0 {
                 let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {

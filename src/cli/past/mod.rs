@@ -24,8 +24,8 @@ pub(super) use self::show::Show;
 pub(super) use self::verify::Verify;
 use super::{Done, Failure};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
-use crate::domain::{Actor, Change, Key};
-use crate::engine::history::{Effect, EventRecord, History, Options, View};
+use crate::domain::{Actor, Change, Key, Reverses};
+use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 
 /// How many new commits take so long to read that people want to know how far it is.
@@ -148,9 +148,18 @@ impl Screen {
         let what = self.ink(Ink::Good, &format!("{} {}", event.action.as_str(), event.key));
         let who = plain(event.actor.name());
         let origin = self.ink(Ink::Faint, event.origin.as_str());
-        self.line(&format!("{revision} {at} {what} by {who} ({origin})"))?;
-        for line in event.reason.iter().flat_map(|reason| reason.lines()) {
-            self.line(&format!("    {}", plain(line)))?;
+        let moved = event.moved.as_ref().map_or_else(String::new, |other| match event.action {
+            Action::Deleted => format!(", moved to {other}"),
+            Action::Created | Action::Updated => format!(", moved from {other}"),
+        });
+        self.line(&format!("{revision} {at} {what}{moved} by {who} ({origin})"))?;
+        match &event.message.reverses {
+            Some(Reverses::Event(id)) => self.line(&format!("    undoes {id}"))?,
+            Some(Reverses::Since(revision)) => self.line(&format!("    restores {revision}"))?,
+            None => {}
+        }
+        for line in event.message.reason.iter().flat_map(|reason| reason.lines()) {
+            self.line(format!("    {}", plain(line)).trim_end())?;
         }
         match &event.effect {
             Effect::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),

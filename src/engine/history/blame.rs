@@ -19,21 +19,22 @@ pub struct Blame {
 
 impl View {
     /// For each attribute of a collection, in canonical order, the event that gave it its present
-    /// value: the last one since the collection was created that changed it. Commits only; an
-    /// uncommitted edit has no event.
+    /// value: the last one since the collection was created that changed it, also under the key that it had
+    /// before its file was moved, as far as `sees` allows. Commits only; an uncommitted edit has no event.
     ///
     /// # Errors
     ///
     /// [`HistoryError::UnknownKey`] when there is no such collection at the head.
-    pub fn blame(&self, key: &Key) -> Result<Vec<Blame>, HistoryError> {
+    pub fn blame(&self, key: &Key, sees: &dyn Fn(&Key) -> bool) -> Result<Vec<Blame>, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
         let number = self.index.find_key(key.as_str()).ok_or_else(unknown)?;
         let mut open: Vec<Change> = Vec::new();
         let mut found: Vec<(Change, u32)> = Vec::new();
         let mut newer: Option<(u32, Arc<Collection>)> = None;
-        for event in self.index.of_key_until(number, u32::MAX) {
-            let Some(version) = self.index.event(event).after else { break };
-            let Reading::Good(good) = self.shared.read(key, version)? else { continue };
+        for event in self.lifetime(number, sees) {
+            let row = self.index.event(event);
+            let version = row.after.expect("nothing of a lifetime deletes");
+            let Reading::Good(good) = self.shared.read(self.index.key(row.key), version)? else { continue };
             match &newer {
                 None => open = changes(None, Some(&good.collection)),
                 Some((by, after)) => settle(&mut open, &mut found, *by, Some(&good.collection), after),
@@ -55,6 +56,30 @@ impl View {
             blames.push(Blame { attribute: change.attribute, value, event: self.record(*event)? });
         }
         Ok(blames)
+    }
+}
+
+impl View {
+    /// The events of a collection since it was created, newest first, and those under the key that its
+    /// file was moved from; none when it is deleted.
+    fn lifetime(&self, key: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
+        let mut events = Vec::new();
+        let mut next = Some((key, u32::MAX));
+        while let Some((key, end)) = next.take() {
+            let of_key = self.index.of_key(key);
+            for event in (0..of_key.len()).rev().map(|at| of_key.at(at)).skip_while(|event| *event >= end) {
+                if self.index.event(event).after.is_none() {
+                    break;
+                }
+                events.push(event);
+                let source = self.source_of(event).map(|source| (self.index.event(source).key, source));
+                if let Some((key, _)) = source.filter(|(key, _)| sees(self.index.key(*key))) {
+                    next = source.map(|(_, source)| (key, source));
+                    break;
+                }
+            }
+        }
+        events
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Actor, Key, Revision};
 use crate::format::layout::{self, Ending};
-use crate::format::message;
+use crate::format::message::{self, ToldOrigin};
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
 use super::Shared;
@@ -138,6 +138,7 @@ impl Builder {
             agrees &= told.is_some();
             self.index.push_event(number, told.and_then(|told| told.id), did);
         }
+        self.index.pair_moves();
         if agrees {
             self.index.set_origin(origin);
         }
@@ -188,10 +189,11 @@ impl Shared {
         let Step { commit, changes } = step;
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
-        let origin = match (by_service, message.by_hand, message.events.is_empty()) {
-            (true, true, _) => Origin::WorkTree,
-            (true, false, false) => Origin::Api,
-            (true, false, true) | (false, ..) => Origin::Git,
+        let origin = match (by_service, message.origin, message.events.is_empty()) {
+            (true, Some(ToldOrigin::WorkTree), _) => Origin::WorkTree,
+            (true, Some(ToldOrigin::Command), false) => Origin::Command,
+            (true, None, false) => Origin::Api,
+            (true, Some(ToldOrigin::Command) | None, true) | (false, ..) => Origin::Git,
         };
         Scanned {
             at: commit.at.timestamp(),

@@ -27,6 +27,9 @@ pub enum HistoryError {
     /// The served branch reaches no such commit.
     #[error("the served branch has no revision `{0}`")]
     UnknownRevision(String),
+    /// There is such a commit, and the served branch does not reach it.
+    #[error("`{0}` names a commit that exists and is no longer, or never was, part of the served branch")]
+    NotOnBranch(String),
     /// There never was such a collection, or not at that revision.
     #[error("Collection '{0}' not found.")]
     UnknownKey(Key),

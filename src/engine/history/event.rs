@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Actor, Change, Key, Revision};
+use crate::domain::{Actor, Change, Key, Reverses, Revision};
 
 /// What happened to a collection: whether it has a file before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -49,9 +49,14 @@ pub enum Origin {
     WorkTree,
     /// A person's own commit.
     Git,
+    /// The command line.
+    Command,
 }
 
 impl Origin {
+    /// All there are.
+    pub const ALL: [Self; 4] = [Self::Api, Self::WorkTree, Self::Git, Self::Command];
+
     /// The word on the wire.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -59,13 +64,14 @@ impl Origin {
             Self::Api => "api",
             Self::WorkTree => "work-tree",
             Self::Git => "git",
+            Self::Command => "command",
         }
     }
 
     /// Finds the origin that a word on the wire names.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Api, Self::WorkTree, Self::Git].into_iter().find(|origin| origin.as_str() == text)
+        Self::ALL.into_iter().find(|origin| origin.as_str() == text)
     }
 }
 
@@ -89,16 +95,30 @@ pub struct EventRecord {
     pub actor: Arc<Actor>,
     /// Where the change came from.
     pub origin: Origin,
-    /// Why, in the caller's words; of a person's own commit the message's body.
-    pub reason: Option<String>,
-    /// The request that asked for it.
-    pub request_id: Option<String>,
+    /// What the message of its commit says.
+    pub message: EventMessage,
     /// What it changed.
     pub effect: Effect,
+    /// The collection that the file moved to or from in the same commit, with its content unchanged: to,
+    /// of a deletion, and from, of a creation.
+    pub moved: Option<Key>,
     /// The ready-made resource, filled by whoever answers first.
     pub answer: OnceLock<Bytes>,
     /// The ready-made message of the stream, filled by whoever tells it first.
-    pub message: OnceLock<Bytes>,
+    pub streamed: OnceLock<Bytes>,
+}
+
+/// What the message of a commit says about its events.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventMessage {
+    /// The first line.
+    pub subject: String,
+    /// Why, in the caller's words; of a person's own commit the whole message without its trailers.
+    pub reason: Option<String>,
+    /// The request that asked for it.
+    pub request_id: Option<String>,
+    /// What was undone or restored.
+    pub reverses: Option<Reverses>,
 }
 
 /// What an event did to the attributes.

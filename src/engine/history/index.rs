@@ -14,10 +14,10 @@
 //! **What it costs**: 44 bytes a commit, 52 an event and 36 a key, a few more where a key has many
 //! events, and each actor once. The text of a key is the catalog's where it has the key.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
-use imbl::Vector;
+use imbl::{OrdMap, Vector};
 use uuid::Uuid;
 
 use super::event::{Action, Origin, stable_id};
@@ -25,6 +25,7 @@ use super::lookup::Lookup;
 use super::numbers::Numbers;
 use super::row::{CommitRow, EventRow, Version};
 use crate::domain::{Actor, Key, Revision};
+use crate::store::BlobId;
 
 /// What every commit did to every collection.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +38,8 @@ pub(super) struct Index {
     actors: Vector<Arc<Actor>>,
     by_revision: Lookup<Revision>,
     by_id: Lookup<Uuid>,
+    /// The two events of each file that moved, by either.
+    moves: OrdMap<u32, u32>,
 }
 
 /// What happened to the file that counts.
@@ -78,11 +81,6 @@ impl Index {
     /// The commits, oldest first.
     pub(super) fn commits(&self) -> impl DoubleEndedIterator<Item = &CommitRow> + ExactSizeIterator {
         self.commits.iter()
-    }
-
-    /// The events, oldest first.
-    pub(super) fn events(&self) -> impl Iterator<Item = &EventRow> {
-        self.events.iter()
     }
 
     /// The events from a number on, oldest first.
@@ -184,6 +182,35 @@ impl Index {
         by_id.push(id, event, |one, two| name(one).cmp(&name(two)));
     }
 
+    /// The other event of a file that the same commit moved with its content unchanged.
+    pub(super) fn moved(&self, event: u32) -> Option<u32> {
+        self.moves.get(&event).copied()
+    }
+
+    /// Pairs the files that the newest commit, whose events are all there, removed with those of the same
+    /// content that it added; several of one content in the order of their keys.
+    pub(super) fn pair_moves(&mut self) {
+        let events = self.commits.last().map_or(0, |row| row.events)..self.events_len();
+        let mut removed: BTreeMap<BlobId, VecDeque<u32>> = BTreeMap::new();
+        for event in events.clone().filter(|event| self.event(*event).action == Action::Deleted) {
+            let version = self.before(event).and_then(|before| self.event(before).after);
+            if let Some(blob) = version.and_then(Version::blob) {
+                removed.entry(blob).or_default().push_back(event);
+            }
+        }
+        if removed.is_empty() {
+            return;
+        }
+        for to in events {
+            let row = self.event(to);
+            let blob = row.after.filter(|_| row.action == Action::Created).and_then(Version::blob);
+            if let Some(from) = blob.and_then(|blob| removed.get_mut(&blob)?.pop_front()) {
+                self.moves.insert(from, to);
+                self.moves.insert(to, from);
+            }
+        }
+    }
+
     /// Tells where the events of the newest commit come from.
     pub(super) fn set_origin(&mut self, origin: Origin) {
         if let Some(row) = self.commits.back_mut() {
@@ -244,6 +271,7 @@ impl Index {
             self.by_key[key as usize].pop();
         }
         self.events.truncate(events as usize);
+        self.moves = self.moves.split(&events).0;
         self.commits.truncate(len as usize);
         self.by_id.truncate(events);
         self.by_revision.truncate(len);

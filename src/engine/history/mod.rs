@@ -56,11 +56,13 @@ mod past;
 mod persist;
 mod recent;
 mod record;
+mod rev_parse;
 mod row;
 mod sieve;
 mod sync;
 #[cfg(test)]
 mod tests;
+mod time;
 mod undo;
 mod verify;
 
@@ -73,17 +75,18 @@ use tokio::sync::{Notify, Semaphore};
 use crate::domain::{Key, Revision};
 use crate::engine::layers::Good;
 use crate::format;
-use crate::store::{Archive, NameError, StoreError, TreeEntry};
+use crate::store::{Archive, StoreError, TreeEntry};
 pub use blame::Blame;
 pub use difference::CollectionDifference;
 pub(super) use difference::unified;
 pub use error::HistoryError;
-pub use event::{Action, Effect, EventRecord, Fault, NotAPosition, Origin, Position};
+pub use event::{Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position};
 pub use feed::{Followed, Subscription};
 pub use follow::{History, KnownKey, Options, Progress};
 pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
 pub use sync::{ChangeSummary, Changes, SyncToken};
+pub use time::Side;
 pub use undo::{Plan, UndoRefusal, Undoer};
 pub use verify::{Disagreement, Maker, Rules, Verdict};
 
@@ -228,26 +231,6 @@ impl View {
         self.index.events_len() as usize
     }
 
-    /// The revision that a user's text names: a revision whole or abbreviated to at least 7
-    /// digits, a tag, a branch, or an RFC 3339 time (see [`at_time`](Self::at_time)).
-    ///
-    /// # Errors
-    ///
-    /// [`HistoryError::BadRevision`] for a text that is none of these, and
-    /// [`HistoryError::UnknownRevision`] for a commit that the served branch does not reach.
-    pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
-        let unknown = || HistoryError::UnknownRevision(text.to_owned());
-        if let Some(time) = parse_time(text) {
-            return self.at_time(time).ok_or_else(unknown);
-        }
-        match self.shared.archive.resolve(text) {
-            Ok(revision) if self.reaches(revision)? => Ok(revision),
-            Ok(_) | Err(NameError::Unknown) => Err(unknown()),
-            Err(NameError::Bad(why)) => Err(HistoryError::BadRevision { text: text.to_owned(), why }),
-            Err(NameError::Store(error)) => Err(error.into()),
-        }
-    }
-
     /// Whether the served branch reaches a commit, by whatever parents.
     ///
     /// # Errors
@@ -312,10 +295,4 @@ impl View {
         }
         Ok(None)
     }
-}
-
-/// An RFC 3339 time; `t`, `z` and a blank between date and time are taken as well.
-fn parse_time(text: &str) -> Option<DateTime<Utc>> {
-    let time = DateTime::parse_from_rfc3339(text).ok()?;
-    Some(time.with_timezone(&Utc))
 }

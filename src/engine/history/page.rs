@@ -8,20 +8,25 @@ use chrono::{DateTime, Utc};
 
 use super::event::{Action, EventRecord, Origin};
 use super::sieve::Sieve;
+use super::time::{self, Side};
 use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
 
-/// Which events are asked for; all of it must be true of an event.
+/// Which events are asked for; all of it must be true of an event, and one of each list that is not empty.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Filter {
-    /// Of this collection.
-    pub collection: Option<Key>,
-    /// Of this kind.
-    pub action: Option<Action>,
-    /// By an author of this name or e-mail address.
-    pub actor: Option<String>,
-    /// Of this origin.
-    pub origin: Option<Origin>,
+    /// Of these collections.
+    pub collections: Vec<Key>,
+    /// Whether the events of a file go on under the name that it had before it was moved.
+    pub follow: bool,
+    /// That changed one of these attributes.
+    pub attributes: Vec<String>,
+    /// Of these kinds.
+    pub actions: Vec<Action>,
+    /// By an author of one of these names or e-mail addresses.
+    pub actors: Vec<String>,
+    /// Of these origins.
+    pub origins: Vec<Origin>,
     /// From then on.
     pub since: Option<Bound>,
     /// Until then.
@@ -145,11 +150,14 @@ impl Filter {
             Some(Bound::Time(time)) => time.to_rfc3339(),
             Some(Bound::Revision { asked, .. }) => format!("r{asked}"),
         };
-        let parts = [
-            self.collection.as_ref().map(ToString::to_string).unwrap_or_default(),
-            self.action.map_or("", Action::as_str).to_owned(),
-            self.actor.as_ref().map(|actor| format!("a{actor}")).unwrap_or_default(),
-            self.origin.map_or("", Origin::as_str).to_owned(),
+        let words = |words: &mut dyn Iterator<Item = &str>| words.map(|word| format!("{word},")).collect();
+        let parts: [String; 8] = [
+            words(&mut self.collections.iter().map(Key::as_str)),
+            self.follow.to_string(),
+            words(&mut self.attributes.iter().map(String::as_str)),
+            words(&mut self.actions.iter().map(|action| action.as_str())),
+            words(&mut self.actors.iter().map(String::as_str)),
+            words(&mut self.origins.iter().map(|origin| origin.as_str())),
             bound(&self.since),
             bound(&self.until),
         ];
@@ -163,7 +171,7 @@ impl View {
     /// ```no_run
     /// # use collectory::engine::history::{At, Filter, HistoryError, Page, View};
     /// # fn f(view: &View) -> Result<(), HistoryError> {
-    /// let filter = Filter { actor: Some("Mara".into()), ..Filter::default() };
+    /// let filter = Filter { actors: vec!["Mara".into()], ..Filter::default() };
     /// let first = view.events(&filter, &Page::first(20))?;
     /// if let Some(last) = first.cursors.last().filter(|_| first.has_older) {
     ///     let second = view.events(&filter, &Page { size: 20, at: At::After(*last) })?;
@@ -186,7 +194,9 @@ impl View {
     /// As [`events`](Self::events).
     pub fn events_and_total(&self, filter: &Filter, page: &Page) -> Result<(EventPage, usize), HistoryError> {
         let sieve = Sieve::new(self, filter)?;
-        Ok((self.page(&sieve, filter, page)?, sieve.count()))
+        let (page, total) = (self.page(&sieve, filter, page)?, sieve.count());
+        sieve.check()?;
+        Ok((page, total))
     }
 
     fn page(&self, sieve: &Sieve<'_>, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
@@ -210,6 +220,7 @@ impl View {
                 (events, more, true)
             }
         };
+        sieve.check()?;
         let list = filter.list();
         Ok(EventPage {
             cursors: events.iter().map(|event| self.cursor(*event, list)).collect(),
@@ -219,13 +230,13 @@ impl View {
         })
     }
 
-    /// The limit that a user's text names: a time, or a revision as in [`resolve`](Self::resolve).
+    /// The limit that a user's text names: a time, a day, or a revision as in [`resolve`](Self::resolve).
     ///
     /// # Errors
     ///
     /// As [`resolve`](Self::resolve).
-    pub fn bound(&self, text: &str) -> Result<Bound, HistoryError> {
-        if let Some(time) = super::parse_time(text) {
+    pub fn bound(&self, text: &str, side: Side) -> Result<Bound, HistoryError> {
+        if let Some(time) = time::parse(text, side) {
             return Ok(Bound::Time(time));
         }
         Ok(Bound::Revision { asked: text.to_owned(), revision: self.resolve(text)? })
@@ -237,7 +248,7 @@ impl View {
     ///
     /// As [`events`](Self::events).
     pub fn of(&self, key: &Key, page: &Page) -> Result<EventPage, HistoryError> {
-        self.events(&Filter { collection: Some(key.clone()), ..Filter::default() }, page)
+        self.events(&Filter { collections: vec![key.clone()], ..Filter::default() }, page)
     }
 
     /// Whether there ever was a collection of this key.

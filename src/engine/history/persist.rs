@@ -110,6 +110,7 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
         let action = action(from.byte()?)?;
         index.restore_event(id, key, Did { action, after: version(from)? });
     }
+    index.pair_moves();
     Some(())
 }
 
@@ -118,7 +119,7 @@ fn action(tag: u8) -> Option<Action> {
 }
 
 fn origin(tag: u8) -> Option<Origin> {
-    [Origin::Api, Origin::WorkTree, Origin::Git].into_iter().find(|origin| *origin as u8 == tag)
+    Origin::ALL.into_iter().find(|origin| *origin as u8 == tag)
 }
 
 /// A file as one byte, and its blob if it is a regular one: 0 is none, then two for each kind.

@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use super::event::{Effect, EventRecord, Origin, Position};
+use super::event::{Effect, EventMessage, EventRecord, Origin, Position};
 use super::index::number;
 use super::{HistoryError, Reading, View};
 use crate::domain::changes;
-use crate::format::message;
+use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
 impl View {
@@ -70,11 +70,11 @@ impl View {
             at: commit.time(),
             actor: Arc::clone(self.index.actor(commit.actor)),
             origin: commit.origin,
-            reason: if commit.origin == Origin::Git { message.body } else { message.reason },
-            request_id: message.request_id,
+            message: told(commit.origin, message),
             effect: self.effect(event)?,
+            moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
             answer: OnceLock::new(),
-            message: OnceLock::new(),
+            streamed: OnceLock::new(),
         });
         self.shared.records.put(name, Arc::clone(&record));
         Ok(record)
@@ -118,4 +118,11 @@ impl View {
         let newest = self.newest_reached(position.revision)?;
         Ok(Some(newest.map_or(number(0), |commit| self.index.events_of(commit).end)))
     }
+}
+
+/// What a message says of the events of its commit.
+fn told(origin: Origin, message: Message) -> EventMessage {
+    let Message { subject, reason, text, request_id, reverses, .. } = message;
+    let text = (!text.is_empty()).then_some(text);
+    EventMessage { subject, reason: if origin == Origin::Git { text } else { reason }, request_id, reverses }
 }

@@ -80,6 +80,14 @@ impl Version {
         }
     }
 
+    /// The content of a regular file.
+    pub(super) const fn blob(self) -> Option<BlobId> {
+        match self.holds {
+            Holds::File(blob) => Some(blob),
+            Holds::Link | Holds::Folder | Holds::Submodule | Holds::Unknown => None,
+        }
+    }
+
     /// The name inside the collections folder.
     pub(super) fn name(self, key: &Key) -> String {
         format!("{key}{}", self.ending.as_str())

@@ -1,30 +1,28 @@
 //! Which events of the index a filter lets through, and where they stand in its list.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
+use super::event::{Action, Effect};
 use super::index::{number, partition};
 use super::page::{Bound, Filter, Seeing};
 use super::row::{CommitRow, EventRow};
 use super::{HistoryError, View};
-use crate::domain::Actor;
+use crate::domain::{Actor, Key};
+use crate::store::StoreError;
 
 impl Filter {
     /// Which commits fit by what is the same for all their events; nothing where all do.
     fn fitting_commits(&self, view: &View) -> Option<Vec<bool>> {
         let (since, until) = (self.since_s(), self.until_s());
-        if self.actor.is_none() && self.origin.is_none() && since.is_none() && until.is_none() {
+        if self.actors.is_empty() && self.origins.is_empty() && since.is_none() && until.is_none() {
             return None;
         }
-        let is = |actor: &Arc<Actor>| {
-            self.actor.as_ref().is_none_or(|wanted| actor.name() == wanted || actor.email() == wanted)
-        };
-        let actors: Vec<bool> = view.index.actors().map(is).collect();
+        let actors: Vec<bool> = view.index.actors().map(|actor| self.takes_actor(actor)).collect();
         let times = since.unwrap_or(i64::MIN)..=until.unwrap_or(i64::MAX);
         let fits = |row: &CommitRow| {
-            times.contains(&row.at)
-                && actors[row.actor as usize]
-                && self.origin.is_none_or(|origin| origin == row.origin)
+            times.contains(&row.at) && actors[row.actor as usize] && is_among(&self.origins, &row.origin)
         };
         Some(view.index.commits().map(fits).collect())
     }
@@ -41,7 +39,21 @@ impl Filter {
         Some(time.timestamp())
     }
 
-    /// Whether an event is asked for, as far as the index tells; `None` where it can't.
+    fn takes_actor(&self, actor: &Actor) -> bool {
+        let is = |wanted: &String| actor.name() == wanted || actor.email() == wanted;
+        self.actors.is_empty() || self.actors.iter().any(is)
+    }
+
+    /// Whether an event did something to one of the attributes.
+    fn takes_effect(&self, effect: &Effect) -> bool {
+        match effect {
+            _ if self.attributes.is_empty() => true,
+            Effect::Changes(changes) => changes.iter().any(|it| self.attributes.contains(&it.attribute)),
+            Effect::Problem(_) => false,
+        }
+    }
+
+    /// Whether an event is asked for, as far as is at hand; `None` where the disk has to be asked.
     pub(super) fn takes(&self, view: &View, event: u32) -> Option<bool> {
         let row = view.index.event(event);
         let commit = view.index.commit(row.commit);
@@ -59,13 +71,19 @@ impl Filter {
         Some(
             since
                 && until
-                && self.collection.as_ref().is_none_or(|collection| collection == key)
-                && self.action.is_none_or(|action| action == row.action)
-                && self.origin.is_none_or(|origin| origin == commit.origin)
-                && self.actor.as_ref().is_none_or(|it| actor.name() == it || actor.email() == it)
-                && self.seeing.as_ref().is_none_or(|Seeing(sees)| sees(key)),
+                && is_among(&self.collections, key)
+                && is_among(&self.actions, &row.action)
+                && is_among(&self.origins, &commit.origin)
+                && self.takes_actor(actor)
+                && self.seeing.as_ref().is_none_or(|Seeing(sees)| sees(key))
+                && (self.attributes.is_empty() || self.takes_effect(&view.record_at_hand(event)?.effect)),
         )
     }
+}
+
+/// Whether a list that is not empty has something.
+fn is_among<T: PartialEq>(wanted: &[T], it: &T) -> bool {
+    wanted.is_empty() || wanted.contains(it)
 }
 
 /// A filter made ready for an index: the events that may fit, oldest first, and what else each
@@ -73,23 +91,27 @@ impl Filter {
 pub(super) struct Sieve<'a> {
     view: &'a View,
     filter: Filter,
-    key: Option<u32>,
+    among: Among,
     /// Which commits fit, by number; nothing where all do.
     commits: Option<Vec<bool>>,
     seen: Option<Vec<bool>>,
     /// The numbers of the first event and behind the last one that the revisions allow.
     range: Range<u32>,
+    /// What kept an event from being looked at.
+    failure: RefCell<Option<StoreError>>,
+}
+
+/// Among which events is looked, in the order of a list: of one commit the last key first.
+enum Among {
+    All,
+    /// Those of the key with this number.
+    Of(u32),
+    /// These, as [`View::turned`] numbers them.
+    Some(Vec<u32>),
 }
 
 impl<'a> Sieve<'a> {
     pub(super) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
-        let key = match &filter.collection {
-            None => None,
-            Some(key) => {
-                let number = view.index.find_key(key.as_str());
-                Some(number.ok_or_else(|| HistoryError::UnknownKey(key.clone()))?)
-            }
-        };
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?;
@@ -97,37 +119,56 @@ impl<'a> Sieve<'a> {
             }
             Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
         };
+        let among = Among::of(view, filter)?;
         let from = after(&filter.since)?.unwrap_or(0);
         let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
         let commits = filter.fitting_commits(view);
         let range = narrowed(view, commits.as_deref(), from..end.max(from));
         let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
         let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
-        Ok(Self { view, filter: filter.clone(), key, commits, seen, range })
+        Ok(Self { view, filter: filter.clone(), among, commits, seen, range, failure: RefCell::default() })
+    }
+
+    /// Fails if an event could not be looked at.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        self.failure.take().map_or(Ok(()), Err)
     }
 
     fn len(&self) -> usize {
-        self.key.map_or(self.view.index.events_len() as usize, |key| self.view.index.of_key(key).len())
+        match &self.among {
+            Among::All => self.view.index.events_len() as usize,
+            Among::Of(key) => self.view.index.of_key(*key).len(),
+            Among::Some(events) => events.len(),
+        }
     }
 
     fn at(&self, place: usize) -> u32 {
-        match self.key {
-            Some(key) => self.view.index.of_key(key).at(place),
-            None => self.view.turned(number(place)),
+        match &self.among {
+            Among::All => self.view.turned(number(place)),
+            Among::Of(key) => self.view.index.of_key(*key).at(place),
+            Among::Some(events) => self.view.turned(events[place]),
         }
     }
 
     /// The place of the first event of a commit or behind it, by the number of its first event.
     fn start(&self, event: u32) -> usize {
-        match self.key.map(|key| self.view.index.of_key(key)) {
-            Some(events) => partition(events.len(), |place| events.at(place) < event),
-            None => self.len().min(event as usize),
+        match &self.among {
+            Among::All => self.len().min(event as usize),
+            Among::Of(key) => {
+                let events = self.view.index.of_key(*key);
+                partition(events.len(), |place| events.at(place) < event)
+            }
+            Among::Some(events) => events.partition_point(|it| *it < event),
         }
     }
 
     /// The place of an event.
     fn place(&self, event: u32) -> usize {
-        if self.key.is_some() { self.start(event) } else { self.view.turned(event) as usize }
+        match &self.among {
+            Among::All => self.view.turned(event) as usize,
+            Among::Of(_) => self.start(event),
+            Among::Some(_) => self.start(self.view.turned(event)),
+        }
     }
 
     /// The places that the revisions allow.
@@ -137,14 +178,37 @@ impl<'a> Sieve<'a> {
     }
 
     pub(super) fn fits(&self, event: u32) -> bool {
-        self.range.contains(&event) && self.fits_row(self.view.index.event(event))
+        let is_among = match &self.among {
+            Among::All => true,
+            Among::Of(key) => *key == self.view.index.event(event).key,
+            Among::Some(events) => events.binary_search(&self.view.turned(event)).is_ok(),
+        };
+        is_among && self.range.contains(&event) && self.fits_beside(event)
+    }
+
+    /// Whether an event fits that is among those that are looked at.
+    fn fits_beside(&self, event: u32) -> bool {
+        self.fits_row(self.view.index.event(event)) && self.fits_effect(event)
     }
 
     fn fits_row(&self, row: &EventRow) -> bool {
-        self.key.is_none_or(|key| key == row.key)
-            && self.filter.action.is_none_or(|action| action == row.action)
+        is_among(&self.filter.actions, &row.action)
             && self.commits.as_ref().is_none_or(|commits| commits[row.commit as usize])
             && self.seen.as_ref().is_none_or(|seen| seen[row.key as usize])
+    }
+
+    /// The only question that has to be answered from contents.
+    fn fits_effect(&self, event: u32) -> bool {
+        if self.filter.attributes.is_empty() {
+            return true;
+        }
+        match self.view.effect(event) {
+            Ok(effect) => self.filter.takes_effect(&effect),
+            Err(error) => {
+                self.failure.replace(Some(error));
+                false
+            }
+        }
     }
 
     /// The events that fit, newest first.
@@ -170,22 +234,22 @@ impl<'a> Sieve<'a> {
     }
 
     fn fitting(&self, places: Range<usize>) -> impl DoubleEndedIterator<Item = u32> + '_ {
-        places.map(|place| self.at(place)).filter(|event| self.fits(*event))
+        places
+            .map(|place| self.at(place))
+            .filter(|event| self.range.contains(event) && self.fits_beside(*event))
     }
 
     /// How many events fit; nobody needs to look at each where only the collection is asked for, or
     /// only what is the same for all events of a commit.
     pub(super) fn count(&self) -> usize {
         let Range { start, end } = self.range.clone();
-        let is_of_all = self.seen.is_none() && self.filter.action.is_none();
-        match (self.key, &self.commits) {
+        let is_of_all =
+            self.seen.is_none() && self.filter.actions.is_empty() && self.filter.attributes.is_empty();
+        match (&self.among, &self.commits) {
             (_, None) if is_of_all => self.places().len(),
-            (None, Some(commits)) if is_of_all => self.count_of(commits),
-            (Some(_), _) => self.oldest_first().count(),
-            (None, _) => {
-                let some = self.view.index.events().skip(start as usize).take((end - start) as usize);
-                some.filter(|row| self.fits_row(row)).count()
-            }
+            (Among::All, Some(commits)) if is_of_all => self.count_of(commits),
+            (Among::Of(_) | Among::Some(_), _) => self.oldest_first().count(),
+            (Among::All, _) => (start..end).filter(|event| self.fits_beside(*event)).count(),
         }
     }
 
@@ -199,6 +263,24 @@ impl<'a> Sieve<'a> {
         let events = self.view.index.commits().map(|row| row.events).zip(ends);
         let fitting = events.zip(commits).filter(|(_, fits)| **fits);
         fitting.map(|((from, until), _)| until.min(end).saturating_sub(from.max(start)) as usize).sum()
+    }
+}
+
+impl Among {
+    fn of(view: &View, filter: &Filter) -> Result<Self, HistoryError> {
+        let number_of = |key: &Key| {
+            view.index.find_key(key.as_str()).ok_or_else(|| HistoryError::UnknownKey(key.clone()))
+        };
+        let keys: Vec<u32> = filter.collections.iter().map(number_of).collect::<Result<_, _>>()?;
+        match keys[..] {
+            [] => Ok(Self::All),
+            [key] if !filter.follow || !view.came_from_elsewhere(key) => Ok(Self::Of(key)),
+            _ => {
+                let mut events = BTreeSet::new();
+                keys.into_iter().for_each(|key| view.collect(key, filter.follow, &mut events));
+                Ok(Self::Some(events.into_iter().collect()))
+            }
+        }
     }
 }
 
@@ -218,5 +300,30 @@ impl View {
     fn turned(&self, event: u32) -> u32 {
         let events = self.index.events_of(self.index.event(event).commit);
         events.start + (events.end - 1 - event)
+    }
+
+    /// Whether a file of this key came from another one.
+    fn came_from_elsewhere(&self, key: u32) -> bool {
+        self.index.of_key(key).from(0).any(|event| self.source_of(event).is_some())
+    }
+
+    /// The event that took a file from where it stood before, if this one put it here.
+    pub(super) fn source_of(&self, event: u32) -> Option<u32> {
+        let is_created = self.index.event(event).action == Action::Created;
+        self.index.moved(event).filter(|_| is_created)
+    }
+
+    /// Adds the events of a key, as they are numbered in a list, and with `follow` those of each file
+    /// under the names that it had before.
+    fn collect(&self, key: u32, follow: bool, events: &mut BTreeSet<u32>) {
+        let mut open = vec![(key, self.index.events_len())];
+        while let Some((key, end)) = open.pop() {
+            for event in self.index.of_key(key).from(0).take_while(|event| *event < end) {
+                if events.insert(self.turned(event)) && follow {
+                    let source = self.source_of(event);
+                    open.extend(source.map(|source| (self.index.event(source).key, source)));
+                }
+            }
+        }
     }
 }

@@ -130,7 +130,7 @@ impl View {
         let message = message::parse(&commit.message);
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
-        let claims = !message.events.is_empty() || message.by_hand;
+        let claims = !message.events.is_empty() || message.origin.is_some();
         let mut disagreements = Vec::new();
         if claims && !by_service {
             disagreements.push(Disagreement::Committer(commit.committer.clone()));

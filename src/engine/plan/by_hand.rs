@@ -14,7 +14,8 @@ use crate::domain::{Key, Refusal};
 use crate::engine::fold::Commit;
 use crate::engine::handle::SubmitError;
 use crate::engine::mirror::names_of;
-use crate::format::{layout, message};
+use crate::format::layout;
+use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft};
 
 /// A key that differs from one concerned in letter case only.
@@ -113,7 +114,12 @@ impl Desk {
         new_id: &mut dyn FnMut() -> Uuid,
     ) {
         let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
-        let about = message::About { by_hand: Some(key), ..message::About::default() };
+        let what = match (edit.adds_files(), self.is_in_head(ground, key)) {
+            (false, _) => ByHand::Delete,
+            (true, false) => ByHand::Create,
+            (true, true) => ByHand::Edit,
+        };
+        let about = message::About { by_hand: Some((key, what)), ..message::About::default() };
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),

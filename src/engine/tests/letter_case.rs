@@ -78,7 +78,7 @@ fn an_update_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
     let (journal, running) = after(renamed);
     running.submit(rename("A", "By API")).unwrap();
     let expected: &[(&str, &[&str])] =
-        &[("Edit a by hand", &[]), ("Edit A by hand", &[UPPER]), ("Update A: name", &[UPPER])];
+        &[("Delete a by hand", &[]), ("Create A by hand", &[UPPER]), ("Update A: name", &[UPPER])];
     check(&journal, expected);
     assert_eq!(journal.saved_files(), journal.files_at(running.snapshot().revision));
     assert_eq!(running.snapshot().uncommitted, 0);
@@ -90,7 +90,7 @@ fn an_update_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
 fn a_deletion_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
     let (journal, running) = after(renamed);
     running.submit(delete("A")).unwrap();
-    check(&journal, &[("Edit a by hand", &[]), ("Edit A by hand", &[UPPER]), ("Delete A", &[])]);
+    check(&journal, &[("Delete a by hand", &[]), ("Create A by hand", &[UPPER]), ("Delete A", &[])]);
     running.stop();
 }
 
@@ -98,7 +98,7 @@ fn a_deletion_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
 fn a_creation_in_place_of_a_file_removed_by_hand_commits_the_removal_first() {
     let (journal, running) = after(removed);
     running.submit(create("A")).unwrap();
-    check(&journal, &[("Edit a by hand", &[]), ("Create A", &[UPPER])]);
+    check(&journal, &[("Delete a by hand", &[]), ("Create A", &[UPPER])]);
     let message = &journal.log()[1].message;
     assert!(message.contains("Collectory-Origin: work-tree"), "{message}");
     assert_eq!(running.shown("A"), Some(("By API".into(), false)));
@@ -110,7 +110,7 @@ fn a_creation_in_place_of_a_file_removed_by_hand_commits_the_removal_first() {
 fn a_removal_is_committed_once_however_many_writes_follow() {
     let (journal, running) = after(removed);
     running.submit_all([create("A"), rename("A", "Again"), create("b")]).unwrap();
-    check(&journal, &[("Edit a by hand", &[]), ("Change 2 collections: A, b", &["A.yaml", "b.yaml"])]);
+    check(&journal, &[("Delete a by hand", &[]), ("Change 2 collections: A, b", &["A.yaml", "b.yaml"])]);
     running.stop();
 }
 
@@ -121,7 +121,7 @@ fn a_removal_that_nobody_has_noticed_is_committed_too() {
     let running = Running::on(&journal);
     removed(&journal);
     running.submit(create("A")).unwrap();
-    check(&journal, &[("Edit a by hand", &[]), ("Create A", &[UPPER])]);
+    check(&journal, &[("Delete a by hand", &[]), ("Create A", &[UPPER])]);
     running.stop();
 }
 
@@ -134,7 +134,7 @@ fn a_creation_waits_until_the_removal_of_its_rival_is_believed() {
     renamed(&journal);
     running.submit(rename("A", "By API")).unwrap();
     let expected: &[(&str, &[&str])] =
-        &[("Edit a by hand", &[]), ("Edit A by hand", &[UPPER]), ("Update A: name", &[UPPER])];
+        &[("Delete a by hand", &[]), ("Create A by hand", &[UPPER]), ("Update A: name", &[UPPER])];
     check(&journal, expected);
     running.stop();
 }
@@ -227,7 +227,7 @@ fn a_file_saved_beside_a_committed_one_is_the_person_s_to_remove() {
     check(&journal, &[]);
     running.submit(delete("a")).unwrap();
     running.submit(delete("A")).unwrap();
-    check(&journal, &[("Delete a", &[]), ("Edit A by hand", &[UPPER]), ("Delete A", &[])]);
+    check(&journal, &[("Delete a", &[]), ("Create A by hand", &[UPPER]), ("Delete A", &[])]);
     running.stop();
 }
 

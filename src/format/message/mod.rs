@@ -16,8 +16,9 @@
 //!
 //! A created or deleted collection lists its attributes as `name: "Posts"`; a batch puts
 //! `posts: updated` above the indented lines of each collection. A commit that holds a person's
-//! saved edit is `Edit posts by hand` and carries `Collectory-Origin: work-tree`; if the file is
-//! broken there are no changes to tell and `Collectory-Key` alone names the collection.
+//! saved edit is `Edit posts by hand` (or `Create`, `Delete`) and carries `Collectory-Origin: work-tree`;
+//! if the file is broken there are no changes to tell and `Collectory-Key` alone names the collection. One
+//! that the command line makes carries `Collectory-Origin: command`.
 //!
 //! # What a caller's text can't do
 //!
@@ -34,7 +35,7 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-pub use parse::{Message, Told, idempotency, parse};
+pub use parse::{Message, Told, ToldOrigin, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 
@@ -57,6 +58,7 @@ const UNDOES: &str = "Collectory-Undoes";
 const RESTORES: &str = "Collectory-Restores";
 const ORIGIN: &str = "Collectory-Origin";
 const WORK_TREE: &str = "work-tree";
+const COMMAND: &str = "command";
 const REQUEST_ID: &str = "Request-Id";
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 const FINGERPRINT: &str = "Collectory-Fingerprint";
@@ -71,15 +73,38 @@ pub struct About<'a> {
     /// The name that the caller gave to its request, and a digest of the request: the trailers
     /// `Idempotency-Key` and `Collectory-Fingerprint`.
     pub idempotency: Option<(&'a str, String)>,
-    /// The collection whose file a person saved, if the commit holds such an edit
+    /// The collection whose file a person saved and what that did to it, if the commit holds such an edit
     /// (`Collectory-Origin: work-tree`). Its events may be unknown: the file may be broken.
-    pub by_hand: Option<&'a Key>,
+    pub by_hand: Option<(&'a Key, ByHand)>,
+    /// Whether the command line makes the commit (`Collectory-Origin: command`).
+    pub by_command: bool,
     /// Collections that the commit deletes and whose files never were valid: there is no event
     /// that could tell what they were.
     pub unread: &'a [Key],
     /// What the commit takes back: a line of the body and the trailer `Collectory-Undoes`, or the
     /// subject `Restore posts to 9fceb02` and the trailer `Collectory-Restores`.
     pub reverses: Option<&'a Reverses>,
+}
+
+/// What a person's saved edit did to the file of a collection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ByHand {
+    /// There was no file before.
+    Create,
+    /// There was a file before and there is one now.
+    Edit,
+    /// There is no file any more.
+    Delete,
+}
+
+impl ByHand {
+    const fn verb(self) -> &'static str {
+        match self {
+            Self::Create => "Create",
+            Self::Edit => "Edit",
+            Self::Delete => "Delete",
+        }
+    }
 }
 
 /// What the trailers call a creation.
@@ -127,8 +152,8 @@ pub fn compose(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
 }
 
 fn subject(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
-    if let Some(key) = about.by_hand {
-        return format!("Edit {key} by hand");
+    if let Some((key, what)) = about.by_hand {
+        return format!("{} {key} by hand", what.verb());
     }
     if let (Some(Reverses::Since(revision)), [(_, event)]) = (about.reverses, events) {
         return format!("Restore {} to {}", event.key(), &revision.to_string()[..7]);
@@ -226,7 +251,7 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     for key in about.unread {
         lines.push(format!("{ACTION}: {DELETED}\n{KEY}: {key}\n"));
     }
-    if let (Some(key), []) = (about.by_hand, events) {
+    if let (Some((key, _)), []) = (about.by_hand, events) {
         lines.push(format!("{KEY}: {key}\n"));
     }
     match about.reverses {
@@ -244,6 +269,8 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     }
     if about.by_hand.is_some() {
         lines.push(format!("{ORIGIN}: {WORK_TREE}\n"));
+    } else if about.by_command {
+        lines.push(format!("{ORIGIN}: {COMMAND}\n"));
     }
     lines.concat()
 }

@@ -2,25 +2,38 @@
 
 use uuid::Uuid;
 
-use super::{ACTION, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, ORIGIN, REQUEST_ID, WORK_TREE};
-use crate::domain::Key;
+use super::{
+    ACTION, COMMAND, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, ORIGIN, REQUEST_ID, RESTORES, UNDOES,
+    WORK_TREE,
+};
+use crate::domain::{Key, Reverses};
 
 /// What a commit message tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Message {
-    /// The first paragraph, as one line.
+    /// The first line.
     pub subject: String,
-    /// Why: of the service's commits the caller's reason, of a person's commit the body without
-    /// its trailers.
+    /// Why, in the caller's words: what the service puts between subject and changes.
     pub reason: Option<String>,
-    /// The body without its trailers, whoever wrote it.
-    pub body: Option<String>,
+    /// The whole message without its trailers, whoever wrote it: why, in a person's own commit.
+    pub text: String,
     /// What the trailers tell of each event, in their order; empty for a person's commit.
     pub events: Vec<Told>,
     /// The request that asked.
     pub request_id: Option<String>,
-    /// Whether the commit holds a person's saved edit that the service committed.
-    pub by_hand: bool,
+    /// Where the trailers say that the change comes from; without one it is the API.
+    pub origin: Option<ToldOrigin>,
+    /// What the commit takes back.
+    pub reverses: Option<Reverses>,
+}
+
+/// Where a commit of the service comes from, as its trailer `Collectory-Origin` tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToldOrigin {
+    /// A person's saved edit that the service committed.
+    WorkTree,
+    /// The command line.
+    Command,
 }
 
 /// What the trailers tell of one event.
@@ -48,23 +61,36 @@ pub fn parse(message: &str) -> Message {
         }
         _ => Vec::new(),
     };
-    let mut body = paragraphs.into_iter();
-    let subject = body.next().unwrap_or_default().join(" ");
-    let mut body: Vec<String> = body.map(|lines| lines.join("\n")).collect();
-    let whole = body.join("\n\n").trim().to_owned();
+    let text = paragraphs.iter().map(|lines| lines.join("\n")).collect::<Vec<_>>().join("\n\n");
+    let mut body: Vec<String> = paragraphs.iter().skip(1).map(|lines| lines.join("\n")).collect();
     let events = events(&trailers);
     if events.iter().any(|event| event.action.is_some()) {
         body.pop();
     }
     let reason = body.join("\n\n").trim().to_owned();
     Message {
-        subject,
+        subject: paragraphs.first().map_or_else(String::new, |lines| lines[0].to_owned()),
         reason: (!reason.is_empty()).then_some(reason),
-        body: (!whole.is_empty()).then_some(whole),
+        text,
         request_id: value_of(&trailers, REQUEST_ID).map(str::to_owned),
-        by_hand: value_of(&trailers, ORIGIN) == Some(WORK_TREE),
+        origin: value_of(&trailers, ORIGIN).and_then(told_origin),
+        reverses: reverses(&trailers),
         events,
     }
+}
+
+fn told_origin(value: &str) -> Option<ToldOrigin> {
+    match value {
+        WORK_TREE => Some(ToldOrigin::WorkTree),
+        COMMAND => Some(ToldOrigin::Command),
+        _ => None,
+    }
+}
+
+fn reverses(trailers: &[Trailer]) -> Option<Reverses> {
+    let event = value_of(trailers, UNDOES).and_then(|id| Uuid::parse_str(id).ok());
+    let since = || value_of(trailers, RESTORES).and_then(|revision| revision.parse().ok());
+    event.map(|id| Reverses::Event(id.to_string())).or_else(|| since().map(Reverses::Since))
 }
 
 /// The name that a caller gave to the request behind a commit, and the digest of the request.

@@ -69,14 +69,15 @@ fn an_update_is_told_as_the_design_shows_it() {
         Message {
             subject: "Update posts: name, recursive".into(),
             reason: Some("Mara asked".into()),
-            body: Some("Mara asked\n\nname: \"Posts\" -> \"All posts\"\nrecursive: (none) -> true".into()),
+            text: "Update posts: name, recursive\n\nMara asked\n\nname: \"Posts\" -> \"All posts\"\nrecursive: (none) -> true".into(),
             events: vec![Told {
                 key: key("posts"),
                 action: Some("collection.updated".into()),
                 id: Some(id())
             }],
             request_id: Some("7f1c".into()),
-            by_hand: false,
+            origin: None,
+            reverses: None,
         }
     );
 }
@@ -172,11 +173,13 @@ fn long_values_and_long_lists_of_changes_are_shortened() {
 #[test]
 fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let posts = key("posts");
-    let about = About { by_hand: Some(&posts), ..About::default() };
+    let about = About { by_hand: Some((&posts, ByHand::Edit)), ..About::default() };
     let broken = compose(&[], &about);
     assert_eq!(broken, "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n");
     assert_eq!(parse(&broken).events, [Told { key: posts.clone(), action: None, id: None }]);
-    assert!(parse(&broken).by_hand);
+    assert_eq!(parse(&broken).origin, Some(ToldOrigin::WorkTree));
+    let gone = compose(&[], &About { by_hand: Some((&posts, ByHand::Delete)), ..About::default() });
+    assert!(gone.starts_with("Delete posts by hand\n"), "{gone}");
     let event = updated(&self::posts(), &[("name", "All".into())]);
     let message = compose(&[(id(), &event)], &about);
     assert!(
@@ -191,7 +194,8 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
 fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change() {
     let posts = Arc::new(posts());
     let event = Event::Updated { before: Arc::clone(&posts), after: Arc::clone(&posts) };
-    let message = compose(&[(id(), &event)], &About { by_hand: Some(posts.key()), ..About::default() });
+    let message =
+        compose(&[(id(), &event)], &About { by_hand: Some((posts.key(), ByHand::Edit)), ..About::default() });
     let trailers = format!(
         "Collectory-Action: collection.updated\nCollectory-Key: posts\nCollectory-Event: {}\nCollectory-Origin: work-tree\n",
         id()
@@ -201,14 +205,15 @@ fn an_edit_of_comments_alone_has_the_trailers_of_an_update_and_tells_no_change()
 }
 
 #[test]
-fn the_reason_of_a_persons_commit_is_its_body_without_trailers() {
+fn the_text_of_a_persons_commit_is_the_whole_message_without_trailers() {
     let read = |message| parse(message);
     let message = read(
         "Rename posts\n\nMara asked.\nTwice.\n\nAnd again: so.\n\nSigned-off-by: A <a@b>\nReviewed-by: B\n",
     );
-    assert_eq!(message.reason.as_deref(), Some("Mara asked.\nTwice.\n\nAnd again: so."));
+    assert_eq!(message.text, "Rename posts\n\nMara asked.\nTwice.\n\nAnd again: so.");
+    assert_eq!(message.subject, "Rename posts");
     assert_eq!(message.events, []);
-    assert_eq!(read("Rename posts\n").reason, None);
+    assert_eq!(read("Rename posts\n").text, "Rename posts");
     assert_eq!(
         read("Rename posts\n\nnot a trailer here\nKey: value\n").reason.as_deref(),
         Some("not a trailer here\nKey: value")

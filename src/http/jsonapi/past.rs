@@ -16,8 +16,10 @@ use serde_json::json;
 
 use super::json::{self, Members, write_list};
 use super::query::{Fields, Wanted};
-use crate::domain::{Actor, Change, Key};
-use crate::engine::history::{Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault};
+use crate::domain::{Actor, Change, Key, Reverses};
+use crate::engine::history::{
+    Action, Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault,
+};
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
@@ -40,15 +42,18 @@ pub(in crate::http) const SYNC_TOKEN: &str = "sync-token";
 /// The resource type of what the service can do.
 pub(in crate::http) const CAPABILITIES: &str = "collection-settings-capabilities";
 
-/// The resource of an event.
-pub(in crate::http) fn event(record: &EventRecord, fields: &Fields) -> Bytes {
+/// The resource of an event; where its file moved to or from is told of a key that `sees` allows only.
+pub(in crate::http) fn event(record: &EventRecord, fields: &Fields, sees: &dyn Fn(&Key) -> bool) -> Bytes {
+    let moved = record.moved.as_ref().filter(|key| sees(key));
     match fields.wanted(EVENT) {
-        None => record.answer.get_or_init(|| written(record, None)).clone(),
-        wanted @ Some(_) => written(record, wanted),
+        None if moved.is_some() == record.moved.is_some() => {
+            record.answer.get_or_init(|| written(record, moved, None)).clone()
+        }
+        wanted => written(record, moved, wanted),
     }
 }
 
-fn written(record: &EventRecord, wanted: Option<&Wanted>) -> Bytes {
+fn written(record: &EventRecord, moved: Option<&Key>, wanted: Option<&Wanted>) -> Bytes {
     resource(EVENT, &record.id.to_string(), wanted, |attributes| {
         attributes.text("action", record.action.as_str());
         attributes.text("collection", record.key.as_str());
@@ -56,8 +61,18 @@ fn written(record: &EventRecord, wanted: Option<&Wanted>) -> Bytes {
         attributes.text("at", &record.at.to_rfc3339_opts(SecondsFormat::Secs, true));
         attributes.member("actor", |out| write_actor(&record.actor, out));
         attributes.text("origin", record.origin.as_str());
-        if let Some(reason) = &record.reason {
+        attributes.text("subject", &record.message.subject);
+        if let Some(reason) = &record.message.reason {
             attributes.text("reason", reason);
+        }
+        match &record.message.reverses {
+            Some(Reverses::Event(id)) => attributes.text("undoes", id),
+            Some(Reverses::Since(revision)) => attributes.text("restores", &revision.to_string()),
+            None => {}
+        }
+        if let Some(other) = moved {
+            let name = if record.action == Action::Deleted { "movedTo" } else { "movedFrom" };
+            attributes.text(name, other.as_str());
         }
         match &record.effect {
             Effect::Changes(changes) => attributes.member("changes", |out| write_changes(changes, out)),
@@ -102,12 +117,17 @@ pub(in crate::http) fn difference(difference: &CollectionDifference, fields: &Fi
 }
 
 /// The resource of an attribute and the event that gave it its value.
-pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields) -> Bytes {
+pub(in crate::http) fn blame(
+    key: &Key,
+    blame: &Blame,
+    fields: &Fields,
+    sees: &dyn Fn(&Key) -> bool,
+) -> Bytes {
     let Blame { attribute, value, event } = blame;
     resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
         attributes.text("attribute", attribute);
         attributes.member("value", |out| json::write(value, out));
-        attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields)));
+        attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields, sees)));
     })
 }
 
@@ -198,7 +218,7 @@ mod tests {
     use super::super::query::{self, Query};
     use super::*;
     use crate::domain::{Revision, Value};
-    use crate::engine::history::{Action, Origin};
+    use crate::engine::history::{EventMessage, Origin};
 
     fn record(effect: Effect) -> EventRecord {
         let revision = Revision::new([0xab; 20]);
@@ -211,11 +231,16 @@ mod tests {
             at: DateTime::UNIX_EPOCH,
             actor: Arc::new(Actor::new("Mara", "mara@example.org")),
             origin: Origin::Api,
-            reason: Some("\"Why\"".into()),
-            request_id: Some("1".into()),
+            message: EventMessage {
+                subject: "Update posts".into(),
+                reason: Some("\"Why\"".into()),
+                request_id: Some("1".into()),
+                reverses: Some(Reverses::Since(revision)),
+            },
             effect,
+            moved: None,
             answer: OnceLock::new(),
-            message: OnceLock::new(),
+            streamed: OnceLock::new(),
         }
     }
 
@@ -236,11 +261,11 @@ mod tests {
             change("format", Some("md".into()), None),
         ];
         assert_eq!(
-            shown(&event(&record(Effect::Changes(changes)), &Fields::default())),
+            shown(&event(&record(Effect::Changes(changes)), &Fields::default(), &|_| true)),
             json!({"type": "collection-event", "id": "00000000-0000-0000-0000-000000000000", "attributes": {
                 "action": "updated", "collection": "posts", "revision": "ab".repeat(20),
                 "at": "1970-01-01T00:00:00Z", "actor": {"name": "Mara", "email": "mara@example.org"},
-                "origin": "api", "reason": "\"Why\"",
+                "origin": "api", "subject": "Update posts", "reason": "\"Why\"", "restores": "ab".repeat(20),
                 "changes": [{"attribute": "name", "from": "Posts", "to": "All posts"},
                             {"attribute": "recursive", "to": true}, {"attribute": "format", "from": "md"}],
             }})
@@ -251,7 +276,8 @@ mod tests {
     fn a_broken_file_has_a_problem_in_place_of_changes() {
         let fault = Fault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
         let attributes =
-            shown(&event(&record(Effect::Problem(fault)), &Fields::default()))["attributes"].clone();
+            shown(&event(&record(Effect::Problem(fault)), &Fields::default(), &|_| true))["attributes"]
+                .clone();
         assert_eq!(
             attributes["problem"],
             json!({"path": "c/a.yaml", "line": 2, "column": 3, "message": "is wrong"})
@@ -264,7 +290,10 @@ mod tests {
         let query = Query::parse("fields[collection-event]=at,nope").unwrap();
         let fields = query::fields(&query, &[EVENT]).unwrap();
         let record = record(Effect::Changes(Vec::new()));
-        assert_eq!(shown(&event(&record, &fields))["attributes"], json!({"at": "1970-01-01T00:00:00Z"}));
-        assert_eq!(shown(&event(&record, &Fields::default()))["attributes"]["changes"], json!([]));
+        assert_eq!(
+            shown(&event(&record, &fields, &|_| true))["attributes"],
+            json!({"at": "1970-01-01T00:00:00Z"})
+        );
+        assert_eq!(shown(&event(&record, &Fields::default(), &|_| true))["attributes"]["changes"], json!([]));
     }
 }

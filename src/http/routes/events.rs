@@ -1,21 +1,20 @@
 //! `/events`, `/events/:id` and `/collections/:key/events`: who changed what, when and why.
 
-use bytes::Bytes;
 use serde_json::json;
 use warp::http::StatusCode;
 
-use super::super::authorize::{Action, Allowed};
+use super::super::authorize::{Action, Allowed, Denied};
 use super::super::call::{Call, looking};
 use super::super::jsonapi::document::self_link;
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::negotiate;
 use super::super::jsonapi::page::EventsAt;
 use super::super::jsonapi::past;
-use super::super::jsonapi::query::{self, EventQuery, EventScope, Query};
+use super::super::jsonapi::query::{self, EventQuery, EventScope, Query, listed};
 use super::super::reply::Reply;
 use super::{EventId, stream};
 use crate::domain::Key;
-use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, View};
+use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Side, View};
 
 /// The parameter that asks for the events of one collection.
 const FILTER_COLLECTION: &str = "filter[collection]";
@@ -31,7 +30,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     }
     let accepted = call.negotiate()?;
     let wanted = Wanted::of(call);
-    let allowed = call.authorize(Action::ListEvents { key: wanted.key() }).await?;
+    let allowed = wanted.seen_by(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
     let scope = EventScope { collection: true, pages: true, cursor_profile: accepted.cursor_profile };
     page(call, wanted, allowed, scope).await
 }
@@ -41,13 +40,16 @@ pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, Ap
     let accepted = call.negotiate()?;
     let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
     let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
-    page(call, Wanted::Of(key), allowed, scope).await
+    page(call, Wanted::Following(key), allowed, scope).await
 }
 
 /// Whose events are wanted.
 pub(super) enum Wanted {
     All,
-    Of(Key),
+    /// Those of one or several collections.
+    Of(Vec<Key>),
+    /// Those of one, and what its file was before it was moved.
+    Following(Key),
     /// Those of something that can't be a key.
     OfNone(String),
 }
@@ -58,28 +60,49 @@ impl Wanted {
         let query = call.query().unwrap_or_default();
         match query.first(FILTER_COLLECTION) {
             None => Self::All,
-            Some(text) => Key::parse(text).map_or_else(|_| Self::OfNone(text.to_owned()), Self::Of),
+            Some(text) => match listed(text).map(|text| Key::parse(text).map_err(|_| text)).collect() {
+                Ok(keys) => Self::Of(keys),
+                Err(text) => Self::OfNone(text.to_owned()),
+            },
         }
     }
 
-    pub(super) const fn key(&self) -> Option<&Key> {
+    /// The one collection that the hook is asked about; about several it is asked as about all.
+    pub(super) fn key(&self) -> Option<&Key> {
         match self {
-            Self::Of(key) => Some(key),
+            Self::Following(key) => Some(key),
+            Self::Of(keys) => keys.first().filter(|_| keys.len() == 1),
             Self::All | Self::OfNone(_) => None,
         }
     }
 
-    /// The collection to filter by, if any.
+    /// Refuses what a caller who may see some keys only asks of others.
+    ///
+    /// # Errors
+    ///
+    /// 403 for each of several keys that it may not see, as it is for one.
+    pub(super) fn seen_by(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
+        match self {
+            Self::Of(keys) if !keys.iter().all(|key| allowed.sees(key)) => Err(Denied::forbidden().into()),
+            Self::Of(_) | Self::Following(_) | Self::All | Self::OfNone(_) => Ok(allowed),
+        }
+    }
+
+    /// The collections to filter by, if any.
     ///
     /// # Errors
     ///
     /// 404 when there never was such a collection.
-    pub(super) fn known(self, call: &Call<'_>, view: &View) -> Result<Option<Key>, ApiError> {
-        match self {
-            Self::All => Ok(None),
-            Self::Of(key) if view.knows(&key) => Ok(Some(key)),
-            Self::Of(key) => Err(call.no_history_of(&key)),
-            Self::OfNone(text) => Err(ApiError::no_such_collection(&text)),
+    pub(super) fn known(&self, call: &Call<'_>, view: &View) -> Result<Vec<Key>, ApiError> {
+        let keys = match self {
+            Self::All => &[],
+            Self::Of(keys) => &keys[..],
+            Self::Following(key) => std::slice::from_ref(key),
+            Self::OfNone(text) => return Err(ApiError::no_such_collection(text)),
+        };
+        match keys.iter().find(|key| !view.knows(key)) {
+            Some(unknown) => Err(call.no_history_of(unknown)),
+            None => Ok(keys.to_vec()),
         }
     }
 }
@@ -91,16 +114,19 @@ async fn page(
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
     let view = call.past().await?;
-    let key = wanted.known(call, &view)?;
+    let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, Wanted::Following(_)));
     let query = call.query()?;
     let asked = query::events(&query, scope)?;
     let path = call.path().to_owned();
     let head = view.head();
     let body = looking(move || {
-        let filter = filter(&view, &asked, key, allowed)?;
+        let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
-        Ok(document(&events, total, &asked, &path, &query))
+        let resources =
+            events.events.iter().map(|event| past::event(event, &asked.fields, &|key| allowed.sees(key)));
+        let links = links(&events, total, &asked, &path, &query);
+        Ok(past::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}}))))
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
@@ -110,22 +136,24 @@ async fn page(
 pub(super) fn filter(
     view: &View,
     asked: &EventQuery,
-    key: Option<Key>,
-    allowed: Allowed,
+    collections: Vec<Key>,
+    allowed: &Allowed,
 ) -> Result<Filter, ApiError> {
-    let bound = |name: &str, text: &Option<String>| {
+    let bound = |name: &str, text: &Option<String>, side: Side| {
         let text = text.as_deref().map(revision_text);
-        let bound = text.map(|text| view.bound(&text)).transpose();
+        let bound = text.map(|text| view.bound(&text, side)).transpose();
         bound.map_err(|error| ApiError::from(error).parameter(name))
     };
     Ok(Filter {
-        collection: key,
-        action: asked.action,
-        actor: asked.actor.clone(),
-        origin: asked.origin,
-        since: bound("filter[since]", &asked.since)?,
-        until: bound("filter[until]", &asked.until)?,
-        seeing: allowed.visibility.map(Seeing),
+        collections,
+        follow: false,
+        attributes: asked.attributes.clone(),
+        actions: asked.actions.clone(),
+        actors: asked.actors.clone(),
+        origins: asked.origins.clone(),
+        since: bound("filter[since]", &asked.since, Side::Since)?,
+        until: bound("filter[until]", &asked.until, Side::Until)?,
+        seeing: allowed.visibility.clone().map(Seeing),
     })
 }
 
@@ -155,12 +183,6 @@ fn of_cursor(error: HistoryError, asked: &EventQuery) -> ApiError {
         EventsAt::Before(_) => "page[before]",
     };
     ApiError::from(error).parameter(name)
-}
-
-fn document(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: &Query) -> Bytes {
-    let resources = page.events.iter().map(|event| past::event(event, &asked.fields));
-    let links = links(page, total, asked, path, query);
-    past::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}})))
 }
 
 /// The links of a page; they keep what else was asked for, and are `null` at the ends.
@@ -201,12 +223,16 @@ pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiErro
     let view = call.past().await;
     let found = view.as_ref().ok().zip(id.uuid());
     let key = found.and_then(|(view, uuid)| view.key_of(uuid));
-    call.authorize(Action::ReadEvent { key }).await?;
+    let allowed = call.authorize(Action::ReadEvent { key }).await?;
     let is_known = key.is_some();
     let view = view?;
     let uuid = id.uuid().filter(|_| is_known).ok_or_else(|| id.not_found())?;
     let fields = query::fields(&call.query()?, &[past::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
-    let body = looking(move || Ok(past::one(&past::event(&*view.event(uuid)?, &fields), &links))).await?;
+    let body = looking(move || {
+        let event = past::event(&*view.event(uuid)?, &fields, &|key| allowed.sees(key));
+        Ok(past::one(&event, &links))
+    })
+    .await?;
     Ok(Reply::document(StatusCode::OK, body).of_revision(head))
 }

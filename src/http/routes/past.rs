@@ -104,7 +104,7 @@ async fn at_revision<T: Send + 'static>(
 /// `GET /collections/:key/blame`
 pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
-    call.authorize(Action::ReadBlame { key: &key }).await?;
+    let allowed = call.authorize(Action::ReadBlame { key: &key }).await?;
     let view = call.past().await?;
     if !view.knows(&key) {
         return Err(call.no_history_of(&key));
@@ -112,9 +112,10 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     let links = self_link(&call.link());
     let query = call.query();
     looking(move || {
-        let blames = view.blame(&key)?;
+        let sees = |key: &Key| allowed.sees(key);
+        let blames = view.blame(&key, &sees)?;
         let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
-        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields));
+        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields, &sees));
         let body = past::list(resources, &links, None);
         Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })

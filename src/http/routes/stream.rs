@@ -54,20 +54,21 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 pub(super) async fn open(call: &Call<'_>) -> Result<Reply, ApiError> {
     negotiate::content_type_without_body(call.headers())?;
     let wanted = Wanted::of(call);
-    let allowed = call.authorize(Action::StreamEvents { key: wanted.key() }).await?;
+    let allowed = wanted.seen_by(call.authorize(Action::StreamEvents { key: wanted.key() }).await?)?;
     let (history, view) = call.history().await?;
-    let key = wanted.known(call, &view)?;
+    let collections = wanted.known(call, &view)?;
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
     let leave = Leave {
         caller: call.caller(),
-        key: key.clone(),
+        key: wanted.key().cloned(),
         allowed: allowed.clone(),
         asked: Instant::now(),
         age_max: call.context.limits.policy_age_max(),
     };
-    let (filter, fields) = looking(move || Ok((filter(&view, &asked, key, allowed)?, asked.fields))).await?;
+    let (filter, fields) =
+        looking(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
     let subscription = match (last_event_id(call), &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),
@@ -166,7 +167,7 @@ impl Teller {
         let mut next = Some(first);
         while let Some(event) = next {
             if self.leave.allowed.sees(&event.key) {
-                told.extend_from_slice(&message(&event, &self.fields));
+                told.extend_from_slice(&message(&event, &self.fields, &self.leave.allowed));
             }
             let is_full = told.len() >= CHUNK_BYTES_MAX;
             next = if is_full { None } else { self.subscription.read_ahead() };
@@ -207,15 +208,18 @@ impl Teller {
 }
 
 /// What happened, made once for all who want to hear the whole of it.
-fn message(event: &EventRecord, fields: &Fields) -> Bytes {
-    match fields.wanted(EVENT) {
-        None => event.message.get_or_init(|| bytes(&happened(event, fields))).clone(),
-        Some(_) => bytes(&happened(event, fields)),
+fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
+    let sees = |key: &Key| allowed.sees(key);
+    let is_whole = fields.wanted(EVENT).is_none() && event.moved.as_ref().is_none_or(sees);
+    if is_whole {
+        event.streamed.get_or_init(|| bytes(&happened(event, fields, &sees))).clone()
+    } else {
+        bytes(&happened(event, fields, &sees))
     }
 }
 
-fn happened(event: &EventRecord, fields: &Fields) -> Event {
-    let resource = past::event(event, fields);
+fn happened(event: &EventRecord, fields: &Fields, sees: &dyn Fn(&Key) -> bool) -> Event {
+    let resource = past::event(event, fields, sees);
     let data = String::from_utf8_lossy(&resource);
     Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
 }

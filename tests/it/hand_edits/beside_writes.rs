@@ -235,6 +235,6 @@ async fn creating_a_key_that_was_deleted_by_hand_keeps_both_in_the_history() {
     server.repo().remove(POSTS);
     server.loses("posts").await;
     server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
-    assert_eq!(server.repo().subjects(), ["Create posts", "Edit posts by hand", "Seed"]);
+    assert_eq!(server.repo().subjects(), ["Create posts", "Delete posts by hand", "Seed"]);
     assert_eq!(server.repo().read(POSTS), named("Again"));
 }

@@ -39,7 +39,7 @@ async fn a_write_to_the_renamed_key_commits_the_renaming_first() {
     server.repo().save(UPPER, &named("By hand"));
     server.shows("Posts", "name", "By hand").await;
     server.patch("Posts", json!({"name": "By API"})).await.is(200);
-    let subjects = ["Update Posts: name", "Edit Posts by hand", "Edit posts by hand", "Seed"];
+    let subjects = ["Update Posts: name", "Create Posts by hand", "Delete posts by hand", "Seed"];
     assert_eq!(server.repo().subjects(), subjects);
     assert_eq!(server.repo().field("HEAD~2", "%an"), "Hand Editor");
     assert_eq!(server.repo().trailer("HEAD~2", "Collectory-Origin"), ["work-tree"]);
@@ -63,13 +63,13 @@ async fn a_creation_in_other_letter_case_commits_the_removal_first_and_says_so_i
         let dry = dry.is(200).json();
         let commits = dry["meta"]["commits"].as_array().unwrap().clone();
         let [gone, created] = commits.as_slice() else { panic!("two commits: {commits:?}") };
-        assert!(gone["message"].as_str().unwrap().starts_with("Edit posts by hand\n"), "{gone}");
+        assert!(gone["message"].as_str().unwrap().starts_with("Delete posts by hand\n"), "{gone}");
         assert!(gone["files"][0]["difference"].as_str().unwrap().contains("-name: Posts"), "{gone}");
         assert!(created["message"].as_str().unwrap().starts_with("Create Posts\n"), "{created}");
         assert_eq!(server.repo().subjects(), ["Seed"]);
         let done = server.request("POST", path).body(kind, &body).send().await;
         done.is(if is_batch { 200 } else { 201 });
-        assert_eq!(server.repo().subjects(), ["Create Posts", "Edit posts by hand", "Seed"]);
+        assert_eq!(server.repo().subjects(), ["Create Posts", "Delete posts by hand", "Seed"]);
         is_well(&mut server);
     }
 }

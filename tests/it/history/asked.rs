@@ -69,7 +69,9 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
         ("0123456789012345678901234567890123456789", 404),
         ("abcdef0", 404),
         ("1970-01-01T00:00:00Z", 404),
-        ("HEAD~1", 400),
+        ("HEAD~100", 404),
+        ("1970-01-01", 404),
+        ("HEAD^{tree}", 400),
         ("main@{1}", 400),
         ("abcde", 400),
         ("..", 400),
@@ -81,6 +83,22 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
             assert_eq!(source["parameter"], "asOf", "{name}");
         }
     }
+}
+
+#[tokio::test]
+async fn days_and_parents_are_revisions_too() {
+    let server = told().await;
+    let revisions = first_parents(&server);
+    let today = server.repo().field("HEAD", "%cs");
+    for (name, revision) in
+        [("HEAD", 0), ("HEAD~2", 2), ("main^", 1), (&format!("{}^~1", revisions[0]), 2), (today.as_str(), 0)]
+    {
+        let found = server.get(&format!("/collections?asOf={name}")).await.is(200);
+        assert_eq!(found.header("collectory-revision"), revisions[revision], "{name}");
+    }
+    server.repo().git(&["tag", "stray", &server.repo().git(&["commit-tree", "-m", "Stray", "HEAD^{tree}"])]);
+    let detail = server.get("/collections?asOf=stray").await.is(404).detail();
+    assert!(detail.contains("exists and is no longer, or never was, part of the served branch"), "{detail}");
 }
 
 #[tokio::test]

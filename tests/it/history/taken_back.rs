@@ -90,7 +90,7 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     server.delete("posts").await.is(204);
     restore(&first[..8]).await.is(201);
     assert_eq!(server.repo().committed(POSTS).trim_end(), before);
-    for (revision, status) in [("0123456789012345678901234567890123456789", 404), ("HEAD~1", 400)] {
+    for (revision, status) in [("0123456789012345678901234567890123456789", 404), ("HEAD@{1}", 400)] {
         let (_, source) = restore(revision).await.is(status).error();
         assert_eq!(source["pointer"], "/data/attributes/revision");
     }

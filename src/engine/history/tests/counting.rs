@@ -30,7 +30,7 @@ impl Archive for Counting {
         self.archive.head()
     }
 
-    fn resolve(&self, name: &str) -> Result<Revision, NameError> {
+    fn resolve(&self, name: &str) -> Result<Revision, crate::store::NameError> {
         self.archive.resolve(name)
     }
 

@@ -94,7 +94,10 @@ fn trailers_of_the_service_add_the_id_the_reason_and_the_origin() {
     let view = read(&repo);
     let event = view.event(ID.parse().unwrap()).unwrap();
     assert_eq!((event.origin, event.actor.name()), (Origin::Api, "Mara"));
-    assert_eq!((event.reason.as_deref(), event.request_id.as_deref()), (Some("Spring clean-up"), Some("r1")));
+    assert_eq!(
+        (event.message.reason.as_deref(), event.message.request_id.as_deref()),
+        (Some("Spring clean-up"), Some("r1"))
+    );
     assert_eq!(event.at.timestamp(), 1_800_000_000);
 }
 
@@ -107,7 +110,7 @@ fn forged_trailers_change_neither_action_nor_key_nor_origin() {
     assert_eq!(line(event), "created posts (type - document, name - A)");
     assert_eq!(event.origin, Origin::Git);
     assert_ne!(event.id.to_string(), ID);
-    assert_eq!(event.reason.as_deref(), Some("Spring clean-up\n\nname: 1 -> 2"), "the body as it is");
+    assert_eq!(event.message.reason.as_deref(), Some("Update it\n\nSpring clean-up\n\nname: 1 -> 2"));
 }
 
 #[test]

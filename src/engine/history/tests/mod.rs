@@ -2,6 +2,7 @@
 
 mod counting;
 mod events;
+mod moved;
 mod past;
 mod questions;
 mod random;

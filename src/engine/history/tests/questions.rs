@@ -69,15 +69,15 @@ fn filters_hold_all_at_once() {
     let (repo, revisions) = small();
     let view = read(&repo);
     let none = Filter::default();
-    let posts = Filter { collection: Some(key("posts")), ..none.clone() };
+    let posts = Filter { collections: vec![key("posts")], ..none.clone() };
     assert_eq!(filtered(&view, &posts), ["updated posts", "updated posts", "created posts"]);
-    let created = Filter { action: Some(Action::Created), ..posts };
+    let created = Filter { actions: vec![Action::Created], ..posts };
     assert_eq!(filtered(&view, &created), ["created posts"]);
-    let by = |actor: &str| Filter { actor: Some(actor.into()), ..none.clone() };
+    let by = |actor: &str| Filter { actors: vec![actor.into()], ..none.clone() };
     assert_eq!(filtered(&view, &by("mara@example.org")).len(), 6);
     assert_eq!(filtered(&view, &by("Mara")).len(), 6);
     assert_eq!(filtered(&view, &by("mara")).len(), 0);
-    let origin = |origin| Filter { origin: Some(origin), ..none.clone() };
+    let origin = |origin| Filter { origins: vec![origin], ..none.clone() };
     assert_eq!(filtered(&view, &origin(Origin::Git)).len(), 6);
     assert_eq!(filtered(&view, &origin(Origin::Api)).len(), 0);
     let bound = |at: usize| Some(Bound::Revision { asked: at.to_string(), revision: revisions[at] });
@@ -120,7 +120,7 @@ fn a_commit_that_the_branch_does_not_reach_is_unknown_by_whatever_name() {
     repo.point("refs/tags/ahead", revisions[4]);
     let view = read(&repo);
     for text in [revisions[4].to_string(), revisions[4].to_string()[..9].to_owned(), "ahead".into()] {
-        assert!(matches!(view.resolve(&text), Err(HistoryError::UnknownRevision(_))), "{text}");
+        assert!(matches!(view.resolve(&text), Err(HistoryError::NotOnBranch(_))), "{text}");
     }
     assert_eq!(view.resolve("main").unwrap(), revisions[2]);
 }
@@ -167,12 +167,15 @@ fn git_applies_the_text_of_a_difference() {
 fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
     let (repo, revisions) = small();
     let blamed = |key_text: &str| -> Vec<(String, Revision)> {
-        let blames = read(&repo).blame(&key(key_text)).unwrap();
+        let blames = read(&repo).blame(&key(key_text), &|_| true).unwrap();
         blames.into_iter().map(|it| (it.attribute, it.event.revision)).collect()
     };
     let expected = [("type", 0), ("name", 2), ("recursive", 4)];
     assert_eq!(blamed("posts"), expected.map(|(name, at)| (name.to_owned(), revisions[at])));
-    assert!(matches!(read(&repo).blame(&key("pages")), Err(HistoryError::UnknownKey(_))), "it is gone");
+    assert!(
+        matches!(read(&repo).blame(&key("pages"), &|_| true), Err(HistoryError::UnknownKey(_))),
+        "it is gone"
+    );
     repo.commit(&[("posts.yaml", "broken")], "six");
     assert_eq!(blamed("posts").len(), 3, "the last good version is blamed");
     repo.commit(&[("posts.yaml", "")], "seven");
@@ -319,9 +322,9 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
         for (actor, collection) in actors.iter().flat_map(|actor| keys.iter().map(move |key| (actor, key))) {
             for action in [None, Some(Action::Created)] {
                 let filter = Filter {
-                    collection: collection.clone(),
-                    actor: actor.map(str::to_owned),
-                    action,
+                    collections: collection.iter().cloned().collect(),
+                    actors: actor.map(str::to_owned).into_iter().collect(),
+                    actions: action.into_iter().collect(),
                     since: since.clone(),
                     until: until.clone(),
                     ..Filter::default()

@@ -128,12 +128,12 @@ async fn who_was_answered_finds_the_event_at_once_and_undone_it_leaves_the_ident
     running.rename("All posts").await;
     let event = running.newest().await;
     assert_eq!(line(&event), "updated posts (name Posts All posts)");
-    assert_eq!((event.origin, event.reason.as_deref()), (Origin::Api, Some("because")));
+    assert_eq!((event.origin, event.message.reason.as_deref()), (Origin::Api, Some("because")));
     running.undo(event.id).await.unwrap();
     assert_eq!(running.file("posts.yaml").unwrap(), FILE);
     let undoing = running.newest().await;
     assert_eq!(line(&undoing), "updated posts (name All posts Posts)");
-    assert_eq!((undoing.actor.name(), undoing.reason.as_deref()), ("Ada", Some("Oh")));
+    assert_eq!((undoing.actor.name(), undoing.message.reason.as_deref()), ("Ada", Some("Oh")));
     let message = running.repo.git(&["log", "-1", "--format=%B", "main"]);
     assert!(message.starts_with("Update posts: name\n\nOh\n"), "{message}");
     assert!(message.contains(&format!("\nUndoes {}\n", event.id)), "{message}");
@@ -278,7 +278,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     let first = running.repo.archive().head().unwrap().unwrap();
     let mut now = running.history.subscribe(None, Filter::default());
     let mut since = running.history.subscribe(Some(first.into()), Filter::default());
-    let created = Filter { action: Some(Action::Created), ..Filter::default() };
+    let created = Filter { actions: vec![Action::Created], ..Filter::default() };
     let mut created = running.history.subscribe(Some(first.into()), created);
     running.rename("B").await;
     let second = running.newest().await.revision;

@@ -1,4 +1,4 @@
-//! The query of a list of events.
+//! The query of a list of events. Each filter but the two bounds takes a list with commas.
 
 use super::super::error::{ApiError, Code, ErrorObject};
 use super::super::page::{self, EventPage};
@@ -10,9 +10,10 @@ use crate::engine::history::{Action, Origin};
 #[derive(Debug, Default)]
 pub(in crate::http) struct EventQuery {
     pub(in crate::http) fields: Fields,
-    pub(in crate::http) action: Option<Action>,
-    pub(in crate::http) actor: Option<String>,
-    pub(in crate::http) origin: Option<Origin>,
+    pub(in crate::http) attributes: Vec<String>,
+    pub(in crate::http) actions: Vec<Action>,
+    pub(in crate::http) actors: Vec<String>,
+    pub(in crate::http) origins: Vec<Origin>,
     /// A revision or a time, as text.
     pub(in crate::http) since: Option<String>,
     /// A revision or a time, as text.
@@ -44,15 +45,16 @@ pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQ
         match member(name) {
             ("fields", Some(EVENT)) => asked.fields.add(EVENT, value),
             ("filter", Some("collection")) if scope.collection => {}
-            ("filter", Some("action")) => match Action::parse(value) {
-                Some(action) => asked.action = Some(action),
-                None => faults.push(unknown_word(name, value, "created, updated or deleted")),
+            ("filter", Some("attribute")) => asked.attributes = listed(value).map(str::to_owned).collect(),
+            ("filter", Some("action")) => match words(value, Action::parse) {
+                Ok(actions) => asked.actions = actions,
+                Err(word) => faults.push(unknown_word(name, word, "created, updated or deleted")),
             },
-            ("filter", Some("origin")) => match Origin::parse(value) {
-                Some(origin) => asked.origin = Some(origin),
-                None => faults.push(unknown_word(name, value, "api, work-tree or git")),
+            ("filter", Some("origin")) => match words(value, Origin::parse) {
+                Ok(origins) => asked.origins = origins,
+                Err(word) => faults.push(unknown_word(name, word, "api, work-tree, command or git")),
             },
-            ("filter", Some("actor")) => asked.actor = Some(value.clone()),
+            ("filter", Some("actor")) => asked.actors = listed(value).map(str::to_owned).collect(),
             ("filter", Some("since")) => asked.since = Some(value.clone()),
             ("filter", Some("until")) => asked.until = Some(value.clone()),
             ("page", Some(member @ ("size" | "after" | "before"))) if scope.pages => {
@@ -66,6 +68,16 @@ pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQ
         Err(found) => faults.extend(found),
     }
     if faults.is_empty() { Ok(asked) } else { Err(faults.into()) }
+}
+
+/// The parts of a list with commas; blanks around them don't count.
+pub(in crate::http) fn listed(value: &str) -> impl Iterator<Item = &str> {
+    value.split(',').map(str::trim)
+}
+
+/// Reads each word of a list, or says which one is none.
+fn words<T>(value: &str, parse: fn(&str) -> Option<T>) -> Result<Vec<T>, &str> {
+    listed(value).map(|word| parse(word).ok_or(word)).collect()
 }
 
 fn unknown_word(name: &str, value: &str, words: &str) -> ErrorObject {

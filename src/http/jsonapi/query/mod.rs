@@ -21,7 +21,7 @@ use std::collections::HashMap;
 use percent_encoding::percent_decode;
 
 use super::error::{ApiError, Code, ErrorObject};
-pub(in crate::http) use events::{EventQuery, EventScope, events};
+pub(in crate::http) use events::{EventQuery, EventScope, events, listed};
 pub(in crate::http) use fields::{COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none};
 pub(super) use list::text_of;
 pub(in crate::http) use list::{AS_OF, ListQuery, list};

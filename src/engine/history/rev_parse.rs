@@ -1,0 +1,100 @@
+//! From what a user writes for a revision to the commit, as `git rev-parse` does for a part of git's
+//! syntax (gitrevisions(7)).
+//!
+//! | written | means |
+//! |---|---|
+//! | `9fceb02d…` | the commit with this id, whole or its first 7 or more digits |
+//! | `v1.0`, `main` | a tag, a branch |
+//! | `HEAD` | the head of the served branch, whatever is checked out |
+//! | `REV~3`, `REV^` | three first parents back, one back; behind any of the above, and again |
+//! | `2026-03-01T09:30:00Z` | the commit nearest the head whose committer time is not later |
+//! | `2026-03-01` | the same of the end of that day, in UTC |
+
+use super::time::{self, Side};
+use super::{HistoryError, View};
+use crate::domain::Revision;
+use crate::store::NameError;
+
+impl View {
+    /// The revision that a user's text names.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::BadRevision`] for a text that can name none,
+    /// [`HistoryError::UnknownRevision`] where nothing has the name, and
+    /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
+    pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
+        let unknown = || HistoryError::UnknownRevision(text.to_owned());
+        if let Some(time) = time::parse(text, Side::Until) {
+            return self.at_time(time).ok_or_else(unknown);
+        }
+        let (name, steps) = split(text).ok_or_else(|| HistoryError::BadRevision {
+            text: text.to_owned(),
+            why: "behind a name may stand `~` with a number, or `^`".to_owned(),
+        })?;
+        let named = match name {
+            "HEAD" => self.head().ok_or_else(unknown)?,
+            _ => self.shared.archive.resolve(name).map_err(|error| match error {
+                NameError::Unknown => unknown(),
+                NameError::Bad(why) => HistoryError::BadRevision { text: text.to_owned(), why },
+                NameError::Store(error) => error.into(),
+            })?,
+        };
+        if !self.reaches(named)? {
+            return Err(HistoryError::NotOnBranch(text.to_owned()));
+        }
+        self.first_parent(named, steps)?.ok_or_else(unknown)
+    }
+
+    /// The commit so many first parents back.
+    fn first_parent(&self, revision: Revision, steps: u32) -> Result<Option<Revision>, HistoryError> {
+        if let Some(commit) = self.index.find(revision) {
+            return Ok(commit.checked_sub(steps).map(|commit| self.index.commit(commit).revision));
+        }
+        let mut at = Some(revision);
+        for _ in 0..steps {
+            let Some(revision) = at else { break };
+            at = self.shared.archive.commit(revision)?.and_then(|commit| commit.parents.first().copied());
+        }
+        Ok(at)
+    }
+}
+
+/// Takes `~n` and `^` off the end of a name: how many first parents they go back, which may be more than
+/// there are commits; `None` for anything else behind the name.
+fn split(text: &str) -> Option<(&str, u32)> {
+    let (name, mut rest) = text.split_at(text.find(['~', '^']).unwrap_or(text.len()));
+    let mut steps = 0_u32;
+    while !rest.is_empty() {
+        let (mark, behind) = rest.split_at(1);
+        let digits = behind.find(|c: char| !c.is_ascii_digit()).unwrap_or(behind.len());
+        let step = match (mark, &behind[..digits]) {
+            ("~" | "^", "") => 1,
+            ("~", number) => number.parse().unwrap_or(u32::MAX),
+            _ => return None,
+        };
+        steps = steps.saturating_add(step);
+        rest = &behind[digits..];
+        if !rest.is_empty() && !rest.starts_with(['~', '^']) {
+            return None;
+        }
+    }
+    Some((name, steps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parents_are_counted_from_the_marks_behind_a_name() {
+        assert_eq!(split("main"), Some(("main", 0)));
+        assert_eq!(split("HEAD~2"), Some(("HEAD", 2)));
+        assert_eq!(split("v1.0^"), Some(("v1.0", 1)));
+        assert_eq!(split("v1.0^^~3~"), Some(("v1.0", 6)));
+        assert_eq!(split("x~99999999999"), Some(("x", u32::MAX)));
+        for text in ["main^2", "main~a", "main^{tree}", "main~1@{1}", "main~é"] {
+            assert_eq!(split(text), None, "{text}");
+        }
+    }
+}
