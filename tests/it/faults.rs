@@ -6,8 +6,11 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use crate::support::{DEADLINE, TestServer, document, eventually};
 
@@ -144,6 +147,45 @@ async fn a_branch_folder_that_is_gone_is_survived() {
     assert_eq!(server.list().await.is(200).ids().len(), 3, "an unreadable repository is no empty list");
     unblock(&folder);
     recovers(&server).await;
+}
+
+/// How often the repository is moved away and back.
+const MOVES: usize = 10;
+
+#[tokio::test]
+async fn a_repository_that_is_moved_away_and_back_under_load_is_written_again_and_nothing_was_made_up() {
+    let server = TestServer::on("small").await;
+    let (path, away) = (server.repo().path(), server.repo().path().with_extension("away"));
+    let is_done = Arc::new(AtomicBool::new(false));
+    let mut writers = JoinSet::new();
+    for key in ["a", "b"] {
+        server.create(&document(key, json!({}))).await.is(201);
+        let (client, is_done) = (server.client().clone(), Arc::clone(&is_done));
+        writers.spawn(async move {
+            for number in 0.. {
+                if is_done.load(Ordering::Relaxed) {
+                    break;
+                }
+                let answer = client.patch(key, json!({"name": format!("Number {number}")})).await;
+                assert!(matches!(answer.status(), 200 | 503), "{answer:?}");
+            }
+        });
+    }
+    for _ in 0..MOVES {
+        fs::rename(path, &away).unwrap();
+        eventually("writes are refused", async || {
+            (server.patch("posts", json!({"name": "Never"})).await.status() == 503).then_some(())
+        })
+        .await;
+        assert_eq!(server.list().await.is(200).ids().len(), 5);
+        assert!(!path.exists(), "nothing is made in its place");
+        fs::rename(&away, path).unwrap();
+        recovers(&server).await;
+    }
+    is_done.store(true, Ordering::Relaxed);
+    writers.join_all().await;
+    let subjects = server.repo().subjects();
+    assert!(!subjects.iter().any(|subject| subject.ends_with("by hand")), "{subjects:?}");
 }
 
 #[tokio::test]
