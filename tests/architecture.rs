@@ -82,6 +82,7 @@ const PARTS_OF_THE_JOURNAL: &[&str] = &[
     "worktree/apply/checkout_race.rs",
     "worktree/apply/index_repair.rs",
     "worktree/apply/lagging.rs",
+    "worktree/apply/set_back.rs",
     "worktree/apply/update.rs",
 ];
 

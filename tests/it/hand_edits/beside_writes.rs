@@ -1,6 +1,11 @@
 //! API writes beside hand edits: both end up in the history, and neither undoes the other.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
 use serde_json::json;
+use tokio::task::JoinSet;
 
 use super::named;
 use crate::support::{Repo, TestServer, document, eventually};
@@ -237,4 +242,45 @@ async fn creating_a_key_that_was_deleted_by_hand_keeps_both_in_the_history() {
     server.create(&document("posts", json!({"name": "Again"}))).await.is(201);
     assert_eq!(server.repo().subjects(), ["Create posts", "Delete posts by hand", "Seed"]);
     assert_eq!(server.repo().read(POSTS), named("Again"));
+}
+
+/// How many writes of each key a checkout races with.
+const RACED_WRITES: usize = 60;
+
+#[tokio::test]
+async fn a_checkout_of_the_served_branch_that_races_with_writes_makes_up_no_edit() {
+    let server = TestServer::on("small").await;
+    let repo = Repo::at(server.repo().path());
+    let keys = ["a", "b", "c"];
+    for key in keys {
+        server.create(&document(key, json!({}))).await.is(201);
+    }
+    let is_done = Arc::new(AtomicBool::new(false));
+    let checkouts = thread::spawn({
+        let is_done = Arc::clone(&is_done);
+        move || {
+            while !is_done.load(Ordering::Relaxed) {
+                // It fails where it finds our lock.
+                repo.try_git(&["checkout", "--quiet", "main"]);
+            }
+        }
+    });
+    let mut writers = JoinSet::new();
+    for key in keys {
+        let client = server.client().clone();
+        writers.spawn(async move {
+            for number in 0..RACED_WRITES {
+                let name = format!("Number {number}");
+                client.patch(key, json!({"name": name})).await.is(200);
+                assert_eq!(client.read(key).await.is(200).attributes()["name"], name);
+            }
+        });
+    }
+    writers.join_all().await;
+    is_done.store(true, Ordering::Relaxed);
+    checkouts.join().unwrap();
+    let subjects = server.repo().subjects();
+    assert!(!subjects.iter().any(|subject| subject.ends_with("by hand")), "{subjects:?}");
+    eventually("nothing is left to be mended", async || server.repo().status().is_empty().then_some(()))
+        .await;
 }

@@ -51,8 +51,8 @@ use crate::store::git::repo::checkpoint::Note;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::linked_worktrees;
 use crate::store::git::repo::user_config;
-use crate::store::git::worktree::apply::index_repair::Recent;
 use crate::store::git::worktree::apply::lagging::Behind;
+use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
@@ -290,20 +290,28 @@ impl Journal for GitJournal {
         look: Look<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
-        self.trees(head)?;
         loop {
+            self.trees(head)?;
             let trees = self.trees.as_ref().expect("loaded above");
             let (place, known) = (&self.place, (&mut self.stats, &mut self.pens));
             let mut seen = status::compare(place, &self.branch, known, trees.folder(), look, despite_locks)?;
             self.behind.forget_explained(&mut seen);
-            if despite_locks || !checkout_in_progress::may_be_turning(place, &seen, self.turn_max)? {
+            if despite_locks {
+                // Who holds the lock may be setting them back; if not, they are seen a moment later.
+                self.recent.forget_replaced(&mut seen);
+                return Ok(seen);
+            }
+            let is_mended = self.bring_back_forward(&seen)?;
+            if !is_mended && !self.may_be_turning(&seen)? {
                 return Ok(seen);
             }
             if self.head()? != head {
                 return Ok(WorkTree::Busy);
             }
-            // Git tells nobody what it is about to do.
-            std::thread::sleep(checkout_in_progress::RETRY_WAIT);
+            if !is_mended {
+                // Git tells nobody what it is about to do.
+                std::thread::sleep(checkout_in_progress::RETRY_WAIT);
+            }
         }
     }
 

@@ -13,6 +13,7 @@ mod loose;
 mod merging;
 mod places;
 mod power;
+mod set_back;
 mod signing;
 mod support;
 #[cfg(target_os = "linux")]

@@ -40,7 +40,7 @@ impl GitJournal {
     /// that somebody holds is no trouble: whoever writes the index knows what `HEAD` has.
     pub(crate) fn step_aside(&mut self) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
-        if self.recent.get().next().is_none() || !self.is_index_as_we_left_it(&path) {
+        if self.recent.is_empty() || !self.is_index_as_we_left_it(&path) {
             return Ok(());
         }
         let Some(shown) = self.shown_instead()? else { return Ok(()) };
@@ -89,11 +89,11 @@ impl GitJournal {
     }
 
     fn returns(&self, index: &GitIndex, trees: &Trees) -> Vec<Return> {
-        let recent =
-            self.recent.get().filter(|(name, change)| is_after(&index.get(&self.place.inside(name)), change));
-        let there = recent.map(|(name, change)| {
+        let mut recent = self.recent.get();
+        recent.retain(|name, change| is_after(&index.get(&self.place.inside(name)), change));
+        let there = recent.into_iter().map(|(name, change)| {
             let there = trees.folder().get(name.as_bytes());
-            (name.to_owned(), change.clone(), there)
+            (name, change, there)
         });
         let is_ours = |change: &PathChange, there: Option<Pointer>| {
             there.is_none_or(|there| there.is_file())

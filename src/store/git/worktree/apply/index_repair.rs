@@ -8,10 +8,9 @@
 //! were killed in between, the next start mends it by the same rule: what counts is how long after our
 //! commit the index was written.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
@@ -22,18 +21,14 @@ use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file::Purpose;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::object::id::Oid;
-use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::history;
 use crate::store::git::repo::checkpoint::UNBORN;
-use crate::store::git::worktree::apply::checkout_race::LeftIndex;
+use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::{is_after, is_known};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::{Journal as _, StoreError};
-
-/// For how long an entry that we replaced is taken for a race and not for a person's wish.
-const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// How far the time of a commit may be from that of an index that was written right after it: commits have
 /// whole seconds.
@@ -42,52 +37,12 @@ const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// How many commits are looked at for what was changed right before the start.
 const RECALLED_COMMITS_MAX: usize = 1_000;
 
-/// What we changed a moment ago.
-#[derive(Debug, Default)]
-pub(crate) struct Recent {
-    /// The index as we left it; see `checkout_race`.
-    pub(crate) index: Option<LeftIndex>,
-    changes: BTreeMap<String, (Instant, PathChange)>,
-    /// When those that are no longer recent were forgotten last.
-    forgot_at: Option<Instant>,
-    /// The revision that has all of these changes.
-    revision: Option<Oid>,
-}
-
-impl Recent {
-    /// Remembers a group, which is at `revision` now.
-    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
-        self.revision = revision;
-        let now = Instant::now();
-        if self.forgot_at.is_none_or(|at| now - at >= STALE_AGE_MAX) {
-            self.changes.retain(|_, (at, _)| now - *at < STALE_AGE_MAX);
-            self.forgot_at = Some(now);
-        }
-        self.changes.extend(changes.iter().map(|(name, change)| {
-            let change = PathChange { content: None, passed: change.passed.clone(), ..*change };
-            (name.clone(), (now, change))
-        }));
-    }
-
-    /// Takes what is in the index as we left it.
-    pub(crate) fn take_index(&mut self) -> Option<GitIndex> {
-        self.index.as_mut().and_then(LeftIndex::take)
-    }
-
-    /// What is still recent.
-    pub(crate) fn get(&self) -> impl Iterator<Item = (&str, &PathChange)> {
-        let fresh = self.changes.iter().filter(|(_, (at, _))| at.elapsed() < STALE_AGE_MAX);
-        fresh.map(|(name, (_, change))| (name.as_str(), change))
-    }
-}
-
 impl GitJournal {
     /// Mends the index if a racing command has put back what we replaced. A lock that somebody
     /// holds is no trouble: whoever writes the index is noticed again.
     pub(crate) fn mend_index(&mut self) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
-        let is_fine = self.recent.get().next().is_none() || self.is_index_as_we_left_it(&path);
-        if is_fine || !self.is_stale(&path)? {
+        if self.recent.is_empty() || self.is_index_as_we_left_it(&path) || !self.is_stale(&path)? {
             return Ok(());
         }
         let head = self.head()?;
@@ -95,12 +50,15 @@ impl GitJournal {
         if !self.is_stale(&path)? {
             return Ok(());
         }
-        let desk = self.place.work_tree_desk();
-        let lock = match HeldLock::take(&desk, &path, Duration::ZERO) {
-            Err(StoreError::Locked { .. }) => return Ok(()),
-            taken => taken?,
-        };
-        let bytes = read_if_there(&path)?.unwrap_or_default();
+        match HeldLock::take(&self.place.work_tree_desk(), &path, Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => Ok(()),
+            taken => self.mend_index_under(taken?),
+        }
+    }
+
+    /// The same for who has the lock, which is released.
+    pub(crate) fn mend_index_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
+        let bytes = read_if_there(&self.place.git_dir.join("index"))?.unwrap_or_default();
         let Ok(mut index) = GitIndex::parse(bytes) else { return Ok(()) };
         if !self.mend(&mut index)? {
             return Ok(());
@@ -137,19 +95,12 @@ impl GitJournal {
         &mut self,
         head: Option<Revision>,
     ) -> Result<(), StoreError> {
-        if self.recent.changes.is_empty() {
-            return Ok(());
-        }
-        if head.map(|head| *head.as_bytes()) == self.recent.revision {
+        if self.recent.is_at(head.map(|head| *head.as_bytes())) {
             return Ok(());
         }
         self.trees(head)?;
         let trees = self.trees.as_ref().expect("loaded above");
-        let folder = trees.folder();
-        self.recent.revision = trees.revision;
-        self.recent.changes.retain(|name, (_, change)| {
-            folder.get(name.as_bytes()).map(|pointer| pointer.oid) == change.after.map(|pointer| pointer.oid)
-        });
+        self.recent.keep_what_is_at(trees.revision, trees.folder());
         Ok(())
     }
 
@@ -161,7 +112,8 @@ impl GitJournal {
         Ok(!self.mended(&index)?.is_empty())
     }
 
-    fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
+    /// Whether an entry is what we replaced.
+    pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
         let staged = index.get(&self.place.inside(name));
         is_known(&staged, change) && !is_after(&staged, change)
     }
@@ -180,8 +132,8 @@ impl GitJournal {
 
     /// The entries that were put back and whose files are what we made them, and what they are to be.
     fn mended(&self, index: &GitIndex) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
-        let stale: Vec<_> =
-            self.recent.get().filter(|(name, change)| self.is_put_back(index, name, change)).collect();
+        let mut stale = self.recent.get();
+        stale.retain(|name, change| self.is_put_back(index, name, change));
         if stale.is_empty() {
             return Ok(Vec::new());
         }
@@ -191,7 +143,7 @@ impl GitJournal {
         };
         let mut mended = Vec::new();
         for (name, change) in stale {
-            let there = folder.as_ref().map(|folder| folder.read(name)).transpose()?.flatten();
+            let there = folder.as_ref().map(|folder| folder.read(&name)).transpose()?.flatten();
             let entry = match (change.after, there) {
                 (Some(pointer), Some(content)) if content.oid == pointer.oid => {
                     Some(Fresh { pointer, stat: index_stat(&content.stat) })
@@ -199,7 +151,7 @@ impl GitJournal {
                 (None, None) => None,
                 (Some(_), _) | (None, Some(_)) => continue,
             };
-            mended.push((self.place.inside(name), entry));
+            mended.push((self.place.inside(&name), entry));
         }
         Ok(mended)
     }

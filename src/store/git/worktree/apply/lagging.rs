@@ -66,6 +66,11 @@ impl Behind {
         self.files.insert(name.to_owned(), ids.into_iter().collect());
     }
 
+    /// Puts a file in that may have this, besides what it may have already.
+    pub(crate) fn add(&mut self, name: &str, id: Option<Oid>) {
+        self.files.entry(name.to_owned()).or_default().insert(id);
+    }
+
     /// Whether a file has what it has because it could not be brought up to the branch.
     fn explains(&self, edit: &Edit) -> bool {
         let now = match &edit.now {

@@ -1,0 +1,64 @@
+//! A checkout of the served branch that took files one write back.
+
+use super::support::*;
+use crate::store::Journal as _;
+use crate::store::git::journal::GitJournal;
+
+/// What `git checkout main` does that has read `main` before the last writes.
+fn check_out_late(repo: &Repo, from: &str) {
+    repo.git(&["read-tree", "-m", "-u", "HEAD", from]);
+    repo.git(&["symbolic-ref", "-m", "checkout: moving from main to main", "HEAD", "refs/heads/main"]);
+}
+
+/// A repository with three writes of a moment ago.
+fn written() -> (Repo, GitJournal) {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a0\n"), set("gone.yaml", "gone\n"), set("b.yaml", "b\n")]);
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    append(&mut journal, &[set("a.yaml", "a2\n"), set("new.yaml", "new\n"), remove("gone.yaml")]);
+    (repo, journal)
+}
+
+#[test]
+fn what_a_racing_checkout_has_set_back_is_brought_forward_and_no_edit() {
+    let (repo, mut journal) = written();
+    check_out_late(&repo, "HEAD~4");
+    assert_eq!((repo.saved("a.yaml"), repo.file("gone.yaml").exists()), ("a0\n".to_owned(), true));
+    assert_eq!(edits(&mut journal), []);
+    assert_eq!(repo.saved("a.yaml"), "a2\n");
+    assert!(repo.file("new.yaml").exists() && !repo.file("gone.yaml").exists());
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn a_write_that_comes_before_it_is_noticed_stands_too() {
+    let (repo, mut journal) = written();
+    check_out_late(&repo, "HEAD~4");
+    append(&mut journal, &[set("a.yaml", "a3\n"), set("b.yaml", "b3\n")]);
+    assert_eq!(edits(&mut journal), []);
+    assert_eq!((repo.saved("a.yaml"), repo.saved("b.yaml")), ("a3\n".to_owned(), "b3\n".to_owned()));
+    assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn what_a_person_saves_meanwhile_is_theirs() {
+    let (repo, mut journal) = written();
+    check_out_late(&repo, "HEAD~4");
+    repo.save("a.yaml", "by hand\n");
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
+    assert_eq!(repo.saved("a.yaml"), "by hand\n");
+}
+
+#[test]
+fn what_a_person_takes_back_on_purpose_is_an_edit() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a0\n")]);
+    check_out_late(&repo, "HEAD");
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    repo.git(&["checkout", "-q", "HEAD~1", "--", "collections/a.yaml"]);
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a0\n")]);
+    journal.catch_up().unwrap();
+    assert_eq!(edits(&mut journal), [edit("a.yaml", "a0\n")]);
+}

@@ -1,0 +1,132 @@
+//! What we changed a moment ago, to tell what a racing git command has put back from what a person did.
+
+use std::collections::VecDeque;
+use std::collections::btree_map::Entry;
+use std::time::{Duration, Instant};
+
+use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::object::tree::RawTree;
+use crate::store::git::worktree::apply::checkout_race::LeftIndex;
+use crate::store::{Edit, Saved, WorkTree};
+
+/// For how long what we replaced is taken for a race, where it is found again, and not for a person's wish.
+pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
+
+/// Our changes of the last [`STALE_AGE_MAX`].
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    /// The index as we left it; see `checkout_race`.
+    pub(crate) index: Option<LeftIndex>,
+    /// Oldest first.
+    groups: VecDeque<Group>,
+    /// The revision that has all of these changes.
+    revision: Option<Oid>,
+}
+
+#[derive(Debug)]
+struct Group {
+    at: Instant,
+    revision: Option<Oid>,
+    changes: PathChanges,
+}
+
+impl Group {
+    fn is_recent(&self) -> bool {
+        self.at.elapsed() < STALE_AGE_MAX
+    }
+
+    fn has_replaced(&self, name: &str, was: Option<Oid>) -> bool {
+        self.changes.get(name).is_some_and(|change| {
+            change.before.map(|before| before.oid) == was || change.passed.contains(&was)
+        })
+    }
+}
+
+impl Recent {
+    /// Remembers a group, which is at `revision` now.
+    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
+        while self.groups.front().is_some_and(|group| !group.is_recent()) {
+            self.groups.pop_front();
+        }
+        let without_content = |(name, change): (&String, &PathChange)| {
+            (name.clone(), PathChange { content: None, passed: change.passed.clone(), ..*change })
+        };
+        let changes = changes.iter().map(without_content).collect();
+        self.groups.push_back(Group { at: Instant::now(), revision, changes });
+        self.revision = revision;
+    }
+
+    /// Takes what is in the index as we left it.
+    pub(crate) fn take_index(&mut self) -> Option<GitIndex> {
+        self.index.as_mut().and_then(LeftIndex::take)
+    }
+
+    /// Whether nothing was changed a moment ago.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.groups.back().is_some_and(Group::is_recent)
+    }
+
+    /// What is still recent, as one change of each path: from before the first one to after the last.
+    pub(crate) fn get(&self) -> PathChanges {
+        let mut all = PathChanges::new();
+        let recent = self.groups.iter().filter(|group| group.is_recent());
+        for (name, change) in recent.flat_map(|group| &group.changes) {
+            match all.entry(name.clone()) {
+                Entry::Vacant(slot) => {
+                    slot.insert(change.clone());
+                }
+                Entry::Occupied(slot) => {
+                    let known = slot.into_mut();
+                    known.passed.push(change.before.map(|before| before.oid));
+                    known.passed.extend_from_slice(&change.passed);
+                    known.after = change.after;
+                }
+            }
+        }
+        all
+    }
+
+    /// Takes out what we replaced a moment ago.
+    pub(crate) fn forget_replaced(&self, seen: &mut WorkTree) {
+        if let (WorkTree::Here { edits, .. }, false) = (seen, self.is_empty()) {
+            edits.retain(|edit| !self.has_replaced(edit));
+        }
+    }
+
+    /// Whether something was seen that we replaced a moment ago.
+    pub(crate) fn has_replaced_any(&self, seen: &WorkTree) -> bool {
+        let WorkTree::Here { edits, .. } = seen else { return false };
+        !self.is_empty() && edits.iter().any(|edit| self.has_replaced(edit))
+    }
+
+    fn has_replaced(&self, edit: &Edit) -> bool {
+        let was = match &edit.now {
+            Saved::File { blob, .. } => Some(*blob.as_bytes()),
+            Saved::Gone => None,
+            Saved::Special(_) => return false,
+        };
+        self.groups.iter().any(|group| group.is_recent() && group.has_replaced(&edit.name, was))
+    }
+
+    /// The revision of ours that replaced what a path had.
+    pub(crate) fn replaced_by(&self, name: &str, was: Option<Oid>) -> Option<Oid> {
+        self.groups.iter().rev().find(|group| group.has_replaced(name, was))?.revision
+    }
+
+    /// Whether all of these changes are known to be at this revision.
+    pub(crate) fn is_at(&self, revision: Option<Oid>) -> bool {
+        self.groups.is_empty() || self.revision == revision
+    }
+
+    /// Forgets what a revision with this folder does not have.
+    pub(crate) fn keep_what_is_at(&mut self, revision: Option<Oid>, folder: &RawTree) {
+        self.revision = revision;
+        let mut gone = self.get();
+        gone.retain(|name, change| {
+            folder.get(name.as_bytes()).map(|pointer| pointer.oid) != change.after.map(|after| after.oid)
+        });
+        self.groups.iter_mut().for_each(|group| group.changes.retain(|name, _| !gone.contains_key(name)));
+    }
+}

@@ -1,0 +1,117 @@
+//! Files that a `git checkout` of the served branch has set back.
+//!
+//! `git checkout main` reads `main`, and only then takes `index.lock` and `HEAD`'s commit (`cmd_checkout` and
+//! `switch_branches` in git's `builtin/checkout.c`). When we write in between, it takes files and index one
+//! write back, and leaves both branch and `HEAD` as they are. A person who takes them back on purpose (`git
+//! restore --source=HEAD~1`) leaves the same, but only a checkout of a branch is in the reflog of `HEAD`. So a
+//! file that is what we replaced in the last [moment](super::recent::STALE_AGE_MAX), with an index entry that
+//! says so too, after a checkout from the branch to itself, is no person's: it is brought forward again.
+//! Without a reflog (`core.logAllRefUpdates`) nobody can tell, and it is taken for an edit.
+
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::time::Duration;
+
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::index::git_index::{GitIndex, Staged};
+use crate::store::git::journal::GitJournal;
+use crate::store::git::object::id::{Oid, hex};
+use crate::store::git::worktree::scan::checkout_in_progress::may_be_turning;
+use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
+
+/// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
+const REFLOG_BYTES_MAX: u64 = 1 << 20;
+
+/// How many times as long as for another turn is waited for the reflog where files were set back: a mistake would
+/// be committed in a person's name.
+const REFLOG_TURNS: u32 = 5;
+
+/// A file, and what it was set back to.
+type SetBack = (String, Option<Oid>);
+
+impl GitJournal {
+    /// Brings forward what a racing checkout has set back, if that is among what was seen; says whether it was,
+    /// so that what was seen is no longer true.
+    pub(crate) fn bring_back_forward(&mut self, seen: &WorkTree) -> Result<bool, StoreError> {
+        let set_back = self.set_back(seen)?;
+        if set_back.is_empty() {
+            return Ok(false);
+        }
+        let lock = match self.lock_index(Duration::ZERO) {
+            Ok(Some(lock)) => lock,
+            // The next look finds out what is being done.
+            Ok(None) | Err(StoreError::Locked { .. }) => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        tracing::info!("a `git checkout` that raced with a write took files one write back; they are mended");
+        set_back.into_iter().for_each(|(name, was)| self.behind.add(&name, was));
+        self.retry_behind(&lock)?;
+        self.mend_index_under(lock)?;
+        Ok(true)
+    }
+
+    /// Whether what was seen may be half of a checkout.
+    pub(crate) fn may_be_turning(&self, seen: &WorkTree) -> Result<bool, StoreError> {
+        let turns = if self.recent.has_replaced_any(seen) { REFLOG_TURNS } else { 1 };
+        may_be_turning(&self.place, seen, self.turn_max * turns)
+    }
+
+    fn set_back(&mut self, seen: &WorkTree) -> Result<Vec<SetBack>, StoreError> {
+        let WorkTree::Here { edits, half_done: None, .. } = seen else { return Ok(Vec::new()) };
+        if edits.is_empty() || self.recent.is_empty() {
+            return Ok(Vec::new());
+        }
+        let head = self.head()?;
+        self.forget_what_is_not_on_the_branch(head)?;
+        let bytes = read_if_there(&self.place.git_dir.join("index"))?;
+        let Some(Ok(index)) = bytes.map(GitIndex::parse) else { return Ok(Vec::new()) };
+        let recent = self.recent.get();
+        let is_set_back = |name: &str, was: Option<Oid>| {
+            let is_staged = match index.get(&self.place.inside(name)) {
+                Staged::File { oid, .. } => was == Some(oid),
+                Staged::Nothing => was.is_none(),
+                Staged::Conflict => false,
+            };
+            is_staged && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
+        };
+        let each = edits.iter().filter_map(|Edit { name, now }| match now {
+            Saved::File { blob, .. } => Some((name.clone(), Some(*blob.as_bytes()))),
+            Saved::Gone => Some((name.clone(), None)),
+            Saved::Special(_) => None,
+        });
+        let mut set_back: Vec<SetBack> = each.filter(|(name, was)| is_set_back(name, *was)).collect();
+        if !set_back.is_empty() {
+            let reflog = self.end_of_reflog()?;
+            set_back.retain(|(name, was)| {
+                self.recent
+                    .replaced_by(name, *was)
+                    .is_some_and(|ours| self.is_checked_out_after(&reflog, &ours))
+            });
+        }
+        Ok(set_back)
+    }
+
+    /// Whether the served branch was checked out, while it was already, after a write of ours.
+    fn is_checked_out_after(&self, reflog: &str, ours: &Oid) -> bool {
+        let branch = self.branch();
+        let ours = reflog.find(&format!(" {} ", hex(ours)));
+        let checkout = reflog.rfind(&format!("\tcheckout: moving from {branch} to {branch}\n"));
+        ours.is_some() && ours < checkout
+    }
+
+    /// The last moves of `HEAD`, oldest first; nothing where they are not kept.
+    fn end_of_reflog(&self) -> Result<String, StoreError> {
+        let path = self.place.git_dir.join("logs/HEAD");
+        let read = || {
+            let mut file = File::open(&path)?;
+            let len = file.metadata()?.len();
+            file.seek(SeekFrom::Start(len.saturating_sub(REFLOG_BYTES_MAX)))?;
+            let mut end = Vec::new();
+            file.read_to_end(&mut end).map(|_| String::from_utf8_lossy(&end).into_owned())
+        };
+        match read() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+            read => read.map_err(|source| StoreError::at("read", &path, source)),
+        }
+    }
+}
