@@ -105,7 +105,7 @@ pub struct GitJournal {
     #[cfg(test)]
     pub(crate) interlude: Option<Box<dyn FnMut() + Send>>,
     // Held as long as we live.
-    pub(crate) _service_lock: Option<open::ServiceLock>,
+    pub(crate) service_lock: Option<open::ServiceLock>,
 }
 
 impl GitJournal {
@@ -184,9 +184,9 @@ impl GitJournal {
         status::away(&self.place, &self.branch).is_ok_and(|away| away.is_none())
     }
 
-    fn check_writable(&self) -> Result<(), StoreError> {
+    fn check_writable(&mut self) -> Result<(), StoreError> {
         match self.access {
-            Access::Serve => Ok(()),
+            Access::Serve => self.keep_service_lock(),
             Access::Read | Access::Survey => Err(self.place.unsuitable("it was opened for reading only")),
         }
     }
@@ -318,6 +318,7 @@ impl Journal for GitJournal {
     fn catch_up(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => {
+                self.keep_service_lock()?;
                 self.recover_locks()?;
                 self.step_aside()?;
                 self.bring_forward(Duration::ZERO)?;

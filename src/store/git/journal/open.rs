@@ -1,12 +1,13 @@
 //! Opening a repository: which branch, alone or beside another, and after whom.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
 use crate::store::git::index::rollback;
@@ -93,7 +94,7 @@ impl GitJournal {
             fault: None,
             #[cfg(test)]
             interlude: None,
-            _service_lock: service_lock,
+            service_lock,
             place,
         };
         journal.check()?;
@@ -101,6 +102,20 @@ impl GitJournal {
             journal.clean_up()?;
         }
         Ok(journal)
+    }
+
+    /// Makes sure that we are still the one who serves: in a `.git` that somebody has put in the place of the one
+    /// that we opened, as from a copy, another may have begun to, and what we know of the old one does not hold.
+    pub(crate) fn keep_service_lock(&mut self) -> Result<(), StoreError> {
+        let Some(held) = &self.service_lock else { return Ok(()) };
+        if held.is_at(&lock_path(&self.place)) {
+            return Ok(());
+        }
+        self.service_lock = Some(lock_service(&self.place)?);
+        tracing::warn!(path = %self.place.path.display(), "the repository was replaced; what is there now is served");
+        self.objects.close();
+        (self.trees, self.durable) = (None, None);
+        Ok(())
     }
 
     /// Refuses what would only show later, and then be harder to understand.
@@ -184,6 +199,15 @@ impl GitJournal {
 /// The lock of the one who serves; the kernel releases it when the process dies.
 pub(crate) struct ServiceLock(File);
 
+impl ServiceLock {
+    /// Whether whoever comes next would meet it: somebody may have put another `.git` in the place of this one.
+    fn is_at(&self, path: &Path) -> bool {
+        let inode = |file: &Metadata| (file.dev(), file.ino());
+        let (there, ours) = (fs::metadata(path), self.0.metadata());
+        matches!((there, ours), (Ok(there), Ok(ours)) if inode(&there) == inode(&ours))
+    }
+}
+
 impl Drop for ServiceLock {
     fn drop(&mut self) {
         // Closing the file would not do while a process that someone is just starting has a copy
@@ -192,13 +216,16 @@ impl Drop for ServiceLock {
     }
 }
 
+fn lock_path(place: &Place) -> PathBuf {
+    place.desk().join("lock")
+}
+
 /// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
 fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
     let desk = place.desk();
-    for folder in [&desk, &place.work_tree_desk()] {
-        fs::create_dir_all(folder).map_err(|source| StoreError::at("make the folder", folder, source))?;
-    }
-    let path = desk.join("lock");
+    make_folders(&place.common_dir, &desk, &mut |_| Ok(()))?;
+    make_folders(&place.git_dir, &place.work_tree_desk(), &mut |_| Ok(()))?;
+    let path = lock_path(place);
     let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
     match file.try_lock() {

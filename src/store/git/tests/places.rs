@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
+use std::process::Command;
 
 use super::super::{Access, GitJournal, Options};
 use super::support::*;
@@ -241,4 +242,39 @@ fn a_person_is_who_the_repository_says() {
     repo.git(&["config", "user.name", "Ole"]);
     repo.git(&["config", "user.email", "ole@example.org"]);
     assert_eq!(repo.open().person(), Actor::new("Ole", "ole@example.org"));
+}
+
+/// Puts a copy of itself in the place of `.git`.
+fn replace_git_dir(repo: &Repo) {
+    let (git_dir, copy) = (repo.path().join(".git"), repo.path().join("copy"));
+    let copied = Command::new("cp").arg("-a").args([&git_dir, &copy]).status().unwrap();
+    assert!(copied.success());
+    fs::remove_dir_all(&git_dir).unwrap();
+    fs::rename(copy, git_dir).unwrap();
+}
+
+#[test]
+fn a_repository_that_was_replaced_is_still_served_by_one_only() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    replace_git_dir(&repo);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert!(matches!(GitJournal::open(repo.options()), Err(StoreError::Served { .. })));
+    assert_eq!(repo.status(), "");
+    repo.check();
+}
+
+#[test]
+fn who_served_a_repository_before_it_was_replaced_writes_nothing_beside_who_serves_it_now() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    replace_git_dir(&repo);
+    let next = repo.open();
+    let refused = try_append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert!(matches!(refused, Err(StoreError::Served { .. })), "{refused:?}");
+    drop(next);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    repo.check();
 }
