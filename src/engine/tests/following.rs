@@ -1,6 +1,9 @@
 //! How hand edits and commits are followed while git holds its locks.
 
+use std::thread;
+
 use super::*;
+use crate::store::memory::Fault;
 
 const POSTS: &str = "posts.yaml";
 
@@ -172,6 +175,25 @@ fn a_file_that_a_reset_leaves_in_the_work_tree_is_never_gone() {
     running.settled();
     assert_eq!(running.shown("posts"), Some(("Posts".into(), true)));
     assert_eq!(running.snapshot().revision, Some(first));
+    running.stop();
+}
+
+#[test]
+fn a_write_that_lost_a_race_waits_until_git_is_done_with_the_work_tree() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("Posts"));
+    commit(&journal, "pages.yaml", &named("Pages"));
+    let running = Running::on(&journal);
+    // While git is at it, nobody knows whether the file has gone.
+    journal.fail_next(Fault::BusyRace(vec![("pages.yaml".to_owned(), None)]));
+    thread::scope(|scope| {
+        let written = scope.spawn(|| running.submit(rename("posts", "By API")));
+        running.eventually("the race is lost", |_| (journal.appends() == 1).then_some(()));
+        journal.set_busy(false);
+        written.join().unwrap().unwrap();
+    });
+    assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
+    assert_eq!(journal.appends(), 2);
     running.stop();
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::Ordering;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -24,6 +25,9 @@ use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
 /// believed.
 const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// How long to wait before looking again at a branch that is not served as it is yet.
+const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
 
 /// What it takes to carry out the jobs of one turn.
 pub(super) struct Group<'a, J> {
@@ -112,7 +116,20 @@ impl<J: Journal> Group<'_, J> {
             return Err(error);
         };
         tracing::debug!(?expected, ?found, race, "the branch moved while committing, deciding again");
-        looked.map(|()| None)
+        looked.and_then(|()| self.wait_for_the_branch()).map(|()| None)
+    }
+
+    /// Waits until the branch is served as it is. While git is in the middle of changing the work tree it may not
+    /// be, and what is decided on what it was loses every race.
+    fn wait_for_the_branch(&mut self) -> Result<(), StoreError> {
+        let began = Instant::now();
+        while self.mirror.journal.head()? != self.mirror.snapshot().revision
+            && began.elapsed() < self.options.busy_max
+        {
+            thread::sleep(BRANCH_LOOK_WAIT);
+            self.mirror.refresh(&Hint::Branch)?;
+        }
+        Ok(())
     }
 
     fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {

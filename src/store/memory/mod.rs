@@ -37,6 +37,8 @@ pub enum Fault {
     AfterTheBranch,
     /// Someone commits this first: name to content, `None` to remove it.
     Race(Vec<(String, Option<String>)>),
+    /// The same, and then git is in the middle of changing the work tree.
+    BusyRace(Vec<(String, Option<String>)>),
     /// Another process holds a lock.
     Locked,
     /// The disk is full.
@@ -351,7 +353,7 @@ impl Journal for MemoryJournal {
                 return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
             }
             Some(Fault::DiskFull) => return Err(failed("write", io::ErrorKind::StorageFull)),
-            Some(Fault::Race(files)) => {
+            Some(Fault::Race(files) | Fault::BusyRace(files)) => {
                 let files =
                     files.iter().map(|(name, text)| (name.clone(), text.clone().map(String::into_bytes)));
                 let (message, at) = ("Raced by hand".to_owned(), DateTime::UNIX_EPOCH);
@@ -359,6 +361,7 @@ impl Journal for MemoryJournal {
                 let (old, new) = (state.head, state.commit(&draft, &Actor::anonymous()));
                 state.head = Some(new);
                 state.bring(old, Some(new));
+                state.is_busy = matches!(fault, Some(Fault::BusyRace(_)));
             }
             Some(Fault::AfterTheBranch) | None => (),
         }

@@ -59,7 +59,7 @@ impl Story {
         let commits = match &fault {
             Fault::BeforeTheBranch | Fault::Locked | Fault::DiskFull => Commits::None,
             Fault::AfterTheBranch => Commits::AtMostOne,
-            Fault::Race(files) => {
+            Fault::Race(files) | Fault::BusyRace(files) => {
                 let files = files.iter().map(|(name, text)| (name.clone(), text.clone().expect("content")));
                 self.work_tree.extend(files);
                 match &answer {
