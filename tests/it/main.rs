@@ -30,6 +30,7 @@ mod repositories;
 mod signatures;
 mod stories;
 mod support;
+mod tidying;
 
 /// A file that no module names is never compiled, and a test in it never fails.
 #[test]

@@ -367,11 +367,12 @@ impl Journal for GitJournal {
             self.upkeep.flush(root, noted.revision);
             self.is_work_tree_dirty = false;
         }
+        self.upkeep.mend();
         if self.maintain {
             let is_busy = self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
             self.upkeep.tidy(!self.place.keeps_objects, is_busy);
         }
-        self.forget_removed_packs();
+        self.forget_packs();
         Ok(())
     }
 }
@@ -380,11 +381,11 @@ impl GitJournal {
     /// Waits until the housekeeping that [`tend`](Journal::tend) has begun is done.
     pub fn finish_upkeep(&mut self) {
         self.upkeep.finish();
-        self.forget_removed_packs();
+        self.forget_packs();
     }
 
-    fn forget_removed_packs(&mut self) {
-        if self.upkeep.take_removed() {
+    fn forget_packs(&mut self) {
+        if self.upkeep.take_changed_packs() {
             self.objects.close();
         }
     }

@@ -97,6 +97,9 @@ impl GitJournal {
             service_lock,
             place,
         };
+        if journal.access == Access::Serve {
+            journal.packs.mend_left(&journal.barrier)?;
+        }
         journal.check()?;
         if journal.access == Access::Serve {
             journal.clean_up()?;

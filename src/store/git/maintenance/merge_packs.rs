@@ -22,19 +22,16 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::maintenance::repack::merge;
 use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, Sized, chosen, objects_of};
+use crate::store::git::packs::multi_pack_index;
 use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose};
 
 /// A pack that is being removed.
 pub(crate) const REMOVED: &str = "collectory-removed";
-
-/// How long a `gc.pid` is believed, as by git itself (`lock_repo_for_gc` in `builtin/gc.c`).
-const COLLECTING_TIME_MAX: Duration = Duration::from_secs(12 * 3_600);
 
 impl Packs {
     /// Merges small packs of ours once, if there are too many; answers whether that was done.
@@ -50,8 +47,8 @@ impl Packs {
         let parts = chosen(&sized);
         let packs: Vec<_> = parts.iter().map(|part| self.file(&part.name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
-        self.write_whole(Purpose::Merge, &merged, None, barrier)?;
-        self.spares().add(parts, &merged.name);
+        let name = self.write_whole(Purpose::Merge, &merged, None, barrier)?;
+        self.spares().add(parts, &name);
         Ok(true)
     }
 
@@ -94,20 +91,14 @@ impl Packs {
         remove_if_there(&removed)
     }
 
-    /// Whether git says that somebody collects garbage.
-    pub(crate) fn is_git_collecting(&self) -> bool {
-        let since = fs::metadata(&self.collecting).and_then(|metadata| metadata.modified());
-        since.is_ok_and(|since| since.elapsed().is_ok_and(|age| age < COLLECTING_TIME_MAX))
-    }
-
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
         let mut ours = self.ours().clone();
         let spares = self.spares();
         ours.retain(|name| !spares.has(name));
         drop(spares);
-        // Asked for in this order, since the mark of one in the making goes when it is whole.
-        let is_there = |name: &String| self.file(name, "keep").exists() || self.is_whole(name);
+        // One without an index gets it anew, and one in the making has a mark before it has its pack.
+        let is_there = |name: &String| ["keep", "pack"].iter().any(|ending| self.file(name, ending).exists());
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
         self.forget(gone.iter());
         let len = |name: &String, ending| Some(fs::metadata(self.file(name, ending)).ok()?.len());
@@ -126,12 +117,10 @@ impl Packs {
         if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
             return Ok(Vec::new());
         }
-        let counted_on = read_if_there(&self.folder().join("multi-pack-index"))?.unwrap_or_default();
+        let Some(counted_on) = multi_pack_index::packs_in(self.folder())? else { return Ok(Vec::new()) };
         let is_free = |name: &&String| {
             let attached = ["keep", "bitmap", "promisor", "mtimes"];
-            let needle = format!("{name}.");
-            !attached.iter().any(|ending| self.file(name, ending).exists())
-                && !counted_on.windows(needle.len()).any(|window| window == needle.as_bytes())
+            !attached.iter().any(|ending| self.file(name, ending).exists()) && !counted_on.contains(*name)
         };
         Ok(names.iter().filter(is_free).cloned().collect())
     }

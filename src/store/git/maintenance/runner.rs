@@ -1,8 +1,9 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! There are four chores: files of the work tree are flushed (see `repo::checkpoint` for what that is good for),
-//! small packs are merged (see `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is
-//! kept up (see `commit_graph`). A flush of a whole file system takes as long as whatever else is written
+//! There are five chores: packs that have lost their index get it anew (see `lost_index`), files of the work
+//! tree are flushed (see `repo::checkpoint` for what that is good for), small packs are merged (see
+//! `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is kept up (see
+//! `commit_graph`). A flush of a whole file system takes as long as whatever else is written
 //! there, and a merge reads and writes up to 64 MB; the writer only says that there is something to do,
 //! and goes on. When to look for loose objects again the thread knows by itself, since those that people
 //! commit have to grow old first.
@@ -54,8 +55,8 @@ struct Shared {
     changed: Condvar,
     // Beside the mutex, to be looked at in the middle of a chore.
     stop: AtomicBool,
-    // Whether packs or objects were removed that someone may know of.
-    removed: AtomicBool,
+    // Whether packs or objects have come or gone of which someone may know otherwise.
+    changed_packs: AtomicBool,
 }
 
 impl Upkeep {
@@ -69,7 +70,7 @@ impl Upkeep {
             wishes: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
-            removed: AtomicBool::new(false),
+            changed_packs: AtomicBool::new(false),
         };
         Self { shared: Arc::new(shared), thread: None }
     }
@@ -88,9 +89,15 @@ impl Upkeep {
         self.wake();
     }
 
-    /// Whether packs were removed since this was asked last.
-    pub(crate) fn take_removed(&self) -> bool {
-        self.shared.removed.swap(false, Ordering::AcqRel)
+    /// Whether packs have come or gone since this was asked last.
+    pub(crate) fn take_changed_packs(&self) -> bool {
+        self.shared.changed_packs.swap(false, Ordering::AcqRel)
+    }
+
+    /// Has packs of ours that have lost their index looked for, and mended.
+    pub(crate) fn mend(&mut self) {
+        self.shared.wishes().mend(Instant::now());
+        self.wake();
     }
 
     /// Waits until everything that was asked for is done.
@@ -126,6 +133,7 @@ impl Drop for Upkeep {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
+        self.shared.packs.give_up_reserved();
         tell(self.shared.packs.sweep());
     }
 }
@@ -205,13 +213,14 @@ impl Shared {
                 tell(self.flush(root, revision));
                 Outcome::Done
             }
+            Chore::Mend => self.mend(),
             Chore::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
                 Some(true) => Outcome::Merged,
                 Some(false) | None => Outcome::Done,
             },
             Chore::Sweep => {
                 if tell(self.packs.sweep()) == Some(true) {
-                    self.removed.store(true, Ordering::Release);
+                    self.changed_packs.store(true, Ordering::Release);
                 }
                 Outcome::Done
             }
@@ -230,9 +239,21 @@ impl Shared {
             }
         };
         if matches!(outcome, Outcome::Looked(Looked::Packed)) {
-            self.removed.store(true, Ordering::Release);
+            self.changed_packs.store(true, Ordering::Release);
         }
         outcome
+    }
+
+    /// Mends what git spoils, at once and once more when it is done.
+    fn mend(&self) -> Outcome {
+        let again = self.packs.is_git_collecting();
+        if tell(self.packs.mend(&self.barrier)) == Some(true) {
+            self.changed_packs.store(true, Ordering::Release);
+        }
+        if !again {
+            self.packs.give_up_reserved();
+        }
+        Outcome::Mended { again }
     }
 
     fn flush(&self, root: &Path, revision: &Oid) -> Result<(), StoreError> {

@@ -17,6 +17,9 @@ const SWEEP_WAIT: Duration = Duration::from_secs(600);
 /// they are many.
 const LOOSE_LOOK_WAIT: Duration = Duration::from_secs(60);
 
+/// How long no one looks for lost indexes after that was done; meanwhile a reader may miss objects.
+const MEND_LOOK_WAIT: Duration = Duration::from_millis(200);
+
 /// How long no one looks for commits that the commit-graph lacks after that was done.
 const GRAPH_LOOK_WAIT: Duration = Duration::from_secs(60);
 
@@ -28,6 +31,8 @@ const FIGURES_WAIT: Duration = Duration::from_secs(3_600);
 pub(crate) enum Chore {
     /// The file system of this work tree, which was brought to this revision.
     Flush(PathBuf, Oid),
+    /// Packs of ours that have lost their index.
+    Mend,
     /// One merge.
     Merge,
     /// The parts of merged packs.
@@ -45,6 +50,11 @@ pub(crate) enum Chore {
 pub(crate) enum Outcome {
     /// There is no more of it to do.
     Done,
+    /// Lost indexes were looked for.
+    Mended {
+        /// Whether more may get lost.
+        again: bool,
+    },
     /// Packs were merged, and there may be more.
     Merged,
     /// Loose objects were looked for.
@@ -99,6 +109,7 @@ impl Planned {
 #[derive(Debug, Default)]
 pub(crate) struct Wishes {
     flush: Option<(PathBuf, Oid)>,
+    mend: Planned,
     merge: bool,
     // When to remove the parts of merged packs.
     sweep_at: Option<Instant>,
@@ -121,6 +132,13 @@ impl Wishes {
     /// Wishes for the flush of a work tree.
     pub(crate) fn flush(&mut self, root: PathBuf, revision: Oid) {
         self.flush = Some((root, revision));
+    }
+
+    /// Wishes for packs to be whole.
+    pub(crate) fn mend(&mut self, now: Instant) {
+        if !self.given_up {
+            self.mend.plan(now);
+        }
     }
 
     /// Wishes for all that makes reading faster, and for what removes objects only if that may be.
@@ -149,16 +167,27 @@ impl Wishes {
     pub(crate) fn go_on(&mut self, now: Instant, chore: &Chore, took: Duration, outcome: Outcome) {
         match chore {
             Chore::Graph => self.is_graph_busy = false,
-            Chore::Flush(..) | Chore::Merge | Chore::Sweep | Chore::PackLoose | Chore::Figures => {
+            Chore::Flush(..)
+            | Chore::Mend
+            | Chore::Merge
+            | Chore::Sweep
+            | Chore::PackLoose
+            | Chore::Figures => {
                 self.is_busy = false;
             }
         }
-        if !matches!(chore, Chore::Flush(..)) {
+        if !matches!(chore, Chore::Flush(..) | Chore::Mend) {
             let rested_at = now + took * REST_FACTOR;
             self.rested_at = Some(self.rested_at.map_or(rested_at, |at| at.max(rested_at)));
         }
         match outcome {
             Outcome::Done => (),
+            Outcome::Mended { again } => {
+                self.mend.postpone(now + MEND_LOOK_WAIT);
+                if again {
+                    self.mend.plan(now);
+                }
+            }
             Outcome::Merged => {
                 self.merge = true;
                 self.sweep_at.get_or_insert(now + SWEEP_WAIT);
@@ -199,7 +228,9 @@ impl Wishes {
         let is_idle = !self.is_busy && !self.is_graph_busy && !self.merge && self.flush.is_none();
         is_idle
             && is_swept
-            && [&self.loose, &self.graph, &self.figures].iter().all(|planned| planned.is_done(now))
+            && [&self.mend, &self.loose, &self.graph, &self.figures]
+                .iter()
+                .all(|planned| planned.is_done(now))
     }
 
     /// Whether something was done that no figures were told of.
@@ -213,15 +244,21 @@ impl Wishes {
             self.is_busy = true;
             return Due::Now(Chore::Flush(root, revision));
         }
+        let mend = self.mend.wait(now, Duration::ZERO);
+        if mend == Some(Duration::ZERO) {
+            self.begin(now, &Chore::Mend);
+            return Due::Now(Chore::Mend);
+        }
         if self.sweep_at.is_some_and(|at| at <= now || (self.hurry && !self.merge)) {
             self.begin(now, &Chore::Sweep);
             return Due::Now(Chore::Sweep);
         }
         let sweep = self.sweep_at.map(|at| at.saturating_duration_since(now));
+        let anyhow = mend.into_iter().chain(sweep).min();
         let is_urgent = self.hurry || is_crowd;
         if self.is_graph_busy && !is_urgent {
             // Its end is told.
-            return Due::Later(sweep);
+            return Due::Later(anyhow);
         }
         let rested_at = self.rested_at.filter(|_| !is_urgent);
         let rest = rested_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
@@ -238,8 +275,8 @@ impl Wishes {
                 self.begin(now, &chore);
                 Due::Now(chore)
             }
-            Some((wait, _)) => Due::Later(Some(sweep.map_or(wait, |sweep| sweep.min(wait)))),
-            None => Due::Later(sweep),
+            Some((wait, _)) => Due::Later(Some(anyhow.map_or(wait, |sooner| sooner.min(wait)))),
+            None => Due::Later(anyhow),
         }
     }
 
@@ -247,6 +284,7 @@ impl Wishes {
         self.is_busy |= *chore != Chore::Graph;
         match chore {
             Chore::Flush(..) => self.flush = None,
+            Chore::Mend => self.mend.at = None,
             Chore::Merge => self.merge = false,
             Chore::Sweep => self.sweep_at = None,
             Chore::PackLoose => self.loose.at = None,
@@ -283,6 +321,19 @@ mod tests {
         assert_eq!(wishes.take(now, false), Due::Later(Some(MINUTE)));
         assert_eq!(wishes.take(now + MINUTE, false), Due::Now(Chore::Merge));
         assert_eq!(wishes.take(now + MINUTE, false), Due::Later(None));
+    }
+
+    #[test]
+    fn lost_indexes_are_looked_for_before_all_else_and_again_as_long_as_git_collects() {
+        let now = Instant::now();
+        let mut wishes = Wishes { merge: true, rested_at: Some(now + MINUTE), ..Wishes::default() };
+        wishes.mend(now);
+        assert_eq!(carry_out(&mut wishes, now, Outcome::Mended { again: true }), Chore::Mend);
+        wishes.mend(now);
+        assert_eq!(wishes.take(now, false), Due::Later(Some(MEND_LOOK_WAIT)));
+        let later = now + MEND_LOOK_WAIT;
+        assert_eq!(carry_out(&mut wishes, later, Outcome::Mended { again: false }), Chore::Mend);
+        assert_eq!(wishes.take(later, false), Due::Later(Some(MINUTE - MEND_LOOK_WAIT)));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use std::collections::HashMap;
 
 use sha1::{Digest as _, Sha1};
 
-use crate::store::git::object::id::{Kind, Oid, hex, unhex};
+use crate::store::git::object::id::{Kind, Oid, unhex};
 use crate::store::git::object::zlib::{self, Deflater};
 
 /// The kind of an object that is a delta against an earlier one of its pack.
@@ -46,8 +46,6 @@ pub(crate) struct PackBuilder {
 /// A pack, ready to be written to disk.
 #[derive(Debug)]
 pub(crate) struct Pack {
-    /// What its file is called, without the ending: `pack-` and 40 digits.
-    pub(crate) name: String,
     /// The content of the `.pack` file.
     pub(crate) pack: Vec<u8>,
     /// The content of the `.idx` file.
@@ -127,7 +125,7 @@ impl PackBuilder {
         let checksum: Oid = Sha1::digest(&self.bytes).into();
         self.bytes.extend_from_slice(&checksum);
         let index = encode_index(&mut self.objects, &checksum);
-        Pack { name: format!("pack-{}", hex(&checksum)), pack: self.bytes, index }
+        Pack { pack: self.bytes, index }
     }
 
     /// Adds an object as another pack has it, but deflated: what follows its header and the distance

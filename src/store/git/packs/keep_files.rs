@@ -80,7 +80,7 @@ impl Marks {
         names.filter(|name| is_name(name.as_bytes()) && self.is_ours(name)).collect()
     }
 
-    fn is_ours(&self, name: &str) -> bool {
+    pub(crate) fn is_ours(&self, name: &str) -> bool {
         matches!(read_if_there(&self.path(name)), Ok(Some(reason)) if reason == REASON)
     }
 

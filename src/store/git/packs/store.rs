@@ -3,17 +3,23 @@
 //! Which packs we wrote, `collectory/packs` says. The list is a note, not a truth: a pack that it forgets
 //! (after a power cut) is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
 //!
-//! A pack in the making is marked to be kept until [`Packs::release`]; see `keep_files`. What a kill leaves is
-//! not whole, is removed at the next start ([`Packs::clean_up`]), and told by this:
+//! Their names are random, as no two packs of ours may ever share one: a `git repack -d` removes by name
+//! what it found at its beginning, and a write that is repeated makes the same pack again.
 //!
-//! | left by a kill | while | so it is |
+//! A pack in the making is marked to be kept until [`Packs::release`]; see `keep_files`. What a kill or a
+//! power cut leaves is made good at the next start ([`Packs::mend_left`], [`Packs::clean_up`]), and told
+//! by this:
+//!
+//! | left | while | so it is |
 //! |---|---|---|
 //! | a draft | a pack was written or removed | removed |
-//! | a marked pack without its index | it got its names | removed, nothing refers to it |
+//! | a marked pack without its index | it got its names | indexed if it is whole, else removed |
+//! | another pack of ours without its index | git tidied | indexed if it is whole, else told |
 //! | an index without its pack | a part was removed | removed, it holds nothing |
 //! | a marked pack with its index | the branch was about to move | released |
 //!
-//! A pack that has lost its index in another way may hold what somebody needs, and stays.
+//! Nothing refers to a marked pack that is not whole: its index has a name only when the contents of both
+//! are on disk, and the branch moves after that.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions, Permissions};
@@ -24,10 +30,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
+use sha1::{Digest as _, Sha1};
+use uuid::Uuid;
+
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::object::id::hex;
 use crate::store::git::object::pack::{Pack, is_name};
+use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::Marks;
 use crate::store::git::packs::obsolete::Spares;
 use crate::store::git::repo::layout::Place;
@@ -46,11 +57,13 @@ const DRAFT_PREFIX: &str = "collectory-";
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
-    drawers: Drawers,
-    marks: Marks,
+    pub(super) drawers: Drawers,
+    pub(super) marks: Marks,
     list: PathBuf,
-    /// Where git says that it collects garbage.
-    pub(crate) collecting: PathBuf,
+    /// Names for what is written while git collects.
+    pub(super) reserved: Mutex<Reserved>,
+    /// Packs of ours that have lost their index and are damaged as well.
+    pub(super) damaged: Mutex<BTreeSet<String>>,
     /// The collections folder, part by part.
     pub(crate) parts: Vec<String>,
     // Names without their endings. Held while the list is written, too.
@@ -61,7 +74,7 @@ pub(crate) struct Packs {
     pub(crate) large_len: AtomicUsize,
 }
 
-/// A pack whose files are written and neither flushed nor named yet.
+/// A pack whose files are written and not flushed yet; its index has no name, so to git it is not there.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct PackDraft {
@@ -70,6 +83,11 @@ pub(crate) struct PackDraft {
 }
 
 impl PackDraft {
+    /// What it is called, without an ending: `pack-` and 40 digits.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
     /// What there is to flush.
     pub(crate) const fn files(&self) -> &[Unflushed; 2] {
         &self.files
@@ -85,6 +103,8 @@ pub(crate) enum Purpose {
     Merge,
     /// What was loose.
     Loose,
+    /// An index that was lost.
+    Index,
 }
 
 impl Purpose {
@@ -93,6 +113,7 @@ impl Purpose {
             Self::Group => "collectory-new",
             Self::Merge => "collectory-merged",
             Self::Loose => "collectory-loose",
+            Self::Index => "collectory-index",
         }
     }
 }
@@ -104,11 +125,11 @@ impl Packs {
         let text = read_if_there(&list).ok().flatten().unwrap_or_default();
         let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
-        let collecting = place.common_dir.join("gc.pid");
         let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
         let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
         let drawers = place.drawers.clone();
-        Self { folder, drawers, marks, list, collecting, parts, ours, spares, large_len: AtomicUsize::new(0) }
+        let (reserved, damaged, large_len) = Default::default();
+        Self { folder, drawers, marks, list, reserved, damaged, parts, ours, spares, large_len }
     }
 
     /// The folder of all objects.
@@ -160,20 +181,12 @@ impl Packs {
         self.drop_halves()
     }
 
-    /// Forgets packs of ours that are not whole.
+    /// Forgets packs of ours that are gone.
     fn drop_halves(&self) -> Result<(), StoreError> {
         let ours = self.ours().clone();
-        let halves: Vec<_> = ours.iter().filter(|name| !self.is_whole(name)).collect();
-        for name in &halves {
-            let (pack, index) = (self.file(name, "pack"), self.file(name, "idx"));
-            if !pack.exists() {
-                remove_if_there(&index)?;
-            } else if !index.exists() {
-                let path = pack.display();
-                tracing::warn!(%path, "a pack has lost its index, so git can't read it; `git index-pack` makes one");
-            }
-        }
-        self.forget(halves.into_iter());
+        let gone: Vec<_> = ours.iter().filter(|name| !self.file(name, "pack").exists()).collect();
+        gone.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))?;
+        self.forget(gone.into_iter());
         Ok(())
     }
 
@@ -194,15 +207,21 @@ impl Packs {
 
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(self.objects(), &self.folder)?;
+        let reserved = self.take_reserved()?;
         let write = |ending: &str, bytes: &[u8]| {
             Unflushed::write(&self.drawers, self.draft_path(purpose, ending), bytes)
         };
-        let files = write("pack", &pack.pack).and_then(|file| Ok([file, write("idx", &pack.index)?]));
+        let content = match &reserved {
+            Some(name) => self.fill_reserved(name, &pack.pack),
+            None => write("pack", &pack.pack),
+        };
+        let files = content.and_then(|file| Ok([file, write("idx", &pack.index)?]));
+        let name = reserved.unwrap_or_else(new_name);
         if files.is_err() {
             // A full disk must not stay full because of us.
-            self.drop_drafts(purpose);
+            self.drop_drafts(purpose, &name);
         }
-        Ok(PackDraft { name: pack.name.clone(), files: files? })
+        Ok(PackDraft { name, files: files? })
     }
 
     /// Gives a pack its name and a mark, now that its content is on disk. The folder is the
@@ -211,56 +230,69 @@ impl Packs {
         self.marks.put(&draft.name)?;
         self.remember(&draft.name);
         // Readers look for the index first, so the pack gets its name before.
-        for (file, ending) in draft.files.iter().zip(["pack", "idx"]) {
-            let path = self.file(&draft.name, ending);
-            let finish = || {
-                fs::set_permissions(file.path(), Permissions::from_mode(0o444))?;
-                fs::rename(file.path(), &path)
-            };
-            finish().map_err(|source| StoreError::at("finish", &path, source))?;
-        }
-        Ok(())
+        let named = draft.files.iter().zip(["pack", "idx"]);
+        named.into_iter().try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
+    }
+
+    /// Gives a file of a pack its name, unless that was reserved for it.
+    pub(super) fn give_name(&self, file: &Unflushed, name: &str, ending: &str) -> Result<(), StoreError> {
+        let path = self.file(name, ending);
+        let finish = || {
+            fs::set_permissions(file.path(), Permissions::from_mode(0o444))?;
+            if file.path() == path { Ok(()) } else { fs::rename(file.path(), &path) }
+        };
+        finish().map_err(|source| StoreError::at("finish", &path, source))
     }
 
     /// Removes what is left of a group's pack that was not finished.
-    pub(crate) fn abandon(&self) {
-        self.drop_drafts(Purpose::Group);
+    pub(crate) fn abandon(&self, name: &str) {
+        self.drop_drafts(Purpose::Group, name);
     }
 
     /// Removes files in the making after trouble; what can't be removed now is at the next start.
-    fn drop_drafts(&self, purpose: Purpose) {
+    fn drop_drafts(&self, purpose: Purpose, name: &str) {
         for ending in ["pack", "idx"] {
             drop(remove_if_there(&self.draft_path(purpose, ending)));
         }
+        if !self.file(name, "idx").exists() {
+            drop(remove_if_there(&self.file(name, "pack")));
+            self.release(name);
+        }
     }
 
-    fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
+    pub(super) fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
         self.folder.join(format!("{}-{ending}", purpose.draft()))
     }
 
     /// Puts a pack on disk that nobody waits for, dated back if need be. What is in it is elsewhere as
-    /// well, so the mark is only for a kill to leave.
+    /// well, so the mark is only for a kill to leave. Answers the pack's name.
     pub(crate) fn write_whole(
         &self,
         purpose: Purpose,
         pack: &Pack,
         modified: Option<SystemTime>,
         barrier: &Barrier,
-    ) -> Result<(), StoreError> {
+    ) -> Result<String, StoreError> {
         let draft = self.draft_for(purpose, pack, barrier)?;
+        let name = draft.name.clone();
         let [content, index] = draft.files();
         let written = modified.map_or(Ok(()), |time| content.date(time));
         let written = written.and_then(|()| barrier.files(&[content, index]));
         let written = written.and_then(|()| self.finish(draft)).and_then(|()| barrier.folder(&self.folder));
         match &written {
-            Ok(()) => self.release(&pack.name),
-            Err(_) => self.drop_drafts(purpose),
+            Ok(()) => self.release(&name),
+            Err(_) => self.drop_drafts(purpose, &name),
         }
-        written
+        written.map(|()| name)
     }
 
     pub(crate) fn file(&self, name: &str, ending: &str) -> PathBuf {
         self.folder.join(format!("{name}.{ending}"))
+    }
+
+    /// A folder of our own on the disk of the list, for a moment.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self.list.with_file_name("scratch-index")
     }
 
     fn remember(&self, name: &str) {
@@ -290,6 +322,11 @@ impl Packs {
         let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
         replace_note(&self.list, &text);
     }
+}
+
+/// A name that no pack has; to git, too, the 40 digits mean nothing (gitformat-pack(5)).
+pub(super) fn new_name() -> String {
+    format!("pack-{}", hex(&Sha1::digest(Uuid::new_v4()).into()))
 }
 
 pub(crate) fn replace_note(path: &Path, text: &str) {

@@ -10,6 +10,7 @@ mod graph;
 mod hands;
 mod line_ends;
 mod loose;
+mod lost_index;
 mod merging;
 mod places;
 mod power;

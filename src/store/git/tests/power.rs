@@ -199,6 +199,15 @@ fn after_a_power_cut_every_acknowledged_write_is_there_and_git_finds_no_fault() 
 }
 
 #[test]
+fn a_power_cut_while_git_collects_leaves_every_acknowledged_write() {
+    let mut powered = Powered::new(3);
+    fs::write(powered.repo.path().join("gc.pid"), "1 elsewhere").unwrap();
+    for round in 0..3 {
+        powered.write(&format!("{round}\n"));
+    }
+}
+
+#[test]
 fn a_power_cut_while_packs_are_merged_loses_nothing() {
     let mut powered = Powered::new(7);
     let hook = powered.journal.barrier.hook().take();

@@ -42,9 +42,10 @@ impl GitJournal {
             wait: self.lock_wait,
         };
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
-        let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon())?;
+        let name = pack.name().to_owned();
+        let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon(&name))?;
         let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
-        self.packs.release(&group.pack.name);
+        self.packs.release(&name);
         moved?;
         self.durable = Some(group.trees.revision);
         Ok(())

@@ -1,0 +1,185 @@
+//! Indexes of packs that are lost, and how writing beside `git gc` keeps them.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::super::{GitJournal, Options};
+use super::support::*;
+use crate::store::Journal as _;
+use crate::store::git::journal::fault::Fault;
+
+/// A bare repository with some commits.
+fn written() -> (Repo, GitJournal) {
+    let repo = Repo::bare();
+    let mut journal = repo.open();
+    for text in ["a1\n", "a2\n", "a3\n"] {
+        append(&mut journal, &[set("a.yaml", text), set("b.yaml", text)]);
+    }
+    (repo, journal)
+}
+
+/// Git says that it collects.
+fn begin_gc(repo: &Repo) {
+    fs::write(repo.path().join("gc.pid"), "1 elsewhere").unwrap();
+}
+
+fn end_gc(repo: &Repo) {
+    fs::remove_file(repo.path().join("gc.pid")).unwrap();
+}
+
+fn remove_indexes(repo: &Repo) {
+    repo.packs().iter().for_each(|pack| fs::remove_file(pack.with_extension("idx")).unwrap());
+}
+
+/// What stands beside packs and their indexes.
+fn others(folder: &Path) -> Vec<PathBuf> {
+    let paths = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let is_whole = |path: &PathBuf| ["pack", "idx"].iter().all(|ending| path.with_extension(ending).exists());
+    let is_pack = |path: &PathBuf| path.extension().is_some_and(|ending| ending == "pack" || ending == "idx");
+    paths.filter(|path| !is_pack(path) || !is_whole(path)).collect()
+}
+
+#[track_caller]
+fn all_is_whole(repo: &Repo) {
+    assert_eq!(others(&repo.pack_folder()), Vec::<PathBuf>::new());
+    repo.check();
+}
+
+#[test]
+fn packs_of_ours_get_their_indexes_back_at_the_start() {
+    let (repo, mut journal) = written();
+    let head = journal.head().unwrap();
+    drop(journal);
+    remove_indexes(&repo);
+    repo.git_fails(&["fsck"]);
+    let mut journal = repo.open();
+    assert_eq!(files_at(&mut journal, head)["a.yaml"], "a3\n");
+    all_is_whole(&repo);
+}
+
+#[test]
+fn packs_of_ours_get_their_indexes_back_while_writes_go_on() {
+    let (repo, mut journal) = written();
+    remove_indexes(&repo);
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    tend(&mut journal);
+    all_is_whole(&repo);
+    let head = journal.head().unwrap();
+    assert_eq!(files_at(&mut journal, head)["b.yaml"], "a3\n");
+}
+
+#[test]
+fn without_housekeeping_indexes_are_made_anew_all_the_same() {
+    let (repo, journal) = written();
+    drop(journal);
+    let mut journal = GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap();
+    remove_indexes(&repo);
+    tend(&mut journal);
+    all_is_whole(&repo);
+}
+
+#[test]
+fn a_pack_that_loses_its_index_between_the_branch_s_move_and_a_kill_is_whole_again() {
+    let (repo, mut journal) = written();
+    let before = repo.packs();
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    drop(journal);
+    let newest = repo.packs().into_iter().find(|pack| !before.contains(pack)).unwrap();
+    fs::remove_file(newest.with_extension("idx")).unwrap();
+    fs::write(newest.with_extension("keep"), "collectory\n").unwrap();
+    drop(repo.open());
+    all_is_whole(&repo);
+}
+
+#[test]
+fn a_pack_of_somebody_else_is_theirs_to_index() {
+    let (repo, journal) = written();
+    drop(journal);
+    fs::remove_file(repo.path().join("collectory/packs")).unwrap();
+    let pack = repo.packs().pop().unwrap();
+    let (index, aside) = (pack.with_extension("idx"), repo.path().join("aside.idx"));
+    fs::rename(&index, &aside).unwrap();
+    drop(GitJournal::open(repo.options()));
+    assert!(!index.exists());
+    fs::rename(&aside, &index).unwrap();
+    repo.check();
+}
+
+/// The worst that a listing can do which begins now: it goes on behind everything that is named meanwhile
+/// but an index. Those that it takes for garbage, as `clean_pack_garbage` of git does.
+fn garbage_after(repo: &Repo, act: impl FnOnce()) -> Vec<PathBuf> {
+    let seen: BTreeSet<PathBuf> = repo.packs().into_iter().collect();
+    act();
+    let paths = fs::read_dir(repo.pack_folder()).unwrap().map(|entry| entry.unwrap().path());
+    let indexes = paths.filter(|path| path.extension().is_some_and(|ending| ending == "idx"));
+    indexes.filter(|index| !seen.contains(&index.with_extension("pack"))).collect()
+}
+
+#[test]
+fn what_is_written_while_git_collects_is_no_garbage_to_it() {
+    let (repo, mut journal) = written();
+    begin_gc(&repo);
+    append(&mut journal, &[set("a.yaml", "the first that sees it\n")]);
+    let garbage = garbage_after(&repo, || {
+        for number in 0..100 {
+            append(&mut journal, &[set("a.yaml", &format!("{number}\n"))]);
+        }
+    });
+    assert_eq!(garbage, Vec::<PathBuf>::new());
+    repo.git(&["fsck", "--full", "--strict"]);
+    end_gc(&repo);
+    tend(&mut journal);
+    all_is_whole(&repo);
+}
+
+#[test]
+fn a_write_that_fails_while_git_collects_leaves_nothing() {
+    let (repo, mut journal) = written();
+    begin_gc(&repo);
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    let lock = repo.path().join("refs/heads/main.lock");
+    fs::write(&lock, "").unwrap();
+    assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
+    fs::remove_file(&lock).unwrap();
+    journal.barrier.hook().set(|path| match path.extension() {
+        Some(ending) if ending == "pack" => Err(std::io::Error::other("the disk is broken")),
+        _ => Ok(()),
+    });
+    assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
+    journal.barrier.hook().clear();
+    append(&mut journal, &[set("a.yaml", "a5\n")]);
+    end_gc(&repo);
+    drop(journal);
+    all_is_whole(&repo);
+}
+
+#[test]
+fn a_kill_while_git_collects_leaves_no_reserved_names_after_the_next_start() {
+    let (repo, mut journal) = written();
+    begin_gc(&repo);
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    let folder = tempfile::tempdir().unwrap();
+    let killed = folder.path().join("killed");
+    assert!(Command::new("cp").arg("-a").args([repo.path(), &killed]).status().unwrap().success());
+    assert!(!others(&killed.join("objects/pack")).is_empty());
+    drop(GitJournal::open(Options::new(&killed)).unwrap());
+    assert_eq!(others(&killed.join("objects/pack")), Vec::<PathBuf>::new());
+    git_in(&killed, &["fsck", "--full", "--strict"]);
+    drop(journal);
+    all_is_whole(&repo);
+}
+
+#[test]
+fn the_same_write_again_is_another_pack() {
+    let (repo, mut journal) = written();
+    let before = repo.packs().len();
+    journal.fault = Some(Fault::BeforeTheBranch);
+    for _ in 0..2 {
+        assert!(try_append(&mut journal, &[set("a.yaml", "a4\n")]).is_err());
+    }
+    journal.fault = None;
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    assert_eq!(repo.packs().len(), before + 3, "so nobody who removes the first ones removes the last");
+}

@@ -1,0 +1,124 @@
+//! Every command of git's that tidies a repository, again and again beside writes: nothing is refused,
+//! nothing is lost, and what is left starts and is clean.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+
+use crate::support::{Client, Repo, TestServer, document};
+
+/// What a person, a timer or another tool may run at any time.
+const COMMANDS: [&[&str]; 9] = [
+    &["gc", "--quiet"],
+    &["multi-pack-index", "write"],
+    &["multi-pack-index", "repack"],
+    &["multi-pack-index", "expire"],
+    &["repack", "-adfq"],
+    &["gc", "--quiet", "--prune=now"],
+    &["prune", "--expire=now"],
+    &["maintenance", "run", "--quiet"],
+    &["gc", "--quiet", "--aggressive", "--prune=now"],
+];
+
+/// How many write at once.
+const WRITERS_LEN: usize = 16;
+
+/// A number that sets the long run.
+#[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
+fn setting(name: &str, default: u32) -> u32 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+/// Writes until it is told to stop; returns the reasons of the acknowledged commits.
+async fn write(client: Client, writer: usize, round: u32, stop: Arc<AtomicBool>) -> Vec<String> {
+    let (key, mut reasons) = (format!("w{writer}"), Vec::new());
+    while !stop.load(Ordering::Relaxed) {
+        let reason = format!("r{round}-w{writer}-n{}", reasons.len());
+        let request = client.request("PATCH", &format!("/collections/{key}"));
+        let request = request.document(&document(&key, json!({"name": reason})));
+        request.header("Commit-Message", &reason).send().await.is(200);
+        reasons.push(reason);
+    }
+    reasons
+}
+
+/// Tidies until the time is up; what one command spoils for another is none of the service's business.
+fn tidy(repo: &Repo, until: Instant) -> usize {
+    let mut done = 0;
+    for command in COMMANDS.iter().cycle() {
+        if Instant::now() >= until {
+            break;
+        }
+        drop(repo.try_git(command));
+        done += 1;
+    }
+    done
+}
+
+/// How a long run goes, for who looks on with `--nocapture`.
+#[expect(clippy::print_stdout, reason = "a run of minutes says how it goes")]
+fn tell(line: &str) {
+    println!("{line}");
+}
+
+async fn tidy_beside_writes(mut server: TestServer) {
+    for writer in 0..WRITERS_LEN {
+        server.create(&document(&format!("w{writer}"), json!({"name": "new"}))).await.is(201);
+    }
+    let seconds = setting("COLLECTORY_TIDY_SECONDS", 2);
+    let mut expected = Vec::new();
+    for round in 0..setting("COLLECTORY_TIDY_ROUNDS", 1) {
+        let (stop, repo) = (Arc::new(AtomicBool::new(false)), server.repo().clone());
+        let mut writers = JoinSet::new();
+        for writer in 0..WRITERS_LEN {
+            writers.spawn(write(server.client().clone(), writer, round, Arc::clone(&stop)));
+        }
+        let began = Instant::now();
+        let until = began + Duration::from_secs(seconds.into());
+        let commands = tokio::task::spawn_blocking(move || tidy(&repo, until)).await.unwrap();
+        stop.store(true, Ordering::Relaxed);
+        let reasons: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
+        let rate = reasons.len() as f64 / began.elapsed().as_secs_f64();
+        tell(&format!(
+            "round {round}: {commands} commands beside {} writes, {rate:.0} a second",
+            reasons.len()
+        ));
+        expected.extend(reasons);
+        let log = server.stop();
+        log.lines().filter(|line| line.contains("WARN")).for_each(tell);
+        server.repo().fsck();
+        server.start_again().await;
+        check(&server, &expected).await;
+    }
+}
+
+/// Every acknowledged write is in the log once, and all is served.
+async fn check(server: &TestServer, expected: &[String]) {
+    let log = server.repo().git(&["log", "--format=%b"]);
+    let mut found: HashMap<&str, usize> = HashMap::new();
+    for line in log.lines() {
+        *found.entry(line).or_default() += 1;
+    }
+    let lost: Vec<_> = expected.iter().filter(|reason| found.get(reason.as_str()) != Some(&1)).collect();
+    assert!(lost.is_empty(), "acknowledged, and not once in the log: {lost:?}");
+    assert_eq!(server.list().await.is(200).ids().len(), WRITERS_LEN);
+    assert_eq!(server.get("/problems").await.is(200).ids(), [""; 0]);
+    if !server.repo().is_bare() {
+        assert_eq!(server.repo().status(), "");
+    }
+    assert_eq!(server.repo().strays(), Vec::<std::path::PathBuf>::new());
+}
+
+#[tokio::test]
+async fn git_tidying_beside_writes_harms_nothing_on_a_bare_repository() {
+    tidy_beside_writes(TestServer::setup("empty").bare().start().await).await;
+}
+
+#[tokio::test]
+async fn git_tidying_beside_writes_harms_nothing_with_a_work_tree() {
+    tidy_beside_writes(TestServer::on("empty").await).await;
+}
