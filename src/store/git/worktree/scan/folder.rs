@@ -36,10 +36,14 @@ const OPEN_FOLDER: OFlags =
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
+/// What opening a file of this name fails with, if it does.
+#[cfg(test)]
+type OpenFault = fn(&OsStr) -> Option<Errno>;
+
 #[cfg(test)]
 thread_local! {
     /// What opening a file of this name fails with in this thread.
-    pub(crate) static OPEN_FAULT: RefCell<Option<fn(&OsStr) -> Option<Errno>>> = const { RefCell::new(None) };
+    pub(crate) static OPEN_FAULT: RefCell<Option<OpenFault>> = const { RefCell::new(None) };
 }
 
 /// An open folder and what it is called in errors.
