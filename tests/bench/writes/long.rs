@@ -60,7 +60,7 @@ pub(crate) fn compare(table: &mut Table) {
 fn finish(mut journal: GitJournal, path: &Path) {
     let started = Instant::now();
     journal.tend().expect("nobody is in the way");
-    journal.finish_upkeep();
+    journal.finish_maintenance();
     println!("when all is tidied up, {:.1} s later: {}", started.elapsed().as_secs_f64(), Size::of(path));
 }
 

@@ -27,7 +27,7 @@ pub(crate) fn compare(table: &mut Table) {
         let mut journal = open(&path);
         append(&mut journal, (0, commits, group_len), collections, "size");
         journal.tend().expect("nobody is in the way");
-        journal.finish_upkeep();
+        journal.finish_maintenance();
         drop(journal);
         let ours = per_commit(&path, seed, commits);
         let (_theirs, by_git) = imported(&path);

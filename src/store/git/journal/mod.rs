@@ -35,7 +35,7 @@ use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
 #[cfg(test)]
 use crate::store::git::journal::fault::Fault;
-use crate::store::git::maintenance::runner::Upkeep;
+use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::id;
 use crate::store::git::packs::store::Packs;
@@ -56,7 +56,7 @@ use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::append;
@@ -76,14 +76,14 @@ pub struct GitJournal {
     pub(crate) barrier: Barrier,
     pub(crate) objects: Objects,
     pub(crate) packs: Arc<Packs>,
-    pub(crate) upkeep: Upkeep,
+    pub(crate) maintenance: Maintenance,
     pub(crate) maintain: bool,
     // The trees of the newest revision that was looked at; forgotten after trouble.
     pub(crate) trees: Option<Trees>,
     pub(crate) fresh: Arc<Fresh>,
     pub(crate) stats: StatCache,
     // Who is writing to the files; nobody asks when only reading.
-    pub(crate) pens: Option<Pens>,
+    pub(crate) open_writers: Option<OpenWriters>,
     pub(crate) drafter: Drafter,
     pub(crate) note: Arc<Note>,
     pub(crate) recent: Recent,
@@ -99,7 +99,7 @@ pub struct GitJournal {
     // Whether files of the work tree were written since they were last flushed.
     pub(crate) is_work_tree_dirty: bool,
     // For how long a fresh index may be half of a checkout.
-    pub(crate) turn_max: Duration,
+    pub(crate) checkout_time_max: Duration,
     #[cfg(test)]
     pub(crate) fault: Option<Fault>,
     #[cfg(test)]
@@ -293,7 +293,7 @@ impl Journal for GitJournal {
         loop {
             self.trees(head)?;
             let trees = self.trees.as_ref().expect("loaded above");
-            let (place, known) = (&self.place, (&mut self.stats, &mut self.pens));
+            let (place, known) = (&self.place, (&mut self.stats, &mut self.open_writers));
             let mut seen = status::compare(place, &self.branch, known, trees.folder(), look, despite_locks)?;
             self.behind.forget_explained(&mut seen);
             if despite_locks {
@@ -302,7 +302,7 @@ impl Journal for GitJournal {
                 return Ok(seen);
             }
             let is_mended = self.bring_back_forward(&seen)?;
-            if !is_mended && !self.may_be_turning(&seen)? {
+            if !is_mended && !self.may_be_checkout(&seen)? {
                 return Ok(seen);
             }
             if self.head()? != head {
@@ -364,13 +364,13 @@ impl Journal for GitJournal {
             && let Some(root) = &self.place.work_tree
             && let Some(noted) = self.note.read().filter(|noted| !noted.after_restart)
         {
-            self.upkeep.flush(root, noted.revision);
+            self.maintenance.flush(root, noted.revision);
             self.is_work_tree_dirty = false;
         }
-        self.upkeep.mend();
+        self.maintenance.mend();
         if self.maintain {
             let is_busy = self.appended_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
-            self.upkeep.tidy(!self.place.keeps_objects, is_busy);
+            self.maintenance.tidy(!self.place.keeps_objects, is_busy);
         }
         self.forget_packs();
         Ok(())
@@ -378,14 +378,14 @@ impl Journal for GitJournal {
 }
 
 impl GitJournal {
-    /// Waits until the housekeeping that [`tend`](Journal::tend) has begun is done.
-    pub fn finish_upkeep(&mut self) {
-        self.upkeep.finish();
+    /// Waits until the maintenance that [`tend`](Journal::tend) has begun is done.
+    pub fn finish_maintenance(&mut self) {
+        self.maintenance.finish();
         self.forget_packs();
     }
 
     fn forget_packs(&mut self) {
-        if self.upkeep.take_changed_packs() {
+        if self.maintenance.take_changed_packs() {
             self.objects.close();
         }
     }

@@ -14,7 +14,7 @@ use crate::store::git::index::rollback;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::runner::Upkeep;
+use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::history;
@@ -31,8 +31,8 @@ use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::apply::staging;
 use crate::store::git::worktree::apply::staging_thread::Drafter;
-use crate::store::git::worktree::scan::checkout_in_progress::TURN_MAX;
-use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::git::write::sign::Committer;
 
@@ -65,7 +65,7 @@ impl GitJournal {
         let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
         let note = Arc::new(Note::new(&place.work_tree_desk()));
         let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
-        let upkeep = Upkeep::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
+        let maintenance = Maintenance::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
         let mut journal = Self {
             branch,
             committer: Committer { actor: options.committer, key: options.signing_key },
@@ -74,14 +74,14 @@ impl GitJournal {
             barrier,
             objects: Objects::new(&place.common_dir),
             packs,
-            upkeep,
+            maintenance,
             maintain: options.maintain,
             trees: None,
             fresh: Arc::default(),
             appended_at: None,
             stats: StatCache::default(),
             drafter: Drafter::default(),
-            pens: (options.access == Access::Serve).then(Pens::default),
+            open_writers: (options.access == Access::Serve).then(OpenWriters::default),
             note,
             durable: None,
             recent: Recent::default(),
@@ -89,7 +89,7 @@ impl GitJournal {
             is_index_ahead: false,
             behind: Behind::load(&place)?,
             is_work_tree_dirty: false,
-            turn_max: TURN_MAX,
+            checkout_time_max: CHECKOUT_TIME_MAX,
             #[cfg(test)]
             fault: None,
             #[cfg(test)]

@@ -48,14 +48,14 @@ impl Packs {
         let packs: Vec<_> = parts.iter().map(|part| self.file(&part.name, "pack")).collect();
         let Some(merged) = merge(&packs, &self.parts, stop)? else { return Ok(false) };
         let name = self.write_whole(Purpose::Merge, &merged, None, barrier)?;
-        self.spares().add(parts, &name);
+        self.obsolete().add(parts, &name);
         Ok(true)
     }
 
     /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
     /// good in two packs. Answers whether there were any.
     pub(crate) fn sweep(&self) -> Result<bool, StoreError> {
-        let parts = self.spares().parts.clone();
+        let parts = self.obsolete().parts.clone();
         if parts.is_empty() {
             return Ok(false);
         }
@@ -70,9 +70,9 @@ impl Packs {
             }
         }
         self.forget(removed.iter().copied());
-        let mut spares = self.spares();
-        spares.change(|spares| spares.retain(|spare| !parts.contains(spare)));
-        spares.bytes = 0;
+        let mut obsolete = self.obsolete();
+        obsolete.change(|obsolete| obsolete.retain(|spare| !parts.contains(spare)));
+        obsolete.bytes = 0;
         Ok(!removed.is_empty())
     }
 
@@ -94,9 +94,9 @@ impl Packs {
     /// Our packs that may be merged, with their sizes; forgets those that are gone.
     fn mergeable(&self) -> Result<Vec<Sized>, StoreError> {
         let mut ours = self.ours().clone();
-        let spares = self.spares();
-        ours.retain(|name| !spares.has(name));
-        drop(spares);
+        let obsolete = self.obsolete();
+        ours.retain(|name| !obsolete.has(name));
+        drop(obsolete);
         // One without an index gets it anew, and one in the making has a mark before it has its pack.
         let is_there = |name: &String| ["keep", "pack"].iter().any(|ending| self.file(name, ending).exists());
         let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);

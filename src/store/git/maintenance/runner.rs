@@ -1,6 +1,6 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! There are five chores: packs that have lost their index get it anew (see `lost_index`), files of the work
+//! There are five tasks: packs that have lost their index get it anew (see `lost_index`), files of the work
 //! tree are flushed (see `repo::checkpoint` for what that is good for), small packs are merged (see
 //! `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is kept up (see
 //! `commit_graph`). A flush of a whole file system takes as long as whatever else is written
@@ -18,7 +18,7 @@
 //! After something was done the operator is told what there is (see `statistics`), once an hour at most
 //! and at the end.
 //!
-//! A chore that panics is a bug and harms nothing but speed: it is told to the operator, and what
+//! A task that panics is a bug and harms nothing but speed: it is told to the operator, and what
 //! panicked is not tried again before the next start.
 
 use std::panic::{self, AssertUnwindSafe};
@@ -32,15 +32,15 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::loose_objects::Looked;
-use crate::store::git::maintenance::statistics::Figures;
-use crate::store::git::maintenance::tasks::{Chore, Due, Outcome, Wishes};
+use crate::store::git::maintenance::statistics::Statistics;
+use crate::store::git::maintenance::tasks::{Due, Outcome, Schedule, Task};
 use crate::store::git::object::id::Oid;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::repo::checkpoint::Note;
 
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
-pub(crate) struct Upkeep {
+pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
@@ -51,15 +51,15 @@ struct Shared {
     note: Arc<Note>,
     graph: Graph,
     barrier: Barrier,
-    wishes: Mutex<Wishes>,
+    schedule: Mutex<Schedule>,
     changed: Condvar,
-    // Beside the mutex, to be looked at in the middle of a chore.
+    // Beside the mutex, to be looked at in the middle of a task.
     stop: AtomicBool,
     // Whether packs or objects have come or gone of which someone may know otherwise.
     changed_packs: AtomicBool,
 }
 
-impl Upkeep {
+impl Maintenance {
     /// Prepares to look after these packs, this graph and the work tree of this note.
     pub(crate) fn new(packs: Arc<Packs>, note: Arc<Note>, graph: Graph, barrier: Barrier) -> Self {
         let shared = Shared {
@@ -67,7 +67,7 @@ impl Upkeep {
             note,
             graph,
             barrier,
-            wishes: Mutex::default(),
+            schedule: Mutex::default(),
             changed: Condvar::new(),
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
@@ -77,15 +77,15 @@ impl Upkeep {
 
     /// Has the file system of a work tree flushed, which was brought to `revision`.
     pub(crate) fn flush(&mut self, root: &Path, revision: Oid) {
-        self.shared.wishes().flush(root.to_owned(), revision);
+        self.shared.schedule().flush(root.to_owned(), revision);
         self.wake();
     }
 
     /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
     /// packs merged and loose objects packed; `is_busy` says whether writes go on.
     pub(crate) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
-        let too_many = is_busy && self.shared.packs.spares().are_many();
-        self.shared.wishes().tidy(Instant::now(), may_remove, too_many);
+        let too_many = is_busy && self.shared.packs.obsolete().are_many();
+        self.shared.schedule().tidy(Instant::now(), may_remove, too_many);
         self.wake();
     }
 
@@ -96,19 +96,19 @@ impl Upkeep {
 
     /// Has packs of ours that have lost their index looked for, and mended.
     pub(crate) fn mend(&mut self) {
-        self.shared.wishes().mend(Instant::now());
+        self.shared.schedule().mend(Instant::now());
         self.wake();
     }
 
     /// Waits until everything that was asked for is done.
     pub(crate) fn finish(&self) {
-        let mut wishes = self.shared.wishes();
-        wishes.hurry(true);
+        let mut schedule = self.shared.schedule();
+        schedule.hurry(true);
         self.shared.changed.notify_all();
-        while self.thread.is_some() && !wishes.are_done(Instant::now()) {
-            wishes = self.shared.wait(wishes, None);
+        while self.thread.is_some() && !schedule.are_done(Instant::now()) {
+            schedule = self.shared.wait(schedule, None);
         }
-        wishes.hurry(false);
+        schedule.hurry(false);
     }
 
     fn wake(&mut self) {
@@ -123,12 +123,12 @@ impl Upkeep {
     }
 }
 
-impl Drop for Upkeep {
+impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.shared.graph.stop();
         // Between the look at `stop` and the wait nobody may slip through.
-        drop(self.shared.wishes());
+        drop(self.shared.schedule());
         self.shared.changed.notify_all();
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
@@ -139,65 +139,69 @@ impl Drop for Upkeep {
 }
 
 impl Shared {
-    fn wishes(&self) -> MutexGuard<'_, Wishes> {
+    fn schedule(&self) -> MutexGuard<'_, Schedule> {
         // Each wish is whole by itself.
-        self.wishes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.schedule.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wait<'a>(&self, wishes: MutexGuard<'a, Wishes>, time: Option<Duration>) -> MutexGuard<'a, Wishes> {
+    fn wait<'a>(
+        &self,
+        schedule: MutexGuard<'a, Schedule>,
+        time: Option<Duration>,
+    ) -> MutexGuard<'a, Schedule> {
         match time {
-            None => self.changed.wait(wishes).unwrap_or_else(PoisonError::into_inner),
-            Some(time) => self.changed.wait_timeout(wishes, time).unwrap_or_else(PoisonError::into_inner).0,
+            None => self.changed.wait(schedule).unwrap_or_else(PoisonError::into_inner),
+            Some(time) => self.changed.wait_timeout(schedule, time).unwrap_or_else(PoisonError::into_inner).0,
         }
     }
 
     fn run(self: &Arc<Self>) {
         let mut beside: Option<JoinHandle<()>> = None;
-        while let Some(chore) = self.next() {
-            if chore != Chore::Graph {
-                self.attend_to(chore);
+        while let Some(task) = self.next() {
+            if task != Task::Graph {
+                self.attend_to(task);
                 continue;
             }
             // The one before is done, or this would not be due.
             beside.take().into_iter().for_each(|thread| drop(thread.join()));
             let shared = Arc::clone(self);
             let spawned = thread::Builder::new().name("graph".into());
-            match spawned.spawn(move || shared.attend_to(Chore::Graph)) {
+            match spawned.spawn(move || shared.attend_to(Task::Graph)) {
                 Ok(thread) => beside = Some(thread),
                 // As well here, if not beside anything else.
-                Err(_) => self.attend_to(Chore::Graph),
+                Err(_) => self.attend_to(Task::Graph),
             }
         }
         beside.into_iter().for_each(|thread| drop(thread.join()));
-        if self.wishes().owe_figures() {
+        if self.schedule().owe_statistics() {
             self.tell_figures();
         }
     }
 
-    /// Carries out a chore, and plans on.
-    fn attend_to(&self, chore: Chore) {
+    /// Carries out a task, and plans on.
+    fn attend_to(&self, task: Task) {
         let started = Instant::now();
-        // Whatever a chore leaves half-done, a kill would have left, too.
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&chore)));
-        let mut wishes = self.wishes();
+        // Whatever a task leaves half-done, a kill would have left, too.
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&task)));
+        let mut schedule = self.schedule();
         if outcome.is_err() {
             tracing::error!(
                 "BUG: the housekeeping has panicked; writes go on, but packs are not merged any more: \
                  start the service again, or run `git gc` now and then"
             );
-            wishes.give_up();
+            schedule.give_up();
         }
-        wishes.go_on(Instant::now(), &chore, started.elapsed(), outcome.unwrap_or(Outcome::Done));
+        schedule.go_on(Instant::now(), &task, started.elapsed(), outcome.unwrap_or(Outcome::Done));
         self.changed.notify_all();
     }
 
     /// Waits for something to do; nothing when the thread is to end.
-    fn next(&self) -> Option<Chore> {
-        let mut wishes = self.wishes();
+    fn next(&self) -> Option<Task> {
+        let mut schedule = self.schedule();
         while !self.is_stopped() {
-            match wishes.take(Instant::now(), self.packs.are_a_crowd()) {
-                Due::Now(chore) => return Some(chore),
-                Due::Later(time) => wishes = self.wait(wishes, time),
+            match schedule.take(Instant::now(), self.packs.are_a_crowd()) {
+                Due::Now(task) => return Some(task),
+                Due::Later(time) => schedule = self.wait(schedule, time),
             }
         }
         None
@@ -207,33 +211,33 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn carry_out(&self, chore: &Chore) -> Outcome {
-        let outcome = match chore {
-            Chore::Flush(root, revision) => {
+    fn carry_out(&self, task: &Task) -> Outcome {
+        let outcome = match task {
+            Task::Flush(root, revision) => {
                 tell(self.flush(root, revision));
                 Outcome::Done
             }
-            Chore::Mend => self.mend(),
-            Chore::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
+            Task::Mend => self.mend(),
+            Task::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
                 Some(true) => Outcome::Merged,
                 Some(false) | None => Outcome::Done,
             },
-            Chore::Sweep => {
+            Task::Sweep => {
                 if tell(self.packs.sweep()) == Some(true) {
                     self.changed_packs.store(true, Ordering::Release);
                 }
                 Outcome::Done
             }
-            Chore::PackLoose => {
+            Task::PackLoose => {
                 let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
                 Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
             }
-            Chore::Graph => {
+            Task::Graph => {
                 let may_write = !self.packs.is_git_collecting();
                 let is_written = may_write && tell(self.graph.keep_up()).unwrap_or(false);
                 Outcome::Graph { is_written }
             }
-            Chore::Figures => {
+            Task::Statistics => {
                 self.tell_figures();
                 Outcome::Done
             }
@@ -262,11 +266,11 @@ impl Shared {
     }
 
     fn tell_figures(&self) {
-        Figures::of(self.packs.objects()).tell(tell(self.graph.commits()).flatten());
+        Statistics::of(self.packs.objects()).tell(tell(self.graph.commits()).flatten());
     }
 }
 
-/// Trouble with the housekeeping harms nothing but speed.
+/// Trouble with the maintenance harms nothing but speed.
 fn tell<T>(result: Result<T, StoreError>) -> Option<T> {
     result
         .inspect_err(|error| {

@@ -1,4 +1,4 @@
-//! How large the repository is: what the housekeeping has to show for itself.
+//! How large the repository is: what the maintenance has to show for itself.
 
 use std::ffi::OsStr;
 use std::fs::{self, DirEntry};
@@ -8,7 +8,7 @@ use crate::store::git::packs::geometry::objects_of;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Figures {
+pub(crate) struct Statistics {
     /// Packs, whoever made them.
     pub(crate) packs: u64,
     /// Objects in packs; one that is in two of them counts twice.
@@ -19,16 +19,16 @@ pub(crate) struct Figures {
     pub(crate) loose_objects: u64,
 }
 
-impl Figures {
+impl Statistics {
     /// Counts what is in a folder of objects; what can't be looked at is nothing.
     pub(crate) fn of(objects: &Path) -> Self {
-        let mut figures = Self::default();
+        let mut statistics = Self::default();
         for entry in entries(&objects.join("pack")) {
-            figures.add(&entry);
+            statistics.add(&entry);
         }
         let folders = (0..=u8::MAX).map(|first| objects.join(format!("{first:02x}")));
-        figures.loose_objects = folders.map(|folder| entries(&folder).count() as u64).sum();
-        figures
+        statistics.loose_objects = folders.map(|folder| entries(&folder).count() as u64).sum();
+        statistics
     }
 
     fn add(&mut self, entry: &DirEntry) {

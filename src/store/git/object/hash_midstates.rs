@@ -17,7 +17,7 @@ pub(crate) const INDEX_BYTES_KEPT_MAX: usize = 1 << 20;
 
 /// The states of the hash along one version of a tree.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Checkpoints {
+pub(crate) struct HashMidstates {
     len: usize,
     /// The first stands behind the header, each other one step on.
     states: Vec<Sha1>,
@@ -61,7 +61,7 @@ fn finish(states: &mut Vec<Sha1>, same: usize, bytes: &[u8]) -> Oid {
     hasher.chain_update(rest).finalize().into()
 }
 
-impl Checkpoints {
+impl HashMidstates {
     /// The name of a tree that is what was named before, up to the byte `same_len`.
     pub(crate) fn name(&mut self, tree: &[u8], same_len: usize) -> Oid {
         if self.states.is_empty() || self.len != tree.len() {
@@ -90,12 +90,12 @@ mod tests {
             changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..3_usize), 0..12),
         ) {
             let mut tree = vec![7; len];
-            let mut checkpoints = Checkpoints::default();
-            prop_assert_eq!(checkpoints.name(&tree, 0), name(Kind::Tree, &tree).unwrap());
+            let mut midstates = HashMidstates::default();
+            prop_assert_eq!(midstates.name(&tree, 0), name(Kind::Tree, &tree).unwrap());
             for (index, byte, more) in changes {
                 let at = index.index(tree.len() + 1);
                 tree.splice(at..(at + 1).min(tree.len()), vec![byte; more]);
-                prop_assert_eq!(checkpoints.name(&tree, at), name(Kind::Tree, &tree).unwrap());
+                prop_assert_eq!(midstates.name(&tree, at), name(Kind::Tree, &tree).unwrap());
             }
         }
 

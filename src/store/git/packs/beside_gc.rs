@@ -64,7 +64,7 @@ impl Packs {
     fn reserve(&self) -> Result<String, StoreError> {
         let name = new_name();
         let path = self.file(&name, "pack");
-        self.marks.put(&name)?;
+        self.keep_files.put(&name)?;
         File::create_new(&path).map_err(|source| StoreError::at("make", &path, source))?;
         Ok(name)
     }

@@ -27,13 +27,13 @@ const REASON: &[u8] = b"collectory\n";
 
 /// The marks of a repository.
 #[derive(Debug)]
-pub(crate) struct Marks {
+pub(crate) struct KeepFiles {
     folder: PathBuf,
     original: PathBuf,
     drawers: Drawers,
 }
 
-impl Marks {
+impl KeepFiles {
     /// The marks in the folder of the packs.
     pub(crate) fn new(place: &Place) -> Self {
         Self { folder: place.packs(), original: place.desk().join("mark"), drawers: place.drawers.clone() }
@@ -74,9 +74,9 @@ impl Marks {
     /// The packs that have a mark of ours.
     pub(crate) fn all(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(&self.folder) else { return Vec::new() };
-        let marks = entries.flatten().map(|entry| entry.path());
-        let marks = marks.filter(|path| path.extension() == Some(OsStr::new("keep")));
-        let names = marks.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+        let keep_files = entries.flatten().map(|entry| entry.path());
+        let keep_files = keep_files.filter(|path| path.extension() == Some(OsStr::new("keep")));
+        let names = keep_files.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
         names.filter(|name| is_name(name.as_bytes()) && self.is_ours(name)).collect()
     }
 

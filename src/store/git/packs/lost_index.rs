@@ -26,7 +26,7 @@ impl Packs {
     /// Only for the holder of the service lock.
     pub(crate) fn mend_left(&self, barrier: &Barrier) -> Result<(), StoreError> {
         for name in self.without_index() {
-            let is_marked = self.marks.is_ours(&name);
+            let is_marked = self.keep_files.is_ours(&name);
             let is_ours = is_marked || self.ours().contains(&name);
             if is_ours && !self.index_anew(&name, barrier)? && !is_marked {
                 self.tell_damaged(&name);
@@ -41,7 +41,7 @@ impl Packs {
         for name in self.without_index() {
             // In this order: an index has its name when the mark goes.
             let is_lost = self.ours().contains(&name)
-                && !self.marks.is_ours(&name)
+                && !self.keep_files.is_ours(&name)
                 && !self.file(&name, "idx").exists()
                 && !self.damaged().contains(&name);
             if !is_lost {

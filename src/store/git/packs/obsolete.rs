@@ -8,22 +8,22 @@ use crate::store::git::packs::geometry::Sized;
 use crate::store::git::packs::store::replace_note;
 
 /// So many parts of merged packs may be left while writes go on.
-const SPARES_MAX: usize = 300;
+const OBSOLETE_LEN_MAX: usize = 300;
 
 /// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
 /// large.
-const SPARES_BYTES_MAX: u64 = 512 << 20;
+const OBSOLETE_BYTES_MAX: u64 = 512 << 20;
 
 /// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
 #[derive(Debug)]
-pub(crate) struct Spares {
+pub(crate) struct ObsoletePacks {
     note: PathBuf,
     pub(crate) parts: Vec<(String, String)>,
     /// What those have that were merged since the start, which removes the others.
     pub(crate) bytes: u64,
 }
 
-impl Spares {
+impl ObsoletePacks {
     pub(crate) fn read(note: PathBuf) -> Self {
         let text = read_if_there(&note).ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
@@ -49,7 +49,7 @@ impl Spares {
     pub(crate) fn add(&mut self, parts: &[Sized], whole: &str) {
         self.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
         let parts = parts.iter().map(|part| (part.name.clone(), whole.to_owned()));
-        self.change(|spares| spares.extend(parts));
+        self.change(|obsolete| obsolete.extend(parts));
     }
 
     pub(crate) const fn len(&self) -> usize {
@@ -58,7 +58,7 @@ impl Spares {
 
     /// Whether there are so many that they are removed though writes go on.
     pub(crate) const fn are_many(&self) -> bool {
-        self.parts.len() > SPARES_MAX || self.bytes > SPARES_BYTES_MAX
+        self.parts.len() > OBSOLETE_LEN_MAX || self.bytes > OBSOLETE_BYTES_MAX
     }
 
     pub(crate) fn has(&self, name: &str) -> bool {
@@ -74,15 +74,15 @@ mod tests {
     fn spare_packs_are_many_by_number_or_by_bytes() {
         let folder = tempfile::tempdir().unwrap();
         let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
-        let mut spares = Spares::read(folder.path().join("spare-packs"));
-        spares.add(&(0..SPARES_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
-        assert!(!spares.are_many());
-        spares.add(&[part(SPARES_MAX, 1)], "whole");
-        assert!(spares.are_many());
-        let mut spares = Spares::read(folder.path().join("others"));
-        spares.add(&[part(0, SPARES_BYTES_MAX)], "whole");
-        assert!(!spares.are_many());
-        spares.add(&[part(1, 1)], "whole");
-        assert!(spares.are_many());
+        let mut obsolete = ObsoletePacks::read(folder.path().join("spare-packs"));
+        obsolete.add(&(0..OBSOLETE_LEN_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
+        assert!(!obsolete.are_many());
+        obsolete.add(&[part(OBSOLETE_LEN_MAX, 1)], "whole");
+        assert!(obsolete.are_many());
+        let mut obsolete = ObsoletePacks::read(folder.path().join("others"));
+        obsolete.add(&[part(0, OBSOLETE_BYTES_MAX)], "whole");
+        assert!(!obsolete.are_many());
+        obsolete.add(&[part(1, 1)], "whole");
+        assert!(obsolete.are_many());
     }
 }

@@ -39,8 +39,8 @@ use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::object::id::hex;
 use crate::store::git::object::pack::{Pack, is_name};
 use crate::store::git::packs::beside_gc::Reserved;
-use crate::store::git::packs::keep_files::Marks;
-use crate::store::git::packs::obsolete::Spares;
+use crate::store::git::packs::keep_files::KeepFiles;
+use crate::store::git::packs::obsolete::ObsoletePacks;
 use crate::store::git::repo::layout::Place;
 
 /// So many packs of our own are left alone; more are merged.
@@ -53,12 +53,12 @@ const CROWD_LEN: usize = 100;
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
 
-/// Our packs; the writer's thread and that of the upkeep share them.
+/// Our packs; the writer's thread and that of the maintenance share them.
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
     pub(super) drawers: Drawers,
-    pub(super) marks: Marks,
+    pub(super) keep_files: KeepFiles,
     list: PathBuf,
     /// Names for what is written while git collects.
     pub(super) reserved: Mutex<Reserved>,
@@ -69,7 +69,7 @@ pub(crate) struct Packs {
     // Names without their endings. Held while the list is written, too.
     ours: Mutex<BTreeSet<String>>,
     // Those of them whose objects are all in another one.
-    spares: Mutex<Spares>,
+    obsolete: Mutex<ObsoletePacks>,
     /// How many of the others are too large to be merged, as was seen last.
     pub(crate) large_len: AtomicUsize,
 }
@@ -125,11 +125,11 @@ impl Packs {
         let text = read_if_there(&list).ok().flatten().unwrap_or_default();
         let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
-        let (folder, marks, parts) = (place.packs(), Marks::new(place), place.folder.clone());
-        let spares = Mutex::new(Spares::read(place.desk().join("spare-packs")));
+        let (folder, keep_files, parts) = (place.packs(), KeepFiles::new(place), place.folder.clone());
+        let obsolete = Mutex::new(ObsoletePacks::read(place.desk().join("spare-packs")));
         let drawers = place.drawers.clone();
         let (reserved, damaged, large_len) = Default::default();
-        Self { folder, drawers, marks, list, reserved, damaged, parts, ours, spares, large_len }
+        Self { folder, drawers, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
     }
 
     /// The folder of all objects.
@@ -149,12 +149,12 @@ impl Packs {
 
     /// How many of our packs are to be merged some time, as far as is known.
     pub(crate) fn small_len(&self) -> usize {
-        let others = self.spares().len() + self.large_len.load(Ordering::Relaxed);
+        let others = self.obsolete().len() + self.large_len.load(Ordering::Relaxed);
         self.ours().len().saturating_sub(others)
     }
 
-    pub(crate) fn spares(&self) -> MutexGuard<'_, Spares> {
-        self.spares.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn obsolete(&self) -> MutexGuard<'_, ObsoletePacks> {
+        self.obsolete.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn ours(&self) -> MutexGuard<'_, BTreeSet<String>> {
@@ -165,12 +165,12 @@ impl Packs {
     /// Removes what a killed process of ours left unfinished, and makes ready for the first pack.
     /// Only for the holder of the service lock.
     pub(crate) fn clean_up(&self, barrier: &Barrier) -> Result<(), StoreError> {
-        self.marks.prepare(barrier)?;
+        self.keep_files.prepare(barrier)?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
         drafts.map(|entry| entry.path()).try_for_each(|path| remove_if_there(&path))?;
-        for name in self.marks.all() {
+        for name in self.keep_files.all() {
             if !self.is_whole(&name) {
                 remove_if_there(&self.file(&name, "idx"))?;
                 remove_if_there(&self.file(&name, "pack"))?;
@@ -196,7 +196,7 @@ impl Packs {
 
     /// Lets git do with a pack as it likes, now that the branch refers to it.
     pub(crate) fn release(&self, name: &str) {
-        self.marks.remove(name);
+        self.keep_files.remove(name);
     }
 
     /// Writes the files of a group's pack, for the caller to flush and then to
@@ -227,7 +227,7 @@ impl Packs {
     /// Gives a pack its name and a mark, now that its content is on disk. The folder is the
     /// caller's to flush, and the mark to [`release`](Self::release).
     pub(crate) fn finish(&self, draft: PackDraft) -> Result<(), StoreError> {
-        self.marks.put(&draft.name)?;
+        self.keep_files.put(&draft.name)?;
         self.remember(&draft.name);
         // Readers look for the index first, so the pack gets its name before.
         let named = draft.files.iter().zip(["pack", "idx"]);
@@ -296,7 +296,7 @@ impl Packs {
     }
 
     fn remember(&self, name: &str) {
-        self.spares().change(|spares| spares.retain(|(part, _)| part != name));
+        self.obsolete().change(|obsolete| obsolete.retain(|(part, _)| part != name));
         let mut ours = self.ours();
         if ours.insert(name.to_owned()) {
             let add = || {

@@ -1,7 +1,7 @@
 //! The collections folder's tree and those above it, from the root down.
 
 use crate::store::StoreError;
-use crate::store::git::object::hash_midstates::Checkpoints;
+use crate::store::git::object::hash_midstates::HashMidstates;
 use crate::store::git::object::id::{Oid, hex};
 use crate::store::git::object::tree::{FOLDER, RawTree};
 use crate::store::git::read::objects::Objects;
@@ -15,7 +15,7 @@ pub(crate) struct Trees {
     /// The root first, the collections folder last.
     pub(crate) levels: Vec<RawTree>,
     /// What is known of the hash of each.
-    pub(crate) checkpoints: Vec<Checkpoints>,
+    pub(crate) midstates: Vec<HashMidstates>,
 }
 
 impl Trees {
@@ -42,8 +42,8 @@ impl Trees {
                 levels[depth + 1] = objects.tree(&pointer.oid)?;
             }
         }
-        let checkpoints = vec![Checkpoints::default(); levels.len()];
-        Ok(Self { revision, levels, checkpoints })
+        let midstates = vec![HashMidstates::default(); levels.len()];
+        Ok(Self { revision, levels, midstates })
     }
 
     /// The collections folder.

@@ -31,7 +31,7 @@ pub(crate) const UNBORN: Oid = [0; 20];
 pub(crate) struct Note {
     path: PathBuf,
     system: String,
-    // What it says, once it was read: nobody else writes it. Held from reading to writing, since the upkeep
+    // What it says, once it was read: nobody else writes it. Held from reading to writing, since the maintenance
     // writes from a thread of its own.
     noted: Mutex<Option<Noted>>,
 }

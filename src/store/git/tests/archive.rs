@@ -67,7 +67,7 @@ fn a_reader_lets_go_of_packs_that_were_merged_away() {
         assert!(archive.commit(made[0].revision).unwrap().is_some());
         if number % 20 == 19 {
             journal.tend().unwrap();
-            journal.finish_upkeep();
+            journal.finish_maintenance();
         }
         most = most.max(removed_and_open(&repo));
     }

@@ -11,7 +11,7 @@ use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, and where it is, with a place for drafts.
@@ -143,26 +143,26 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
     let (place, folder) = place_and_folder(&repo);
-    let mut pens = Pens::default();
-    assert!(pens.vouch().is_none(), "nobody watches yet");
-    pens.begin(&folder);
-    let vouch = pens.vouch().unwrap();
-    let holds = |pens: &mut Pens| {
-        pens.begin(&folder);
-        ["a.yaml", "b.yaml"].map(|name| pens.holds(&vouch, name))
+    let mut open_writers = OpenWriters::default();
+    assert!(open_writers.no_writer().is_none(), "nobody watches yet");
+    open_writers.begin(&folder);
+    let no_writer = open_writers.no_writer().unwrap();
+    let holds = |open_writers: &mut OpenWriters| {
+        open_writers.begin(&folder);
+        ["a.yaml", "b.yaml"].map(|name| open_writers.holds(&no_writer, name))
     };
-    assert_eq!(holds(&mut pens), [true, true]);
+    assert_eq!(holds(&mut open_writers), [true, true]);
     // Whoever looks at other files in between does not make it forgotten.
     repo.save("a.yaml", "by hand\n");
-    assert_eq!([(); 3].map(|()| holds(&mut pens)), [[false, true]; 3]);
-    pens.reads("a.yaml");
-    assert_eq!(holds(&mut pens), [true, true]);
+    assert_eq!([(); 3].map(|()| holds(&mut open_writers)), [[false, true]; 3]);
+    open_writers.reads("a.yaml");
+    assert_eq!(holds(&mut open_writers), [true, true]);
     // In another folder of the same name nothing was seen.
     fs::rename(&folder.path, repo.path().join("away")).unwrap();
     repo.save("b.yaml", "b2\n");
     let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
-    pens.begin(&folder);
-    assert!(!pens.holds(&vouch, "b.yaml"));
+    open_writers.begin(&folder);
+    assert!(!open_writers.holds(&no_writer, "b.yaml"));
 }
 
 #[test]

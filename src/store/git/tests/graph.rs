@@ -1,4 +1,4 @@
-//! The commit-graph, judged by git, and the figures.
+//! The commit-graph, judged by git, and the statistics.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::statistics::Figures;
+use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::layout::Place;
 
@@ -198,7 +198,7 @@ fn writes_and_flushes_go_on_while_the_graph_is_written() {
     }
     assert!(!has_graph(&repo));
     go.write_all(b"go\n").unwrap();
-    journal.finish_upkeep();
+    journal.finish_maintenance();
     repo.git(&["commit-graph", "verify"]);
     repo.check();
     assert_eq!(fs::read_to_string(log).unwrap().trim(), "19", "at the lowest priority");
@@ -349,15 +349,15 @@ fn the_figures_are_those_of_git() {
     for i in 0..3 {
         append(&mut journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
-    let figures = Figures::of(repo.pack_folder().parent().unwrap());
+    let statistics = Statistics::of(repo.pack_folder().parent().unwrap());
     let listed = repo.git(&["count-objects", "-v"]);
     let by_git = |name: &str| {
         let line = listed.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": "));
         line.unwrap().parse::<u64>().unwrap()
     };
-    assert_eq!(figures.packs, by_git("packs"));
-    assert_eq!(figures.objects, by_git("in-pack"));
-    assert_eq!(figures.loose_objects, by_git("count"));
-    assert_eq!(figures.bytes / 1_024, by_git("size-pack"));
+    assert_eq!(statistics.packs, by_git("packs"));
+    assert_eq!(statistics.objects, by_git("in-pack"));
+    assert_eq!(statistics.loose_objects, by_git("count"));
+    assert_eq!(statistics.bytes / 1_024, by_git("size-pack"));
     assert_eq!(graph(&repo, "git").commits().unwrap(), Some(4));
 }

@@ -606,7 +606,7 @@ fn what_a_person_takes_over_to_another_branch_stays_there() {
 #[test]
 fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
     let (repo, mut journal) = served();
-    journal.turn_max = Duration::from_secs(3_600);
+    journal.checkout_time_max = Duration::from_secs(3_600);
     let head = journal.head().unwrap();
     repo.git(&["checkout", "-q", "-b", "other"]);
     let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);

@@ -42,7 +42,7 @@ fn age(files: &[PathBuf], age: Duration) {
     }
 }
 
-/// Starts and does the housekeeping.
+/// Starts and does the maintenance.
 fn tend_once(repo: &Repo) -> GitJournal {
     let mut journal = repo.open();
     tend(&mut journal);

@@ -11,6 +11,7 @@ mod hands;
 mod line_ends;
 mod loose;
 mod lost_index;
+mod maintenance;
 mod merging;
 mod places;
 mod power;
@@ -19,4 +20,3 @@ mod signing;
 mod support;
 #[cfg(target_os = "linux")]
 mod unfinished;
-mod upkeep;

@@ -249,9 +249,9 @@ pub(super) fn edit(name: &str, now: &str) -> (String, String) {
     (name.to_owned(), now.to_owned())
 }
 
-/// Does the housekeeping, and waits for it.
+/// Does the maintenance, and waits for it.
 #[track_caller]
 pub(super) fn tend(journal: &mut GitJournal) {
     journal.tend().unwrap();
-    journal.finish_upkeep();
+    journal.finish_maintenance();
 }

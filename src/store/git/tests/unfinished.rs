@@ -9,7 +9,7 @@ use super::support::*;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::listing::list;
-use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::{Journal as _, Look, WorkTree};
 
 /// Longer than any test takes.
@@ -40,7 +40,7 @@ fn watching() -> (Repo, GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
     let mut journal = repo.open();
-    journal.pens = Some(Pens::with(Duration::ZERO));
+    journal.open_writers = Some(OpenWriters::with(Duration::ZERO));
     assert_eq!(unfinished(&mut journal), [""; 0]);
     (repo, journal)
 }
@@ -54,13 +54,14 @@ fn folder(repo: &Repo) -> Folder {
 }
 
 /// Which files are unfinished after `meanwhile` has happened while they were read.
-fn read_during(pens: &mut Pens, repo: &Repo, meanwhile: impl FnOnce()) -> Vec<String> {
+fn read_during(open_writers: &mut OpenWriters, repo: &Repo, meanwhile: impl FnOnce()) -> Vec<String> {
     let folder = folder(repo);
-    pens.begin(&folder);
+    open_writers.begin(&folder);
     meanwhile();
-    pens.end();
+    open_writers.end();
     let names = list(&folder).unwrap();
-    let unfinished = names.into_iter().filter(|name| pens.unfinished(&folder, name, || true).is_some());
+    let unfinished =
+        names.into_iter().filter(|name| open_writers.unfinished(&folder, name, || true).is_some());
     unfinished.map(|name| name.shown).collect()
 }
 
@@ -116,23 +117,27 @@ fn what_is_renamed_over_or_instead_of_an_open_file_is_whole() {
 #[test]
 fn what_is_saved_while_it_is_read_may_be_half_of_it() {
     let (repo, _) = watching();
-    let mut pens = Pens::with(Duration::ZERO);
-    assert_eq!(read_during(&mut pens, &repo, || repo.save("a.yaml", "a2\n")), ["a.yaml"]);
+    let mut open_writers = OpenWriters::with(Duration::ZERO);
+    assert_eq!(read_during(&mut open_writers, &repo, || repo.save("a.yaml", "a2\n")), ["a.yaml"]);
     let renamed = || {
         fs::write(repo.file("b.new"), "b2\n").unwrap();
         fs::rename(repo.file("b.new"), repo.file("b.yaml")).unwrap();
     };
-    assert_eq!(read_during(&mut pens, &repo, renamed), [""; 0], "the old one or the new one, and whole");
+    assert_eq!(
+        read_during(&mut open_writers, &repo, renamed),
+        [""; 0],
+        "the old one or the new one, and whole"
+    );
 }
 
 #[test]
 fn a_file_that_was_written_right_before_anybody_looked_may_be_open() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    assert_eq!(read_during(&mut Pens::with(LONG), &repo, || ()), ["a.yaml"]);
-    assert_eq!(read_during(&mut Pens::with(Duration::ZERO), &repo, || ()), [""; 0]);
+    assert_eq!(read_during(&mut OpenWriters::with(LONG), &repo, || ()), ["a.yaml"]);
+    assert_eq!(read_during(&mut OpenWriters::with(Duration::ZERO), &repo, || ()), [""; 0]);
     let mut journal = repo.open();
-    journal.pens = Some(Pens::with(LONG));
+    journal.open_writers = Some(OpenWriters::with(LONG));
     repo.save("b.yaml", "b1\n");
     assert_eq!(unfinished(&mut journal), ["b.yaml"], "the other is as the head has it");
 }
@@ -166,15 +171,15 @@ fn when_notices_are_lost_what_was_just_written_may_be_open() {
     let limit = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").unwrap();
     let limit: usize = limit.trim().parse().unwrap();
     for (unseen_wait, expected) in [(Duration::ZERO, &[][..]), (LONG, &["a.yaml", "b.yaml"])] {
-        let mut pens = Pens::with(unseen_wait);
-        read_during(&mut pens, &repo, || ());
+        let mut open_writers = OpenWriters::with(unseen_wait);
+        read_during(&mut open_writers, &repo, || ());
         let mut files = ["a.yaml", "b.yaml"].map(|name| File::create(repo.file(name)).unwrap());
         for _ in 0..limit {
             files.iter_mut().for_each(|file| file.write_all(b"x").unwrap());
         }
-        assert_eq!(read_during(&mut pens, &repo, || ()), expected);
+        assert_eq!(read_during(&mut open_writers, &repo, || ()), expected);
         files[0].write_all(b"x").unwrap();
-        let found = read_during(&mut pens, &repo, || ());
+        let found = read_during(&mut open_writers, &repo, || ());
         assert!(found.contains(&"a.yaml".to_owned()), "what comes after is seen: {found:?}");
     }
 }

@@ -17,7 +17,7 @@ use crate::store::git::read::objects::damaged;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::write::sign::Committer;
-use crate::store::git::write::tree_ids::Names;
+use crate::store::git::write::tree_ids::TreeIds;
 use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
@@ -113,8 +113,8 @@ impl Builder<'_> {
     /// Makes the blobs of the drafts and changes the folder accordingly.
     fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Turn>, StoreError> {
         let mut folder = self.trees.levels.pop().expect("there is a root");
-        let checkpoints = self.trees.checkpoints.pop().expect("as many as trees");
-        let mut names = Names::new(checkpoints, folder.bytes().len(), drafts.len());
+        let midstates = self.trees.midstates.pop().expect("as many as trees");
+        let mut names = TreeIds::new(midstates, folder.bytes().len(), drafts.len());
         let mut turns = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
             names.begin(folder.bytes());
@@ -129,10 +129,10 @@ impl Builder<'_> {
             names.step(folder.bytes(), splices);
             turns.push(Turn { files, name: Oid::default(), is_empty: folder.is_empty(), before });
         }
-        let (names, checkpoints) = names.finish();
+        let (names, midstates) = names.finish();
         turns.iter_mut().zip(names).for_each(|(turn, name)| turn.name = name);
         self.trees.levels.push(folder);
-        self.trees.checkpoints.push(checkpoints);
+        self.trees.midstates.push(midstates);
         Ok(turns)
     }
 
@@ -224,7 +224,7 @@ impl Builder<'_> {
             let pointer = (!is_empty).then_some(Pointer { mode: FOLDER, oid });
             let tree = &mut self.trees.levels[above];
             let splices = tree.put(self.place.folder[above].as_bytes(), pointer);
-            oid = self.trees.checkpoints[above].name(tree.bytes(), same_len_of(&splices));
+            oid = self.trees.midstates[above].name(tree.bytes(), same_len_of(&splices));
             before = Before::of(tree.bytes(), &splices, ends_chain)
                 .map_err(|error| damaged("tree", &oid, &error.to_string()))?;
             is_empty = tree.is_empty();

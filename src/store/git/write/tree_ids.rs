@@ -7,7 +7,7 @@
 
 use std::thread;
 
-use crate::store::git::object::hash_midstates::Checkpoints;
+use crate::store::git::object::hash_midstates::HashMidstates;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::{Splice, redo, same_len_of};
 
@@ -18,8 +18,8 @@ const SHARED_BYTES_MIN: usize = 4 << 20;
 const THREADS_MAX: usize = 4;
 
 /// Names in the making.
-pub(crate) struct Names {
-    checkpoints: Checkpoints,
+pub(crate) struct TreeIds {
+    midstates: HashMidstates,
     // How many steps each thread takes; zero when there is but one.
     part_len: usize,
     parts: Vec<Part>,
@@ -29,19 +29,19 @@ pub(crate) struct Names {
 /// Steps for one thread.
 struct Part {
     tree: Vec<u8>,
-    checkpoints: Checkpoints,
+    midstates: HashMidstates,
     steps: Vec<Vec<Splice>>,
 }
 
-impl Names {
+impl TreeIds {
     /// Prepares to name `count` versions of a tree of about `len` bytes.
-    pub(crate) fn new(checkpoints: Checkpoints, len: usize, count: usize) -> Self {
+    pub(crate) fn new(midstates: HashMidstates, len: usize, count: usize) -> Self {
         let is_much = len.saturating_mul(count) >= SHARED_BYTES_MIN;
         // Counting the cores takes a look at files of the system: only where there is much to do.
         let cores = || thread::available_parallelism().map_or(1, usize::from).min(THREADS_MAX);
         let part_len = if is_much { Some(cores()).filter(|cores| *cores > 1) } else { None };
         let part_len = part_len.map_or(0, |cores| count.div_ceil(cores));
-        Self { checkpoints, part_len, parts: Vec::new(), names: Vec::with_capacity(count) }
+        Self { midstates, part_len, parts: Vec::new(), names: Vec::with_capacity(count) }
     }
 
     /// Sees the tree as it is before a step.
@@ -49,42 +49,42 @@ impl Names {
         if self.part_len == 0 || self.parts.last().is_some_and(|part| part.steps.len() < self.part_len) {
             return;
         }
-        let checkpoints = std::mem::take(&mut self.checkpoints);
-        self.parts.push(Part { tree: tree.to_vec(), checkpoints, steps: Vec::new() });
+        let midstates = std::mem::take(&mut self.midstates);
+        self.parts.push(Part { tree: tree.to_vec(), midstates, steps: Vec::new() });
     }
 
     /// Takes a step: what the tree is now, and what was replaced for that.
     pub(crate) fn step(&mut self, tree: &[u8], splices: Vec<Splice>) {
         match self.parts.last_mut() {
             Some(part) => part.steps.push(splices),
-            None => self.names.push(self.checkpoints.name(tree, same_len_of(&splices))),
+            None => self.names.push(self.midstates.name(tree, same_len_of(&splices))),
         }
     }
 
     /// The names of all versions, in order, and what is known of the hash of the last.
-    pub(crate) fn finish(mut self) -> (Vec<Oid>, Checkpoints) {
-        let Some(last) = self.parts.pop() else { return (self.names, self.checkpoints) };
+    pub(crate) fn finish(mut self) -> (Vec<Oid>, HashMidstates) {
+        let Some(last) = self.parts.pop() else { return (self.names, self.midstates) };
         thread::scope(|scope| {
             let others: Vec<_> = self.parts.into_iter().map(|part| scope.spawn(|| part.hash())).collect();
-            let (last, checkpoints) = last.hash();
+            let (last, midstates) = last.hash();
             for other in others {
                 let (names, _) = other.join().expect("hashing does not panic");
                 self.names.extend(names);
             }
             self.names.extend(last);
-            (self.names, checkpoints)
+            (self.names, midstates)
         })
     }
 }
 
 impl Part {
-    fn hash(mut self) -> (Vec<Oid>, Checkpoints) {
+    fn hash(mut self) -> (Vec<Oid>, HashMidstates) {
         let mut names = Vec::with_capacity(self.steps.len());
         for splices in &self.steps {
             let same_len = redo(&mut self.tree, splices);
-            names.push(self.checkpoints.name(&self.tree, same_len));
+            names.push(self.midstates.name(&self.tree, same_len));
         }
-        (names, self.checkpoints)
+        (names, self.midstates)
     }
 }
 
@@ -103,7 +103,7 @@ mod tests {
         };
         let mut tree = RawTree::default();
         (0..2_000).for_each(|number| drop(tree.put(format!("file-{number:05}").as_bytes(), file(number))));
-        let mut names = Names::new(Checkpoints::default(), tree.bytes().len(), 64);
+        let mut names = TreeIds::new(HashMidstates::default(), tree.bytes().len(), 64);
         names.part_len = 7;
         let mut expected = Vec::new();
         for number in 0..64 {
@@ -115,9 +115,9 @@ mod tests {
             names.step(tree.bytes(), splices);
             expected.push(name(Kind::Tree, tree.bytes()).unwrap());
         }
-        let (found, mut checkpoints) = names.finish();
+        let (found, mut midstates) = names.finish();
         assert_eq!(found, expected);
         let len = tree.bytes().len();
-        assert_eq!(checkpoints.name(tree.bytes(), len), expected[63]);
+        assert_eq!(midstates.name(tree.bytes(), len), expected[63]);
     }
 }

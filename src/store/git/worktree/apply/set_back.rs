@@ -16,7 +16,7 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::{Oid, hex};
-use crate::store::git::worktree::scan::checkout_in_progress::may_be_turning;
+use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
 use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
 
 /// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
@@ -51,9 +51,9 @@ impl GitJournal {
     }
 
     /// Whether what was seen may be half of a checkout.
-    pub(crate) fn may_be_turning(&self, seen: &WorkTree) -> Result<bool, StoreError> {
+    pub(crate) fn may_be_checkout(&self, seen: &WorkTree) -> Result<bool, StoreError> {
         let turns = if self.recent.has_replaced_any(seen) { REFLOG_TURNS } else { 1 };
-        may_be_turning(&self.place, seen, self.turn_max * turns)
+        may_be_checkout(&self.place, seen, self.checkout_time_max * turns)
     }
 
     fn set_back(&mut self, seen: &WorkTree) -> Result<Vec<SetBack>, StoreError> {

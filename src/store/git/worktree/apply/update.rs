@@ -40,7 +40,7 @@ use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
-use crate::store::git::worktree::scan::open_writers::Pens;
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::status;
 
 /// What is done about files whose index entry is new already.
@@ -220,8 +220,8 @@ impl GitJournal {
             }
         }
         drop(bench);
-        let vouch = self.pens.as_ref().and_then(Pens::vouch);
-        placed.into_iter().for_each(|(name, stat, oid)| self.stats.put(name, &stat, oid, vouch));
+        let no_writer = self.open_writers.as_ref().and_then(OpenWriters::no_writer);
+        placed.into_iter().for_each(|(name, stat, oid)| self.stats.put(name, &stat, oid, no_writer));
         let kept = self.behind.keep();
         let Some((mut index, draft)) = index else { return kept };
         // Before a write of ours that was done, or need not be.

@@ -16,16 +16,20 @@ use crate::store::git::repo::layout::Place;
 use crate::store::{Edit, Saved, StoreError, WorkTree};
 
 /// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
-pub(crate) const TURN_MAX: Duration = Duration::from_millis(100);
+pub(crate) const CHECKOUT_TIME_MAX: Duration = Duration::from_millis(100);
 
 /// How often it is looked at again.
 pub(crate) const RETRY_WAIT: Duration = Duration::from_millis(5);
 
-/// Whether what was seen may be half of a checkout, going by an index younger than `turn_max`.
-pub(crate) fn may_be_turning(place: &Place, seen: &WorkTree, turn_max: Duration) -> Result<bool, StoreError> {
+/// Whether what was seen may be half of a checkout, going by an index younger than `checkout_time_max`.
+pub(crate) fn may_be_checkout(
+    place: &Place,
+    seen: &WorkTree,
+    checkout_time_max: Duration,
+) -> Result<bool, StoreError> {
     let WorkTree::Here { edits, .. } = seen else { return Ok(false) };
     let path = place.git_dir.join("index");
-    if edits.is_empty() || !is_younger(&path, turn_max) {
+    if edits.is_empty() || !is_younger(&path, checkout_time_max) {
         return Ok(false);
     }
     let Some(bytes) = read_if_there(&path)? else { return Ok(false) };

@@ -30,11 +30,11 @@ const UNSEEN_WAIT: Duration = Duration::from_millis(100);
 
 /// For how long a file that was put in its place is not read to see what is in it: nobody is seen who writes
 /// to a file by its pages in memory (mmap(2)).
-const VOUCH_AGE_MAX: Duration = Duration::from_secs(2);
+const NO_WRITER_AGE_MAX: Duration = Duration::from_secs(2);
 
 /// Knows which files of the collections folder are being written.
 #[derive(Debug)]
-pub(crate) struct Pens {
+pub(crate) struct OpenWriters {
     watched: Option<Watched>,
     unseen_wait_ns: i128,
     /// Whether somebody was told that nothing can be known.
@@ -43,18 +43,18 @@ pub(crate) struct Pens {
 
 /// That a file is as it was put in its place, as long as nobody is seen to write to it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Vouch {
+pub(crate) struct NoWriterSince {
     since_ns: i128,
     until: Instant,
 }
 
-impl Default for Pens {
+impl Default for OpenWriters {
     fn default() -> Self {
         Self::with(UNSEEN_WAIT)
     }
 }
 
-impl Pens {
+impl OpenWriters {
     pub(crate) fn with(unseen_wait: Duration) -> Self {
         let unseen_wait_ns = i128::try_from(unseen_wait.as_nanos()).unwrap_or(i128::MAX);
         Self { watched: None, unseen_wait_ns, is_told: false }
@@ -78,15 +78,16 @@ impl Pens {
 
     /// What is known of a file that has just been put in its place, if what happens to it is seen; `None` where
     /// it is not.
-    pub(crate) fn vouch(&self) -> Option<Vouch> {
+    pub(crate) fn no_writer(&self) -> Option<NoWriterSince> {
         let watched = self.watched.as_ref()?;
-        Some(Vouch { since_ns: watched.since_ns(), until: Instant::now() + VOUCH_AGE_MAX })
+        Some(NoWriterSince { since_ns: watched.since_ns(), until: Instant::now() + NO_WRITER_AGE_MAX })
     }
 
     /// Whether nobody has written to a file since, as of the last [`begin`](Self::begin).
-    pub(crate) fn holds(&self, vouch: &Vouch, name: &str) -> bool {
-        let is_seen = |watched: &Watched| watched.since_ns() == vouch.since_ns && !watched.is_unread(name);
-        Instant::now() < vouch.until && self.watched.as_ref().is_some_and(is_seen)
+    pub(crate) fn holds(&self, no_writer: &NoWriterSince, name: &str) -> bool {
+        let is_seen =
+            |watched: &Watched| watched.since_ns() == no_writer.since_ns && !watched.is_unread(name);
+        Instant::now() < no_writer.until && self.watched.as_ref().is_some_and(is_seen)
     }
 
     /// Notes that a file is about to be read.

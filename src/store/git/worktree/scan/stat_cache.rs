@@ -15,7 +15,7 @@ use crate::store::git::disk::stamp::{is_settled, now_ns};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::worktree::scan::folder::Content;
-use crate::store::git::worktree::scan::open_writers::Vouch;
+use crate::store::git::worktree::scan::open_writers::NoWriterSince;
 
 /// What is known of the files of the work tree.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Known {
     oid: Oid,
     settled: bool,
     /// Of a file that we have put there.
-    vouch: Option<Vouch>,
+    no_writer: Option<NoWriterSince>,
     /// The id of its bytes, if they are a checkout of `oid` with other line ends.
     converted: Option<Oid>,
 }
@@ -47,9 +47,14 @@ impl StatCache {
 
     /// The id of the content of a file that has not changed since it was read, or was put there by us and
     /// `holds` says that nobody has written to it.
-    pub(crate) fn find(&self, name: &str, stat: &Stat, holds: impl Fn(&Vouch) -> bool) -> Option<Oid> {
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        stat: &Stat,
+        holds: impl Fn(&NoWriterSince) -> bool,
+    ) -> Option<Oid> {
         let known = self.known.get(name).filter(|known| known.stamp == Stamp::of(stat))?;
-        (known.settled || known.vouch.as_ref().is_some_and(holds)).then_some(known.oid)
+        (known.settled || known.no_writer.as_ref().is_some_and(holds)).then_some(known.oid)
     }
 
     /// The id of the bytes that a file had when it was read last, if it looks the same; it may have changed
@@ -63,13 +68,13 @@ impl StatCache {
     pub(crate) fn keep(&mut self, name: &str, content: &Content) {
         let (stamp, oid) = (Stamp::of(&content.stat), content.oid);
         let settled = is_settled(&stamp, now_ns());
-        self.known.insert(name.to_owned(), Known { stamp, oid, settled, vouch: None, converted: None });
+        self.known.insert(name.to_owned(), Known { stamp, oid, settled, no_writer: None, converted: None });
     }
 
     /// Keeps what was put in its place a moment ago.
-    pub(crate) fn put(&mut self, name: &str, stat: &Stat, oid: Oid, vouch: Option<Vouch>) {
+    pub(crate) fn put(&mut self, name: &str, stat: &Stat, oid: Oid, no_writer: Option<NoWriterSince>) {
         let stamp = Stamp::of(stat);
-        self.known.insert(name.to_owned(), Known { stamp, oid, settled: false, vouch, converted: None });
+        self.known.insert(name.to_owned(), Known { stamp, oid, settled: false, no_writer, converted: None });
     }
 
     /// Notes that the bytes of a file are a checkout of `oid`.

@@ -16,7 +16,7 @@ use crate::store::git::repo::refs::Head;
 use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
-use crate::store::git::worktree::scan::open_writers::{Pens, Vouch};
+use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters};
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
 
@@ -24,7 +24,7 @@ use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
 pub(crate) fn compare(
     place: &Place,
     branch: &str,
-    (cache, pens): (&mut StatCache, &mut Option<Pens>),
+    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
     head: &RawTree,
     look: Look<'_>,
     despite_locks: bool,
@@ -37,7 +37,7 @@ pub(crate) fn compare(
     }
     let (mut edits, unfinished) = match Folder::collections(place, false)? {
         Found::Folder(folder) => {
-            let (mut edits, unfinished) = edits(&folder, (cache, pens), head, look)?;
+            let (mut edits, unfinished) = edits(&folder, (cache, open_writers), head, look)?;
             forget_converted(place, &folder, cache, head, &mut edits)?;
             (edits, unfinished)
         }
@@ -172,7 +172,7 @@ fn told(head: &RawTree) -> impl Iterator<Item = String> {
 /// What differs from the head, and what somebody was in the middle of writing.
 fn edits(
     folder: &Folder,
-    (cache, pens): (&mut StatCache, &mut Option<Pens>),
+    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
     head: &RawTree,
     look: Look<'_>,
 ) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
@@ -185,22 +185,23 @@ fn edits(
             own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
         }
     };
-    if let Some(pens) = pens {
-        pens.begin(folder);
+    if let Some(open_writers) = open_writers {
+        open_writers.begin(folder);
     }
     let mut edits = Vec::new();
     for name in &names {
-        if let Some(now) = edit(folder, (&mut *cache, &mut *pens), head, name)? {
+        if let Some(now) = edit(folder, (&mut *cache, &mut *open_writers), head, name)? {
             edits.push(Edit { name: name.shown.clone(), now });
         }
     }
     let mut unfinished = BTreeMap::new();
-    if let Some(pens) = pens {
-        pens.end();
+    if let Some(open_writers) = open_writers {
+        open_writers.end();
         // In the order of the names, as they are.
         let is_edit = |name: &Name| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
-        let alone =
-            |name: &Name| Some((name.shown.clone(), pens.unfinished(folder, name, || is_edit(name))?));
+        let alone = |name: &Name| {
+            Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
+        };
         unfinished.extend(names.iter().filter_map(alone));
     }
     if matches!(look, Look::All) {
@@ -215,13 +216,13 @@ fn edits(
 
 fn edit(
     folder: &Folder,
-    (cache, pens): (&mut StatCache, &mut Option<Pens>),
+    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
     head: &RawTree,
     name: &Name,
 ) -> Result<Option<Saved>, StoreError> {
     let committed = name.in_head(head);
     let Some(stat) = folder.stat(name.os())? else {
-        forget(cache, pens, name);
+        forget(cache, open_writers, name);
         return Ok(committed.map(|_| Saved::Gone));
     };
     let special = |what| {
@@ -233,12 +234,14 @@ fn edit(
         return Ok(special(what));
     }
     let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
-    let holds = |vouch: &Vouch| pens.as_ref().is_some_and(|pens| pens.holds(vouch, &name.shown));
+    let holds = |no_writer: &NoWriterSince| {
+        open_writers.as_ref().is_some_and(|open_writers| open_writers.holds(no_writer, &name.shown))
+    };
     if committed.is_some() && cache.find(&name.shown, &stat, holds) == committed {
         return Ok(None);
     }
     // Should it fail to be read, nothing is known of it.
-    forget(cache, pens, name);
+    forget(cache, open_writers, name);
     let content = match folder.read(name.os()) {
         Ok(Some(content)) => content,
         Err(error) if is_shortage(&error) => return Err(error),
@@ -251,10 +254,10 @@ fn edit(
 }
 
 /// Forgets what is known of a file, which is gone or about to be read.
-fn forget(cache: &mut StatCache, pens: &mut Option<Pens>, name: &Name) {
+fn forget(cache: &mut StatCache, open_writers: &mut Option<OpenWriters>, name: &Name) {
     cache.forget(&name.shown);
-    if let Some(pens) = pens {
-        pens.reads(&name.shown);
+    if let Some(open_writers) = open_writers {
+        open_writers.reads(&name.shown);
     }
 }
 
