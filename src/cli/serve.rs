@@ -8,7 +8,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, answer};
 use crate::config::{Auth, BasePath, ServeConfig};
-use crate::domain::{Actor, Grant};
+use crate::domain::{Actor, Token};
 use crate::format;
 use crate::http::AllowAll;
 use crate::http::policy::Policy;
@@ -150,17 +150,17 @@ async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -
 
 /// The join to the library.
 async fn start(config: ServeConfig, auth: Auth) -> anyhow::Result<Service> {
-    let policy_age_max = config.limits.policy_age_max();
+    let limits = config.limits.clone();
     let builder = Service::configured(config);
     let builder = match auth {
         Auth::None => builder.without_authorization(),
         Auth::AllowAll => builder.authorizer(AllowAll),
-        Auth::Policy(path) => builder.authorizer(Policy::open(path, read_policy, policy_age_max)?),
+        Auth::Policy(path) => builder.authorizer(Policy::open(path, read_policy, &limits)?),
     };
     Ok(builder.start().await?)
 }
 
-fn read_policy(bytes: &[u8]) -> Result<Vec<Grant>, String> {
+fn read_policy(bytes: &[u8]) -> Result<Vec<Token>, String> {
     format::policy::read(bytes).map_err(|fault| format!("{}:{}: {}", fault.line, fault.column, fault.message))
 }
 

@@ -1,196 +1,155 @@
-//! `collectory token`: one more bearer token in a policy file.
+//! `collectory token`: the bearer tokens of a policy file.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
-use std::path::{Path, PathBuf};
+mod file;
+mod new;
+
+use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
-use sha2::{Digest as _, Sha256};
 
+use self::file::PolicyFile;
+use self::new::New;
 use super::{Done, Failure, answer, note};
-use crate::domain::{KeyPattern, Permission};
-use crate::format::policy::{self, NewToken};
+use crate::domain::{Grant, Token as Known};
+use crate::format::policy;
 
-/// Add a bearer token to a policy file
+/// Add a bearer token to a policy file, list them, or take some back
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, long_about = "\
+#[command(after_help = EXAMPLES, subcommand_negates_reqs = true, long_about = "\
 Add a bearer token to a policy file and print its secret, once, as the only line on standard output. The \
 file keeps only a hash of it.
 
 The file is made when it is absent, readable by you alone; what is in it stays as it is, comments and all. \
-A running service takes the change over by itself. To take a token back, delete its entry.")]
+A running service takes the change over by itself. A name may have several tokens, so that one can be \
+replaced without a gap: add another, use it everywhere, revoke the old one.")]
 pub(super) struct Token {
-    /// Who the token is for: the author of the commits that are made with it.
-    name: String,
+    #[command(subcommand)]
+    command: Option<Command>,
+
+    #[command(flatten)]
+    new: New,
 
     /// The policy file.
-    #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE")]
-    policy: PathBuf,
+    #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE", global = true)]
+    policy: Option<PathBuf>,
+}
 
-    /// The e-mail address of the author; NAME@localhost without it.
-    #[arg(long, env = "COLLECTORY_EMAIL", value_name = "EMAIL")]
-    email: Option<String>,
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// List the tokens: whose, when made, the first eight digits of the hash, until when, what for
+    List,
+    /// Take back all tokens of a name, or one of them
+    Revoke {
+        /// Whose tokens.
+        name: String,
 
-    /// What the token allows: read (lists, collections, problems, the OpenAPI documents), write
-    /// (create, update, delete, undo, restore), audit (the history: events, past states,
-    /// differences, blame, the stream, changes).
-    #[arg(long, env = "COLLECTORY_MAY", value_name = "PERMISSIONS", value_delimiter = ',',
-          default_value = "read,write", value_parser = permission)]
-    may: Vec<Permission>,
-
-    /// The keys of the collections that the token is for, with `*` for any run of characters;
-    /// may be given several times. Every key without it.
-    #[arg(long, env = "COLLECTORY_KEYS", value_name = "PATTERN", value_parser = KeyPattern::parse)]
-    keys: Vec<KeyPattern>,
+        /// Only the token whose hash begins so, as `list` shows it.
+        #[arg(long, env = "COLLECTORY_HASH", value_name = "PREFIX")]
+        hash: Option<String>,
+    },
 }
 
 const EXAMPLES: &str = "\
 Examples:
   collectory token Mara --policy policy.yaml --email mara@example.org
-  collectory token build-bot --policy policy.yaml --may read
-  collectory token Vera --policy policy.yaml --may read,audit
+  collectory token build-bot --policy policy.yaml --may read --expires 90d
+  collectory token Vera --policy policy.yaml --may read,audit --grant 'write:blog-*'
   collectory token Ann --policy policy.yaml --keys 'blog-*' --keys pages
+  collectory token list --policy policy.yaml
+  collectory token revoke build-bot --hash 9f86d081 --policy policy.yaml
   curl -H \"Authorization: Bearer $TOKEN\" http://127.0.0.1:8080/collections";
 
-/// How much chance is in a secret.
-const SECRET_BYTES: usize = 32;
-
-fn permission(name: &str) -> Result<Permission, String> {
-    Permission::parse(name)
-        .ok_or_else(|| format!("there are {}", Permission::ALL.map(Permission::as_str).join(", ")))
-}
+/// How many digits of a hash tell tokens apart.
+const HASH_DIGITS: usize = 8;
 
 impl Token {
     pub(super) fn run(self) -> Result<Done, Failure> {
-        let secret = secret()?;
-        let token = NewToken {
-            name: self.name,
-            email: self.email,
-            secret_hash: Sha256::digest(&secret).into(),
-            may: self.may,
-            keys: (!self.keys.is_empty()).then_some(self.keys),
-        };
-        add(&self.policy, &token)?;
-        answer(&secret)
-            .context("the token was added but its secret could not be printed; delete it and make another")?;
-        note(&format!("added {} to {}", token.name, self.policy.display()));
-        Ok(Done::Well)
-    }
-}
-
-/// Chance from the system, printable, with a beginning by which secret scanners can know it.
-fn secret() -> anyhow::Result<String> {
-    let mut chance = [0; SECRET_BYTES];
-    getrandom::fill(&mut chance).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
-    Ok(chance.iter().fold("collectory_".to_owned(), |text, byte| format!("{text}{byte:02x}")))
-}
-
-/// Replaces the file by one with the token, in one step; nothing changes if that fails.
-fn add(path: &Path, token: &NewToken) -> anyhow::Result<()> {
-    // A link is followed, so that it stays one.
-    let path = match fs::canonicalize(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
-        found => found.with_context(|| format!("cannot find {}", path.display()))?,
-    };
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
-        _ => PathBuf::from("."),
-    };
-    let handle = File::open(&folder).with_context(|| format!("cannot open {}", folder.display()))?;
-    // Two of us at a time would lose a token; released when the handle is closed.
-    handle.lock().with_context(|| format!("cannot lock {}", folder.display()))?;
-
-    let old = match fs::read_to_string(&path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => None,
-        read => Some(read.with_context(|| format!("cannot read {}", path.display()))?),
-    };
-    let new =
-        policy::add(old.as_deref(), token).with_context(|| format!("cannot add to {}", path.display()))?;
-    replace(&path, &folder, new.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-    // The rename is durable once the folder is.
-    handle.sync_all().with_context(|| format!("cannot flush {}", folder.display()))
-}
-
-/// Writes beside the file and renames, so a reader sees the old or the new one. Owner and mode
-/// stay; a new file is for its owner alone.
-fn replace(path: &Path, folder: &Path, bytes: &[u8]) -> io::Result<()> {
-    let temporary = folder.join(format!(".policy-{}.tmp", uuid::Uuid::new_v4().simple()));
-    let written = write_like(&temporary, path, bytes).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        // Nothing to be done about one that can't be removed either; the first error is the news.
-        let _left = fs::remove_file(&temporary);
-    }
-    written
-}
-
-fn write_like(temporary: &Path, model: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
-    match fs::metadata(model) {
-        Ok(metadata) => {
-            let made = file.metadata()?;
-            if (made.uid(), made.gid()) != (metadata.uid(), metadata.gid()) {
-                fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
-            }
-            file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+        let missing = || Failure::Usage("say which policy file: --policy FILE (or COLLECTORY_POLICY)".into());
+        let path = self.policy.ok_or_else(missing)?;
+        let file = PolicyFile::find(&path)?;
+        match (self.command, self.new.is_named()) {
+            (None, _) => add(&file, self.new),
+            (Some(Command::List), false) => list(&file),
+            (Some(Command::Revoke { name, hash }), false) => revoke(&file, &name, hash.as_deref()),
+            (Some(_), true) => Err(Failure::Usage("`list` and `revoke` are no names of tokens".into())),
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(error),
     }
-    file.write_all(bytes)?;
-    file.sync_all()
+}
+
+fn add(file: &PolicyFile, new: New) -> Result<Done, Failure> {
+    let secret = new::secret()?;
+    let token = new.token(&secret)?;
+    file.edit(|old| policy::add(old, &token).with_context(|| format!("cannot add to {file}")))?;
+    answer(&secret)
+        .context("the token was added but its secret could not be printed; revoke it and make another")?;
+    note(&format!("added {} to {file}", token.name));
+    Ok(Done::Well)
+}
+
+fn list(file: &PolicyFile) -> Result<Done, Failure> {
+    let text = file.read()?.ok_or_else(|| anyhow!("there is no {file}"))?;
+    let tokens = policy::read(text.as_bytes())
+        .map_err(|fault| anyhow!("{file}:{}:{}: {}", fault.line, fault.column, fault.message))?;
+    for token in &tokens {
+        answer(&shown(token)).context("cannot write the list")?;
+    }
+    Ok(Done::Well)
+}
+
+/// One line: name and address, when made, the beginning of the hash, until when, what for.
+fn shown(token: &Known) -> String {
+    let (name, email) = (token.actor.name(), token.actor.email());
+    let made = token.created.map_or("unknown".to_owned(), |time| time.format("%Y-%m-%d").to_string());
+    let expires = token.expires.map_or("never".to_owned(), |expiry| expiry.to_string());
+    let digits = &token.secret_hash.digits()[..HASH_DIGITS];
+    let grants: Vec<_> = token.grants.iter().map(granted).collect();
+    let grants = if grants.is_empty() { "nothing".to_owned() } else { grants.join("; ") };
+    format!("{name} <{email}>  {digits}  made {made}  expires {expires}  {grants}")
+}
+
+fn granted(grant: &Grant) -> String {
+    let rights: Vec<_> = grant.may.iter().map(|right| right.as_str()).collect();
+    let keys: Vec<_> = grant.keys.iter().map(|pattern| pattern.as_str()).collect();
+    let keys = if keys.is_empty() { "no keys".to_owned() } else { keys.join(",") };
+    format!("{}:{keys}", rights.join(","))
+}
+
+fn revoke(file: &PolicyFile, name: &str, hash: Option<&str>) -> Result<Done, Failure> {
+    let prefix = hash.unwrap_or_default().to_ascii_lowercase();
+    if hash.is_some_and(|hash| hash.is_empty() || !hash.bytes().all(|byte| byte.is_ascii_hexdigit())) {
+        return Err(Failure::Usage(
+            "--hash takes the first digits of a hash, as `token list` shows them".into(),
+        ));
+    }
+    let is_meant =
+        |token: &Known| token.actor.name() == name && token.secret_hash.digits().starts_with(&prefix);
+    let mut count = 0;
+    file.edit(|old| {
+        let old = old.ok_or_else(|| anyhow!("there is no {file}"))?;
+        let (new, gone) = policy::revoke(old, is_meant).with_context(|| format!("cannot edit {file}"))?;
+        count = gone.len();
+        Ok(new)
+    })?;
+    if count == 0 {
+        let which =
+            if prefix.is_empty() { String::new() } else { format!(" with a hash that begins {prefix}") };
+        return Err(anyhow!("{name:?} has no token{which} in {file}").into());
+    }
+    note(&format!("revoked {count} {} of {name} in {file}", if count == 1 { "token" } else { "tokens" }));
+    Ok(Done::Well)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::policy::testing::token;
-
-    fn mode(path: &Path) -> u32 {
-        fs::metadata(path).unwrap().mode() & 0o777
-    }
 
     #[test]
-    fn secrets_are_long_printable_and_different() {
-        let (one, two) = (secret().unwrap(), secret().unwrap());
-        assert_eq!(one.len(), "collectory_".len() + 64);
-        assert!(one.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'));
-        assert_ne!(one, two);
-    }
-
-    #[test]
-    fn a_new_file_is_for_its_owner_alone_and_an_old_one_keeps_its_mode() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("policy.yaml");
-        add(&path, &token("Mara")).unwrap();
-        assert_eq!(mode(&path), 0o600);
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
-        add(&path, &token("Ann")).unwrap();
-        assert_eq!(mode(&path), 0o640);
-        let names = policy::read(&fs::read(&path).unwrap()).unwrap();
-        assert_eq!(names.iter().map(|grant| grant.actor.name()).collect::<Vec<_>>(), ["Mara", "Ann"]);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
-    }
-
-    #[test]
-    fn a_refused_token_leaves_the_file_as_it_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("policy.yaml");
-        add(&path, &token("Mara")).unwrap();
-        let before = fs::read(&path).unwrap();
-        let error = add(&path, &token("Mara")).unwrap_err();
-        assert!(format!("{error:#}").contains("there is a token of \"Mara\" already"), "{error:#}");
-        assert_eq!(fs::read(&path).unwrap(), before);
-    }
-
-    #[test]
-    fn a_link_to_the_file_stays_a_link() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (folder.path().join("policy.yaml"), folder.path().join("link.yaml"));
-        add(&path, &token("Mara")).unwrap();
-        std::os::unix::fs::symlink(&path, &link).unwrap();
-        add(&link, &token("Ann")).unwrap();
-        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-        assert_eq!(policy::read(&fs::read(&path).unwrap()).unwrap().len(), 2);
+    fn a_token_is_listed_in_one_line_without_its_hash() {
+        let text = "tokens:\n- {name: Mara, hash: sha256:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08, created: 2026-11-22T09:30:00Z, expires: 2027-03-01, may: [read, audit], keys: ['*'], grants: [{may: [write], keys: [a, 'b-*']}]}\n";
+        let tokens = policy::read(text.as_bytes()).unwrap();
+        assert_eq!(
+            shown(&tokens[0]),
+            "Mara <Mara@localhost>  9f86d081  made 2026-11-22  expires 2027-03-01  read,audit:*; write:a,b-*"
+        );
     }
 }

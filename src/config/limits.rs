@@ -113,6 +113,18 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.policy_age_ms_max)]
     pub policy_age_ms_max: u64,
 
+    /// How long a policy file that is written in place must be left alone before it is taken over; one
+    /// that is renamed into place holds at once.
+    #[arg(long, env = "COLLECTORY_POLICY_QUIET_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.policy_quiet_ms)]
+    pub policy_quiet_ms: u64,
+
+    /// Unknown or expired tokens that one address may send in a second; more are answered 429 with
+    /// Retry-After.
+    #[arg(long, env = "COLLECTORY_WRONG_TOKENS_PER_S_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.wrong_tokens_per_s_max)]
+    pub wrong_tokens_per_s_max: usize,
+
     /// How often a stream of events that has nothing to tell sends the head of the branch.
     #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
@@ -157,6 +169,8 @@ impl Limits {
         settle_quiet_ms: 20,
         settle_patience_ms: 100,
         policy_age_ms_max: 100,
+        policy_quiet_ms: 500,
+        wrong_tokens_per_s_max: 10,
         heartbeat_ms: 15_000,
         lag_events_max: 10_000,
         history_wait_ms_max: 2_000,
@@ -185,6 +199,12 @@ impl Limits {
     #[must_use]
     pub const fn policy_age_max(&self) -> Duration {
         Duration::from_millis(self.policy_age_ms_max)
+    }
+
+    /// [`policy_quiet_ms`](Self::policy_quiet_ms) as a duration.
+    #[must_use]
+    pub const fn policy_quiet(&self) -> Duration {
+        Duration::from_millis(self.policy_quiet_ms)
     }
 
     /// [`heartbeat_ms`](Self::heartbeat_ms) as a duration.

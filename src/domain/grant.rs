@@ -1,56 +1,34 @@
-//! What a holder of a token may do.
+//! What a caller may do.
 
-use std::fmt;
+use std::sync::Arc;
 
-use super::{Actor, Key};
+use chrono::{DateTime, Utc};
 
-/// A token, by the hash of its secret, and everything that it allows; what is not granted is
-/// denied.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grant {
-    /// Whom the token stands for: the author of the commits.
-    pub actor: Actor,
-    /// The SHA-256 of the secret.
-    pub secret_hash: [u8; 32],
-    /// What may be done.
-    pub may: Vec<Permission>,
-    /// To which collections; `None` for all of them.
-    pub keys: Option<Vec<KeyPattern>>,
-}
+use super::{Actor, Expiry, Key, KeyPattern, SecretHash};
 
-impl Grant {
-    /// Whether this may be done at all.
-    #[must_use]
-    pub fn permits(&self, permission: Permission) -> bool {
-        self.may.contains(&permission)
-    }
-
-    /// Whether the grant is about this collection.
-    #[must_use]
-    pub fn covers(&self, key: &Key) -> bool {
-        self.keys.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(key)))
-    }
-}
-
-/// One thing that a token may allow.
+/// One right that a caller may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Permission {
-    /// List and read collections, problems and the OpenAPI documents.
+pub enum Right {
+    /// List and read what is served, follow it, and learn what changed and what is wrong.
     Read,
-    /// Create, update, delete and restore collections, and undo events.
+    /// Create, update and delete collections. Answers and dry runs show the present of what is
+    /// written, never the past.
     Write,
-    /// Read the history: events, past states, differences, blame, the stream and changes.
+    /// Read the history: events and their streams, past states, differences, blame. Together with
+    /// [`Write`](Self::Write): undo and restore, which show the past.
     Audit,
+    /// Operate the service itself: its remote and its webhooks.
+    Operate,
 }
 
-impl Permission {
-    /// Every permission.
-    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Audit];
+impl Right {
+    /// Every right.
+    pub const ALL: [Self; 4] = [Self::Read, Self::Write, Self::Audit, Self::Operate];
 
-    /// Finds the permission with this name.
+    /// Finds the right with this name.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|permission| permission.as_str() == name)
+        Self::ALL.into_iter().find(|right| right.as_str() == name)
     }
 
     /// The name in a policy file.
@@ -60,107 +38,71 @@ impl Permission {
             Self::Read => "read",
             Self::Write => "write",
             Self::Audit => "audit",
+            Self::Operate => "operate",
         }
     }
 }
 
-/// A pattern of keys: the characters of a key, and `*` for any run of them, also an empty one.
-///
-/// ```
-/// use collectory::domain::{Key, KeyPattern};
-///
-/// let pattern = KeyPattern::parse("blog-*").unwrap();
-/// assert!(pattern.matches(&Key::parse("blog-posts").unwrap()));
-/// assert!(!pattern.matches(&Key::parse("my-blog-posts").unwrap()));
-/// ```
+/// Some rights for some keys; one without keys grants nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeyPattern(String);
+pub struct Grant {
+    /// What may be done.
+    pub may: Vec<Right>,
+    /// To which collections.
+    pub keys: Vec<KeyPattern>,
+}
 
-impl KeyPattern {
-    /// Parses a pattern.
-    ///
-    /// # Errors
-    ///
-    /// Says what a pattern is made of; one that could match no key would be a mistake.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | '*');
-        if text.is_empty() || text.len() > Key::BYTES_MAX || !text.chars().all(fits) {
-            return Err(format!(
-                "{text:?} is no pattern of keys; write up to {} of `A-Z a-z 0-9 . _ -`, and `*` for any run of them",
-                Key::BYTES_MAX
-            ));
-        }
-        Ok(Self(text.to_owned()))
-    }
-
-    /// The pattern as text.
+impl Grant {
+    /// Every right for every key.
     #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
+    pub fn everything() -> Self {
+        Self { may: Right::ALL.to_vec(), keys: vec![KeyPattern::every()] }
     }
 
-    /// Whether the pattern stands for this key; letter case counts.
+    /// Whether anything is granted at all.
     #[must_use]
-    pub fn matches(&self, key: &Key) -> bool {
-        matches(self.0.as_bytes(), key.as_str().as_bytes())
+    pub fn is_empty(&self) -> bool {
+        self.may.is_empty() || self.keys.is_empty()
     }
 }
 
-/// Goes back to the last `*` only, so the cost is bounded by the product of the lengths.
-fn matches(pattern: &[u8], text: &[u8]) -> bool {
-    let (mut p, mut t) = (0, 0);
-    let mut star: Option<(usize, usize)> = None;
-    while t < text.len() {
-        if pattern.get(p) == Some(&b'*') {
-            star = Some((p, t));
-            p += 1;
-        } else if pattern.get(p) == Some(&text[t]) {
-            p += 1;
-            t += 1;
-        } else if let Some((star_at, taken)) = star {
-            p = star_at + 1;
-            t = taken + 1;
-            star = Some((star_at, t));
-        } else {
-            return false;
-        }
-    }
-    pattern[p..].iter().all(|&byte| byte == b'*')
+/// A bearer token, by the hash of its secret, and all that it allows; what is not granted is
+/// denied.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Token {
+    /// Whom the token stands for: the author of the commits.
+    pub actor: Actor,
+    /// What is kept of the secret.
+    pub secret_hash: SecretHash,
+    /// What it allows; the rights of all grants add up.
+    pub grants: Arc<[Grant]>,
+    /// When it was made, if that is known.
+    pub created: Option<DateTime<Utc>>,
+    /// Until when it is good; `None` for ever. After that it is as unknown as any.
+    pub expires: Option<Expiry>,
 }
 
-impl fmt::Display for KeyPattern {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_star_stands_for_any_run() {
-        for (pattern, keys, others) in [
-            ("*", &["posts", "a"][..], &[][..]),
-            ("blog-*", &["blog-a", "blog-"], &["blog", "a-blog-a", "Blog-a"]),
-            ("*-blog", &["a-blog", "a-blog-blog"], &["blog", "a-blog-a"]),
-            ("a*b*c", &["abc", "axxbxbc", "abcbc"], &["ab", "acb", "xabc"]),
-            ("posts", &["posts"], &["post", "postss"]),
-            ("**", &["a"], &[]),
-        ] {
-            let parsed = KeyPattern::parse(pattern).unwrap();
-            for (texts, expected) in [(keys, true), (others, false)] {
-                for text in texts {
-                    assert_eq!(parsed.matches(&Key::parse(text).unwrap()), expected, "{pattern} and {text}");
-                }
-            }
-        }
+impl Token {
+    /// Whether this may be done to some key.
+    #[must_use]
+    pub fn may(&self, right: Right) -> bool {
+        self.granting(right).next().is_some()
     }
 
-    #[test]
-    fn a_pattern_that_could_match_no_key_is_refused() {
-        for text in ["", "blog/?", "blog/*", "a b", "ä*", "[ab]"] {
-            assert!(KeyPattern::parse(text).is_err(), "{text:?}");
-        }
+    /// Whether this may be done to this key.
+    #[must_use]
+    pub fn may_to(&self, right: Right, key: &Key) -> bool {
+        self.granting(right).any(|pattern| pattern.matches(key))
+    }
+
+    /// Whether this may be done to every key.
+    #[must_use]
+    pub fn may_to_all(&self, right: Right) -> bool {
+        self.granting(right).any(KeyPattern::is_every)
+    }
+
+    /// The keys for which a right is granted.
+    fn granting(&self, right: Right) -> impl Iterator<Item = &KeyPattern> {
+        self.grants.iter().filter(move |grant| grant.may.contains(&right)).flat_map(|grant| &grant.keys)
     }
 }

@@ -1,8 +1,10 @@
 //! The authorization hook: asked before every action, impossible to forget.
 //!
-//! An [`Authorizer`] sees what is about to happen and the head of the request, and either allows it
-//! (naming the [`Actor`] who becomes the author of the commit) or denies it. It is asked before
-//! anybody looks whether a collection exists, so a 404 tells nothing to those who may not look.
+//! An [`Authorizer`] answers two questions. *Who* sends this request is asked once, before a byte of
+//! its body is read, so that strangers cost nothing. *Whether* this may be done is asked with what is
+//! about to happen; whoever allows it names the [`Actor`] who becomes the author of the commit. That
+//! is before anybody looks whether a collection exists, so a 404 tells nothing to those who may not
+//! look.
 //!
 //! ```
 //! use collectory::http::{Action, Allowed, Authorizer, Denied, Authorizing, RequestHead};
@@ -33,20 +35,91 @@ use std::sync::Arc;
 use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
-use crate::domain::{Actor, Collection, Key, Patch};
+use crate::domain::{Actor, Collection, Grant, Key, Patch};
 
-/// The answer of an [`Authorizer`] under way.
+/// The answer to "who" under way.
+pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
+
+/// The answer to "whether" under way.
 pub type Authorizing<'a> = Pin<Box<dyn Future<Output = Result<Allowed, Denied>> + Send + 'a>>;
 
 /// Decides who may do what.
 ///
 /// A panic in it is answered like [`Denied::failed`]: 500, with nothing told to the client.
 pub trait Authorizer: Send + Sync + 'static {
+    /// Says who sends a request, or refuses it as a whole; asked once a request, before its body is
+    /// read and before [`authorize`](Self::authorize).
+    ///
+    /// What is answered is shown to the caller (`GET /capabilities`) and decides nothing. A hook
+    /// that does not say knows nobody: anonymous, without grants.
+    fn identify<'a>(&'a self, _head: &'a RequestHead<'a>) -> Identifying<'a> {
+        Box::pin(std::future::ready(Ok(Identity::anonymous())))
+    }
+
     /// Allows or denies one action.
     ///
     /// A batch of operations is asked about one operation at a time, all of them before the first
     /// write.
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a>;
+
+    /// Whether everybody may do everything, on purpose.
+    ///
+    /// Such a service tells everybody how it fares (`/readyz`), and keeps web pages of other sites
+    /// away, which no token does for it.
+    fn is_open(&self) -> bool {
+        false
+    }
+
+    /// What is wrong with the rules themselves, for `/readyz`: one sentence that is fit for anybody.
+    fn trouble(&self) -> Option<String> {
+        None
+    }
+}
+
+/// A hook that is shared with whoever looks after it.
+impl<A: Authorizer> Authorizer for Arc<A> {
+    fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
+        (**self).identify(head)
+    }
+
+    fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
+        (**self).authorize(head, action)
+    }
+
+    fn is_open(&self) -> bool {
+        (**self).is_open()
+    }
+
+    fn trouble(&self) -> Option<String> {
+        (**self).trouble()
+    }
+}
+
+/// Who sends a request, and what they may.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Identity {
+    pub(super) actor: Actor,
+    pub(super) grants: Arc<[Grant]>,
+}
+
+impl Identity {
+    /// This actor, with these grants.
+    #[must_use]
+    pub fn new(actor: Actor, grants: impl Into<Arc<[Grant]>>) -> Self {
+        Self { actor, grants: grants.into() }
+    }
+
+    /// Nobody in particular, who may nothing that we know of.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        Self::new(Actor::anonymous(), [])
+    }
+
+    /// Nobody in particular, where everybody may do everything.
+    #[must_use]
+    pub fn anybody() -> Self {
+        Self::new(Actor::anonymous(), [Grant::everything()])
+    }
 }
 
 /// What is about to happen; more will be added.
@@ -79,6 +152,12 @@ pub enum Action<'a> {
     Delete {
         /// The collection, which need not exist.
         key: &'a Key,
+    },
+    /// Follow what is served, all collections or one; see [`Allowed::seeing`]. It is asked again as
+    /// [`StreamEvents`](Self::StreamEvents) is.
+    Follow {
+        /// The collection, if only one is followed; it need not exist.
+        key: Option<&'a Key>,
     },
     /// Read what is wrong in the repository.
     ReadProblems,
@@ -133,6 +212,8 @@ pub enum Action<'a> {
     ReadCapabilities,
     /// Read the OpenAPI document.
     ReadOpenApi,
+    /// Operate the service itself: its remote, its webhooks.
+    Operate,
 }
 
 /// The head of the request that wants something.
@@ -310,8 +391,16 @@ impl ErrorStatus {
 pub struct AllowAll;
 
 impl Authorizer for AllowAll {
+    fn identify<'a>(&'a self, _head: &'a RequestHead<'a>) -> Identifying<'a> {
+        Box::pin(std::future::ready(Ok(Identity::anybody())))
+    }
+
     fn authorize<'a>(&'a self, _head: &'a RequestHead<'a>, _action: Action<'a>) -> Authorizing<'a> {
         Box::pin(std::future::ready(Ok(Allowed::anonymous())))
+    }
+
+    fn is_open(&self) -> bool {
+        true
     }
 }
 

@@ -8,9 +8,12 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use bytes::Bytes;
+use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method};
 
-use super::authorize::{Action, Allowed, Denied, RequestHead};
+use super::authorize::{Action, Allowed, Denied, Identity, RequestHead};
+use super::body::Body;
 use super::context::{Context, Guard};
 use super::head::Head;
 use super::jsonapi::error::{ApiError, Code};
@@ -34,9 +37,14 @@ pub(super) struct Call<'a> {
     pub(super) context: &'a Context,
     pub(super) head: Arc<Head>,
     pub(super) id: RequestId,
+    identity: OnceCell<Identity>,
 }
 
-impl Call<'_> {
+impl<'a> Call<'a> {
+    pub(super) fn new(context: &'a Context, head: Arc<Head>, id: RequestId) -> Self {
+        Self { context, head, id, identity: OnceCell::new() }
+    }
+
     pub(super) fn method(&self) -> &Method {
         &self.head.method
     }
@@ -55,18 +63,40 @@ impl Call<'_> {
         &self.head.headers
     }
 
-    /// Asks the hook, if there is one.
+    /// Who sends the request, as the hook says, if there is one; it is asked once.
+    ///
+    /// # Errors
+    ///
+    /// What the hook answers; 500 if it panics.
+    pub(super) async fn identity(&self) -> Result<&Identity, ApiError> {
+        let asked = || identify(&self.context.guard, &self.head, &self.id);
+        Ok(self.identity.get_or_try_init(asked).await?)
+    }
+
+    /// Asks the hook, if there is one, who it is, if it has not said yet, and whether they may.
     ///
     /// # Errors
     ///
     /// What the hook answers; 500 if it panics.
     pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
-        ask(&self.context.guard, &self.head, &self.id, action).await.map_err(ApiError::from)
+        self.identity().await?;
+        Ok(ask(&self.context.guard, &self.head, &self.id, action).await?)
+    }
+
+    /// Reads the whole body, of those whom the hook knows: nothing is kept of what a stranger sends.
+    ///
+    /// # Errors
+    ///
+    /// The outer ones are those of [`identity`](Self::identity). The inner ones, those of
+    /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
+    pub(super) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
+        self.identity().await?;
+        Ok(body.collect(&self.context.limits).await)
     }
 
     /// The same for as long as the answer goes on.
     pub(super) fn caller(&self) -> Caller {
-        let Self { context, head, id } = self;
+        let Self { context, head, id, .. } = self;
         Caller { guard: context.guard.clone(), head: Arc::clone(head), id: id.clone() }
     }
 
@@ -155,6 +185,7 @@ impl Caller {
     ///
     /// What the hook answers.
     pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
+        identify(&self.guard, &self.head, &self.id).await?;
         ask(&self.guard, &self.head, &self.id, action).await
     }
 
@@ -163,20 +194,32 @@ impl Caller {
     }
 }
 
-/// Asks the hook, if there is one.
+/// Asks the hook who it is, if there is one.
+async fn identify(guard: &Guard, head: &Head, id: &RequestId) -> Result<Identity, Denied> {
+    let Guard::With(authorizer) = guard else { return Ok(Identity::anybody()) };
+    let head = request_head(head, id);
+    // The call itself may panic as well as the future that it makes.
+    let asked = async { authorizer.identify(&head).await };
+    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
+}
+
+/// Asks the hook whether they may, if there is one.
 async fn ask(guard: &Guard, head: &Head, id: &RequestId, action: Action<'_>) -> Result<Allowed, Denied> {
     let Guard::With(authorizer) = guard else { return Ok(Allowed::anonymous()) };
-    let head = RequestHead {
+    let head = request_head(head, id);
+    let asked = async { authorizer.authorize(&head, action).await };
+    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
+}
+
+fn request_head<'a>(head: &'a Head, id: &'a RequestId) -> RequestHead<'a> {
+    RequestHead {
         method: &head.method,
         path: head.path(),
         query: head.query(),
         headers: &head.headers,
         remote: head.remote,
         request_id: id.as_str(),
-    };
-    // The call itself may panic as well as the future that it makes.
-    let asked = async { authorizer.authorize(&head, action).await };
-    caught(asked).await.unwrap_or_else(|Panicked| Err(Denied::failed()))
+    }
 }
 
 /// Looks into the past where waiting for the disk is no harm to other requests.

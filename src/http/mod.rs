@@ -64,7 +64,8 @@ use self::request_id::RequestId;
 use self::server::Answers;
 
 pub use self::authorize::{
-    Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, RequestHead, Visibility,
+    Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
+    RequestHead, Visibility,
 };
 pub use self::call::Peer;
 pub use self::context::{Clock, Context, Guard, Readiness};
@@ -164,7 +165,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
     let span = id.span(&head.method, head.path());
     let answered = async move {
         let Shared { context, common } = &*shared;
-        let call = Call { context, head, id };
+        let call = Call::new(context, head, id);
         let answered = caught(routes::answer(&call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
         let reply = answered.unwrap_or_else(|error| {

@@ -119,7 +119,7 @@ impl Reply {
 
     /// The last touch to every answer.
     pub(super) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
-        let Call { context, head, id } = call;
+        let Call { context, head, id, .. } = call;
         if !context.cors.is_off() {
             context.cors.decorate(&head.headers, &mut self.more);
         }

@@ -1,24 +1,28 @@
-//! Where in a policy file one more token may stand, for each way in which a list can be written.
+//! Where in a policy file a token stands, or one more may, for each way in which a list can be
+//! written.
 //!
-//! Nothing here is sure to be right: whoever adds reads the result, and takes the first one that
+//! Nothing here is sure to be right: whoever edits reads the result, and takes the first one that
 //! says what it should.
 
-use super::{NewToken, entry, flow_entry};
+use std::ops::Range;
+
+use super::entry::NewToken;
+use crate::domain::SecretHash;
 
 /// How many closing brackets are tried, from the end: a list may be followed by a comment with some.
 const BRACKETS_MAX: usize = 16;
 
 /// The texts that may be `old` with one more token, the likely ones first; every byte of `old` is
 /// in each but for the brackets of an empty list.
-pub(super) fn candidates<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
+pub(super) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
     let block = move |above: &str, below: &str| {
         let line_end = if above.is_empty() || above.ends_with('\n') { "" } else { "\n" };
-        format!("{}{line_end}{}{below}", opened(above), entry(token, item_indent(above)))
+        format!("{}{line_end}{}{below}", opened(above), token.item(item_indent(above)))
     };
     let before_end = old.rfind("\n...").map(|at| old.split_at(at + 1));
     let brackets = old.rmatch_indices(']').take(BRACKETS_MAX).map(|(at, _)| old.split_at(at));
     let flow = brackets.flat_map(move |(above, below)| {
-        let item = flow_entry(token);
+        let item = token.flow_item();
         let close = above.trim_end();
         let gap = &above[close.len()..];
         // Right behind the last item, or below a comment that stands there.
@@ -28,6 +32,67 @@ pub(super) fn candidates<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator
     std::iter::once(block(old, ""))
         .chain(before_end.map(move |(above, below)| block(above, below)))
         .chain(flow)
+}
+
+/// The texts that may be `old` without the token that has this hash.
+pub(super) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item = String> + 'a {
+    let hash = hash.to_string();
+    let found = old.to_ascii_lowercase().find(&hash);
+    let spans = found.into_iter().flat_map(move |at| {
+        let item = item_around(old, at);
+        let flow = braces_around(old, at).into_iter().flat_map(|braces| with_comma(old, braces));
+        item.into_iter().chain(flow)
+    });
+    spans.map(|span| format!("{}{}", &old[..span.start], &old[span.end..]))
+}
+
+/// The lines of the item of a block list in which this place stands: from its dash to the last line
+/// that is indented deeper.
+fn item_around(text: &str, at: usize) -> Option<Range<usize>> {
+    let lines = || {
+        text.split_inclusive('\n').scan(0, |end, line| {
+            let start = *end;
+            *end += line.len();
+            Some((start, line))
+        })
+    };
+    let indent = |line: &str| line.len() - line.trim_start_matches(' ').len();
+    let is_dash = |line: &str| line.trim_start_matches(' ').starts_with("- ");
+    let (start, dash) = lines().filter(|(start, line)| *start <= at && is_dash(line)).last()?;
+    let is_blank = |line: &str| line.trim().is_empty();
+    let below = lines().filter(|(line_start, line)| *line_start > start && !is_blank(line));
+    let own = below.take_while(|(_, line)| indent(line) > indent(dash));
+    let (last_start, last) = own.last().unwrap_or((start, dash));
+    Some(start..last_start + last.len())
+}
+
+/// The mapping in braces in which this place stands.
+fn braces_around(text: &str, at: usize) -> Option<Range<usize>> {
+    let start = text[..at].rfind('{')?;
+    let mut depth = 0;
+    for (offset, c) in text[start..].char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(start..start + offset + 1);
+        }
+    }
+    None
+}
+
+/// An item of a list in brackets together with the comma behind it or before it.
+fn with_comma(text: &str, item: Range<usize>) -> [Range<usize>; 3] {
+    let behind = text[item.end..].trim_start();
+    let blanks_behind = text.len() - item.end - behind.len();
+    let after = match behind.strip_prefix(',') {
+        Some(rest) => item.end + blanks_behind + 1 + (rest.len() - rest.trim_start_matches(' ').len()),
+        None => item.end,
+    };
+    let before = text[..item.start].trim_end().strip_suffix(',').map_or(item.start, str::len);
+    [item.start..after, before..item.end, item]
 }
 
 /// The indentation of the list's items.

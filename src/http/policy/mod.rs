@@ -1,134 +1,73 @@
 //! The built-in authorizer: bearer tokens from a policy file.
 //!
-//! Whatever the file does not grant is denied: no token or an unknown one is 401, a token without
-//! the right is 403, and a list shows the keys that its token may read. The file is re-read when
-//! it changes; a version that can't be read is logged once and the last good one kept, so a typing
-//! error locks nobody out and lets nobody in.
-//!
-//! Requests look after the file: the first one after [`policy_age_ms_max`] compares its metadata
-//! (one system call), all others use what is known. So a removed token is refused at most that
-//! much later, there is no thread to watch, and an idle service does nothing.
-//!
-//! An open stream of events is asked about again before more is sent on it, so it ends, or shows
-//! other keys, with the same delay.
+//! Whatever the file does not grant is denied: no token, an unknown or an expired one is 401, a token
+//! without the right is 403, and a list shows the keys that its token may read. A changed file is
+//! taken over while the service runs (`file`): an entry that is not there any more is refused from
+//! then on, and an open stream, which is asked about again before more is sent on it, ends or shows
+//! other keys.
 //!
 //! # What a token needs
 //!
-//! | permission | what it allows |
+//! | right | what it allows |
 //! |---|---|
-//! | `read` | list and read collections, problems, capabilities and the OpenAPI documents |
-//! | `write` | create, update and delete; undo an event, restore a collection |
-//! | `audit` | the past: `asOf`, events and their stream, `/diff`, blame, `/sync-token`, `/changes` |
+//! | `read` | list and read collections, follow what is served, problems, `/sync-token`, `/changes`, capabilities, the OpenAPI documents |
+//! | `write` | create, update and delete: answers and dry runs show the present of what is written |
+//! | `audit` | the past: `asOf`, events and their streams, `/diff`, blame |
+//! | `write` and `audit` | undo an event, restore a collection, which shows what it was |
+//! | `operate` | operate the service itself |
 //!
-//! A token with `keys` is for those keys in all of it: it is refused everything about another
-//! key, and lists of events, differences and changes leave the others out. An event that there is
+//! A right is granted for some keys. A token is refused everything about another key, and lists of
+//! collections, problems, events, differences and changes leave the others out. An event that there is
 //! not is refused to it like one of another key, so that nobody can probe for events.
-//!
-//! [`policy_age_ms_max`]: crate::config::Limits::policy_age_ms_max
 
+mod file;
 mod need;
 #[cfg(test)]
 mod tests;
+mod wrong;
 
-use std::fs::{File, Metadata};
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use sha2::{Digest as _, Sha256};
-use subtle::ConstantTimeEq as _;
 use warp::http::HeaderMap;
 use warp::http::header::AUTHORIZATION;
 
-use self::need::{Of, denial, needed};
-use super::authorize::{Action, Allowed, Authorizer, Authorizing, Denied, RequestHead};
-use crate::domain::Grant;
+pub use self::file::PolicyError;
+use self::file::{Found, PolicyFile};
+use self::need::{Of, denial, lacking, needed};
+use self::wrong::WrongTokens;
+use super::Clock;
+use super::authorize::{
+    Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
+};
+use crate::config::Limits;
+use crate::domain::{SecretHash, Token};
 
 /// Reads the bytes of a policy file; what is wrong with them is told with its place.
 ///
 /// The form of the file is not this layer's business; see [`format`](crate::format::policy).
-pub type ReadPolicy = fn(&[u8]) -> Result<Vec<Grant>, String>;
-
-/// The most bytes that are read of a policy file; a larger one is broken.
-const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
-
-/// For how long after a change the metadata of a file is not trusted: a second write within the
-/// clock's grain may leave them as they were (git's "racy" index entries are the same trouble).
-const SETTLING: Duration = Duration::from_secs(2);
+pub type ReadPolicy = fn(&[u8]) -> Result<Vec<Token>, String>;
 
 /// Allows what the tokens of a policy file grant.
 #[derive(Debug)]
 pub struct Policy {
-    path: PathBuf,
-    read: ReadPolicy,
+    /// By their hashes: what is looked up is a hash as well, so how long that takes tells nothing
+    /// about a secret.
+    tokens: ArcSwap<HashMap<SecretHash, Arc<Token>>>,
+    /// What is wrong with the file.
+    trouble: ArcSwapOption<String>,
+    file: Mutex<PolicyFile>,
     age_max: Duration,
-    grants: ArcSwap<Vec<Arc<Grant>>>,
     /// When `next_look_ms` counts from.
     opened: Instant,
     next_look_ms: AtomicU64,
-    seen: Mutex<Seen>,
-}
-
-/// Why a policy can't be used.
-#[derive(Debug, thiserror::Error)]
-pub enum PolicyError {
-    /// The file can't be read.
-    #[error("cannot read the policy file {path}")]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The file is broken.
-    #[error("the policy file can't be used: {path}:{fault}")]
-    Broken {
-        /// The file.
-        path: PathBuf,
-        /// The place and what is wrong there.
-        fault: String,
-    },
-}
-
-/// What the file was when somebody last looked.
-#[derive(Debug)]
-struct Seen {
-    stamp: Option<Stamp>,
-    content: Content,
-    changed: Instant,
-}
-
-/// What the file held.
-#[derive(Debug, PartialEq, Eq)]
-enum Content {
-    /// These bytes, by their hash.
-    Bytes([u8; 32]),
-    /// Nothing that could be read.
-    Unreadable(io::ErrorKind),
-}
-
-/// What changes when a file does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: (i64, i64),
-    changed: (i64, i64),
-    inode: (u64, u64),
-    bytes: u64,
-}
-
-impl Stamp {
-    fn of(metadata: &Metadata) -> Self {
-        Self {
-            modified: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-            inode: (metadata.dev(), metadata.ino()),
-            bytes: metadata.len(),
-        }
-    }
+    wrong: WrongTokens,
+    clock: Clock,
 }
 
 impl Policy {
@@ -138,31 +77,29 @@ impl Policy {
     ///
     /// Says why the file can't be used: a service does not start on a policy that is not
     /// understood.
-    pub fn open(path: impl Into<PathBuf>, read: ReadPolicy, age_max: Duration) -> Result<Self, PolicyError> {
-        let path = path.into();
-        let stamp = std::fs::metadata(&path).ok().map(|metadata| Stamp::of(&metadata));
-        let bytes = match contents(&path) {
-            Ok(bytes) => bytes,
-            Err(source) => return Err(PolicyError::Read { path, source }),
-        };
-        let grants = match read(&bytes) {
-            Ok(grants) => grants,
-            Err(fault) => return Err(PolicyError::Broken { path, fault }),
-        };
-        if grants.is_empty() {
-            tracing::warn!(path = %path.display(), "the policy file has no tokens: everything is denied");
-        }
-        let opened = Instant::now();
-        let content = Content::Bytes(Sha256::digest(&bytes).into());
-        Ok(Self {
-            path,
-            read,
-            age_max,
-            grants: ArcSwap::from_pointee(shared(grants)),
-            opened,
+    pub fn open(path: impl Into<PathBuf>, read: ReadPolicy, limits: &Limits) -> Result<Self, PolicyError> {
+        let clock = Clock::system();
+        let (file, found) = PolicyFile::open(path.into(), read, limits, clock)?;
+        let policy = Self {
+            tokens: ArcSwap::default(),
+            trouble: ArcSwapOption::empty(),
+            file: Mutex::new(file),
+            age_max: limits.policy_age_max(),
+            opened: Instant::now(),
             next_look_ms: AtomicU64::new(0),
-            seen: Mutex::new(Seen { stamp, content, changed: opened }),
-        })
+            wrong: WrongTokens::new(limits.wrong_tokens_per_s_max),
+            clock,
+        };
+        policy.take_over(found);
+        Ok(policy)
+    }
+
+    /// Reads the file now, as somebody asks for who knows that it is finished.
+    pub fn reload(&self) {
+        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = file.read_now();
+        drop(file);
+        found.into_iter().for_each(|found| self.take_over(found));
     }
 
     /// Takes a changed file into account, if it is time to look.
@@ -172,81 +109,70 @@ impl Policy {
             return;
         }
         // Whoever finds somebody looking goes on with what is known.
-        let Ok(mut seen) = self.seen.try_lock() else { return };
-        self.look(&mut seen);
+        let Ok(mut file) = self.file.try_lock() else { return };
+        if let Some(found) = file.look() {
+            self.take_over(found);
+        }
         self.next_look_ms.store(now_ms.saturating_add(millis(self.age_max)), Ordering::Release);
     }
 
-    fn look(&self, seen: &mut Seen) {
-        let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
-        let is_trusted = stamp.is_some() && seen.changed.elapsed() > SETTLING;
-        if is_trusted && stamp == seen.stamp {
-            return;
+    fn take_over(&self, found: Found) {
+        if let Some(tokens) = found.tokens {
+            let by_hash = tokens.into_iter().map(|token| (token.secret_hash, Arc::new(token))).collect();
+            self.tokens.store(Arc::new(by_hash));
         }
-        if stamp != seen.stamp {
-            seen.stamp = stamp;
-            seen.changed = Instant::now();
-        }
-        let read = contents(&self.path);
-        let content = match &read {
-            Ok(bytes) => Content::Bytes(Sha256::digest(bytes).into()),
-            Err(error) => Content::Unreadable(error.kind()),
-        };
-        if content == seen.content {
-            return;
-        }
-        seen.content = content;
-        seen.changed = Instant::now();
-        match read.map_err(|error| error.to_string()).and_then(|bytes| (self.read)(&bytes)) {
-            Ok(grants) => {
-                tracing::info!(path = %self.path.display(), tokens = grants.len(), "took over the changed policy file");
-                self.grants.store(Arc::new(shared(grants)));
-            }
-            Err(fault) => {
-                tracing::warn!(path = %self.path.display(), fault, "kept the last good policy, the file can't be used");
-            }
-        }
+        self.trouble.store(found.trouble.map(Arc::new));
     }
 
-    /// The grant of the token that the request carries.
-    fn grant(&self, headers: &HeaderMap) -> Result<Arc<Grant>, Denied> {
-        let secret = bearer(headers)
+    /// The token that the request carries.
+    fn token(&self, head: &RequestHead<'_>) -> Result<Arc<Token>, Denied> {
+        self.refresh();
+        let secret = bearer(head.headers)
             .ok_or_else(|| Denied::unauthenticated("Send a token as `Authorization: Bearer TOKEN`."))?;
-        let hash: [u8; 32] = Sha256::digest(secret).into();
-        let grants = self.grants.load();
-        // All of them are looked at, whichever fits: how long it takes tells nothing.
-        let mut found = None;
-        for grant in grants.iter() {
-            if bool::from(grant.secret_hash.ct_eq(&hash)) {
-                found = Some(Arc::clone(grant));
+        let tokens = self.tokens.load();
+        let token = tokens.get(&SecretHash::new(Sha256::digest(secret).into()));
+        let refused = match token {
+            None => "The token is not known here.",
+            Some(token) if token.expires.is_some_and(|expiry| expiry.has_passed(self.clock.now())) => {
+                "The token has expired."
             }
-        }
-        found.ok_or_else(|| Denied::unauthenticated("The token is not known here."))
+            Some(token) => return Ok(Arc::clone(token)),
+        };
+        self.wrong.count(head.remote)?;
+        Err(Denied::unauthenticated(refused))
     }
 
     fn decide(&self, head: &RequestHead<'_>, action: Action<'_>) -> Result<Allowed, Denied> {
-        self.refresh();
-        let grant = self.grant(head.headers)?;
-        let (permission, key) = needed(action);
-        let is_covered = match key {
-            Of::Key(key) | Of::Hidden(key) => grant.covers(key),
-            Of::Nothing => grant.keys.is_none(),
-            Of::Any => true,
-        };
-        if !grant.permits(permission) || !is_covered {
-            return Err(denial(permission, key));
+        let token = self.token(head)?;
+        let (rights, of) = needed(action);
+        if let Some(right) = lacking(&token, rights, of) {
+            return Err(denial(right, of));
         }
-        let allowed = Allowed::by(grant.actor.clone());
-        Ok(match (&grant.keys, key) {
-            (Some(_), Of::Any) => allowed.seeing(move |key| grant.covers(key)),
-            (Some(_) | None, _) => allowed,
+        let allowed = Allowed::by(token.actor.clone());
+        let sees_all = rights.iter().all(|&right| token.may_to_all(right));
+        Ok(match of {
+            Of::Any if !sees_all => {
+                allowed.seeing(move |key| rights.iter().all(|&right| token.may_to(right, key)))
+            }
+            Of::Any | Of::Key(_) | Of::Hidden(_) | Of::Nothing => allowed,
         })
     }
 }
 
 impl Authorizer for Policy {
+    fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
+        let token = self.token(head);
+        let identity = token.map(|token| Identity::new(token.actor.clone(), Arc::clone(&token.grants)));
+        Box::pin(std::future::ready(identity))
+    }
+
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
         Box::pin(std::future::ready(self.decide(head, action)))
+    }
+
+    fn trouble(&self) -> Option<String> {
+        self.refresh();
+        self.trouble.load().as_deref().cloned()
     }
 }
 
@@ -259,16 +185,6 @@ fn bearer(headers: &HeaderMap) -> Option<&[u8]> {
     }
     let (scheme, token) = value.split_at_checked(b"Bearer ".len())?;
     (scheme.eq_ignore_ascii_case(b"Bearer ")).then(|| token.trim_ascii()).filter(|token| !token.is_empty())
-}
-
-fn contents(path: &Path) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    File::open(path)?.take(READ_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn shared(grants: Vec<Grant>) -> Vec<Arc<Grant>> {
-    grants.into_iter().map(Arc::new).collect()
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -1,7 +1,7 @@
 //! What an action needs of a token.
 
 use super::super::authorize::{Action, Denied};
-use crate::domain::{Key, Permission};
+use crate::domain::{Key, Right, Token};
 
 /// What an action is about.
 #[derive(Clone, Copy)]
@@ -16,33 +16,50 @@ pub(super) enum Of<'a> {
     Nothing,
 }
 
-/// What an action needs: the permission, and what must be covered.
+/// What brings back what was, and so shows it.
+const BRING_BACK: &[Right] = &[Right::Write, Right::Audit];
+
+/// What an action needs: the rights, all of them, and what they must be for.
 ///
 /// Creating without a key that could be read will be refused as bad data; whoever may write is
 /// told so.
-pub(super) fn needed(action: Action<'_>) -> (Permission, Of<'_>) {
-    use Permission::{Audit, Read, Write};
+pub(super) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
+    const READ: &[Right] = &[Right::Read];
+    const WRITE: &[Right] = &[Right::Write];
+    const AUDIT: &[Right] = &[Right::Audit];
     match action {
-        Action::List | Action::ReadProblems | Action::ReadOpenApi | Action::ReadCapabilities => {
-            (Read, Of::Any)
-        }
-        Action::Read { key } => (Read, Of::Key(key)),
-        Action::Create { key, .. } => (Write, key.map_or(Of::Any, Of::Key)),
-        Action::Update { key, .. } | Action::Delete { key } | Action::Restore { key } => {
-            (Write, Of::Key(key))
-        }
-        Action::UndoEvent { key } => (Write, key.map_or(Of::Nothing, Of::Hidden)),
-        Action::ListPast | Action::ReadDifference | Action::ReadSyncToken | Action::ReadChanges => {
-            (Audit, Of::Any)
-        }
-        Action::ListEvents { key } | Action::StreamEvents { key } => (Audit, key.map_or(Of::Any, Of::Key)),
-        Action::ReadPast { key } | Action::ReadBlame { key } => (Audit, Of::Key(key)),
-        Action::ReadEvent { key } => (Audit, key.map_or(Of::Nothing, Of::Hidden)),
+        Action::List
+        | Action::ReadProblems
+        | Action::ReadSyncToken
+        | Action::ReadChanges
+        | Action::ReadCapabilities
+        | Action::ReadOpenApi => (READ, Of::Any),
+        Action::Read { key } => (READ, Of::Key(key)),
+        Action::Follow { key } => (READ, key.map_or(Of::Any, Of::Key)),
+        Action::Create { key, .. } => (WRITE, key.map_or(Of::Any, Of::Key)),
+        Action::Update { key, .. } | Action::Delete { key } => (WRITE, Of::Key(key)),
+        Action::ListPast | Action::ReadDifference => (AUDIT, Of::Any),
+        Action::ListEvents { key } | Action::StreamEvents { key } => (AUDIT, key.map_or(Of::Any, Of::Key)),
+        Action::ReadPast { key } | Action::ReadBlame { key } => (AUDIT, Of::Key(key)),
+        Action::ReadEvent { key } => (AUDIT, key.map_or(Of::Nothing, Of::Hidden)),
+        Action::Restore { key } => (BRING_BACK, Of::Key(key)),
+        Action::UndoEvent { key } => (BRING_BACK, key.map_or(Of::Nothing, Of::Hidden)),
+        Action::Operate => (&[Right::Operate], Of::Any),
     }
 }
 
-pub(super) fn denial(permission: Permission, of: Of<'_>) -> Denied {
-    let verb = permission.as_str();
+/// The right that the token lacks, if it lacks one.
+pub(super) fn lacking(token: &Token, rights: &[Right], of: Of<'_>) -> Option<Right> {
+    let has = |right| match of {
+        Of::Any => token.may(right),
+        Of::Key(key) | Of::Hidden(key) => token.may_to(right, key),
+        Of::Nothing => token.may_to_all(right),
+    };
+    rights.iter().copied().find(|&right| !has(right))
+}
+
+pub(super) fn denial(right: Right, of: Of<'_>) -> Denied {
+    let verb = right.as_str();
     let detail = match of {
         Of::Key(key) => format!("This token may not {verb} '{key}'."),
         Of::Any | Of::Hidden(_) | Of::Nothing => format!("This token may not {verb}."),

@@ -1,29 +1,51 @@
 //! What tokens are allowed, and how the file is followed.
 
+use std::task::{Context, Poll, Waker};
+
 use warp::http::{HeaderValue, Method, StatusCode};
 
 use super::*;
-use crate::domain::{Actor, Key, KeyPattern, Permission};
+use crate::domain::{Actor, Expiry, Grant, Key, KeyPattern, Right};
 
-/// One grant a line: `SECRET PERMISSIONS [PATTERN]`.
-fn read(bytes: &[u8]) -> Result<Vec<Grant>, String> {
+/// One token a line: `SECRET RIGHTS:PATTERN... [expired]`.
+fn read(bytes: &[u8]) -> Result<Vec<Token>, String> {
     let text = std::str::from_utf8(bytes).map_err(|error| error.to_string())?;
     text.lines()
         .enumerate()
-        .map(|(index, line)| grant(line).ok_or(format!("{}:1: broken", index + 1)))
+        .map(|(index, line)| token(line).ok_or(format!("{}:1: broken", index + 1)))
         .collect()
 }
 
-fn grant(line: &str) -> Option<Grant> {
+fn token(line: &str) -> Option<Token> {
     let mut words = line.split(' ');
-    let (secret, may) = (words.next()?, words.next()?);
-    Some(Grant {
+    let secret = words.next()?;
+    let (grants, rest): (Vec<_>, Vec<_>) = words.partition(|word| word.contains(':'));
+    Some(Token {
         actor: Actor::new(secret, ""),
-        secret_hash: Sha256::digest(secret).into(),
-        may: may.split(',').map(Permission::parse).collect::<Option<_>>()?,
-        keys: words.next().map(|pattern| vec![KeyPattern::parse(pattern).unwrap()]),
+        secret_hash: SecretHash::new(Sha256::digest(secret).into()),
+        grants: grants.into_iter().map(grant).collect::<Option<_>>()?,
+        created: None,
+        expires: match rest[..] {
+            [] => None,
+            ["expired"] => Some(Expiry::parse("2001-01-01").unwrap()),
+            _ => return None,
+        },
     })
 }
+
+fn grant(text: &str) -> Option<Grant> {
+    let (rights, keys) = text.split_once(':')?;
+    Some(Grant {
+        may: rights.split(',').map(Right::parse).collect::<Option<_>>()?,
+        keys: keys.split_terminator(',').map(|pattern| KeyPattern::parse(pattern).unwrap()).collect(),
+    })
+}
+
+/// Looks at every request, and believes what it sees.
+const AT_ONCE: Limits = Limits { policy_age_ms_max: 0, policy_quiet_ms: 0, ..Limits::DEFAULT };
+
+/// Looks at every request, and waits for an hour whether more is written.
+const NEVER_QUIET: Limits = Limits { policy_quiet_ms: 3_600_000, ..AT_ONCE };
 
 struct Given {
     policy: Policy,
@@ -32,28 +54,36 @@ struct Given {
 }
 
 fn policy(text: &str) -> Given {
+    followed(text, &AT_ONCE)
+}
+
+fn followed(text: &str, limits: &Limits) -> Given {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
-    std::fs::write(&file, text).unwrap();
-    let policy = Policy::open(&file, read, Duration::ZERO).unwrap();
+    std::fs::write(&file, format!("{text}\n")).unwrap();
+    let policy = Policy::open(&file, read, limits).unwrap();
     Given { policy, file, _folder: folder }
 }
 
 impl Given {
+    /// Writes the file in place.
+    fn write(&self, text: &str) {
+        std::fs::write(&self.file, text).unwrap();
+    }
+
     fn asks(&self, authorization: &[&str], action: Action<'_>) -> Result<Allowed, Denied> {
-        let mut headers = HeaderMap::new();
-        for value in authorization {
-            headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
-        }
-        let head = RequestHead {
-            method: &Method::GET,
-            path: "/",
-            query: "",
-            headers: &headers,
-            remote: None,
-            request_id: "1",
+        with_head(authorization, |head| self.policy.decide(head, action))
+    }
+
+    fn identity(&self, token: &str) -> Result<Identity, Denied> {
+        let identity = |head: &RequestHead<'_>| {
+            let mut asked = self.policy.identify(head);
+            match asked.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(answer) => answer,
+                Poll::Pending => panic!("a policy never waits"),
+            }
         };
-        self.policy.decide(&head, action)
+        with_head(&[&format!("Bearer {token}")], identity)
     }
 
     fn status(&self, token: &str, action: Action<'_>) -> u16 {
@@ -62,13 +92,28 @@ impl Given {
     }
 }
 
+fn with_head<T>(authorization: &[&str], ask: impl FnOnce(&RequestHead<'_>) -> T) -> T {
+    let mut headers = HeaderMap::new();
+    for value in authorization {
+        headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
+    }
+    ask(&RequestHead {
+        method: &Method::GET,
+        path: "/",
+        query: "",
+        headers: &headers,
+        remote: None,
+        request_id: "1",
+    })
+}
+
 fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }
 
 #[test]
 fn without_a_known_token_everything_is_401() {
-    let given = policy("mara read,write");
+    let given = policy("mara read,write:*");
     for authorization in [
         &[][..],
         &[""],
@@ -92,7 +137,7 @@ fn without_a_known_token_everything_is_401() {
 
 #[test]
 fn what_is_not_granted_is_403() {
-    let given = policy("reader read\nwriter write\nnobody read b-*\nblogger read,write blog-*");
+    let given = policy("reader read:*\nwriter write:*\nnobody read:b-*\nblogger read,write:blog-*");
     let (posts, blog) = (key("posts"), key("blog-a"));
     let write = |key| Action::Update { key, content: None };
     let create = |key| Action::Create { key, content: None };
@@ -119,38 +164,103 @@ fn what_is_not_granted_is_403() {
 }
 
 #[test]
-fn the_past_needs_a_permission_of_its_own() {
-    let given = policy("reader read,write\nauditor audit\nblogger audit,write blog-*");
+fn each_action_needs_the_rights_that_the_documentation_names() {
+    let given = policy(
+        "reader read:*\nwriter write:*\nauditor audit:*\nboth audit,write:*\nblogger audit,write:blog-*\noperator operate:*",
+    );
     let (posts, blog) = (key("posts"), key("blog-a"));
-    for (action, reader, auditor, blogger) in [
-        (Action::ListPast, 403, 200, 200),
-        (Action::ReadPast { key: &posts }, 403, 200, 403),
-        (Action::ListEvents { key: None }, 403, 200, 200),
-        (Action::ListEvents { key: Some(&posts) }, 403, 200, 403),
-        (Action::StreamEvents { key: None }, 403, 200, 200),
-        (Action::ReadEvent { key: Some(&blog) }, 403, 200, 200),
-        (Action::ReadEvent { key: Some(&posts) }, 403, 200, 403),
-        (Action::ReadEvent { key: None }, 403, 200, 403),
-        (Action::ReadDifference, 403, 200, 200),
-        (Action::ReadBlame { key: &posts }, 403, 200, 403),
-        (Action::ReadSyncToken, 403, 200, 200),
-        (Action::ReadChanges, 403, 200, 200),
-        (Action::UndoEvent { key: Some(&posts) }, 200, 403, 403),
-        (Action::UndoEvent { key: Some(&blog) }, 200, 403, 200),
-        (Action::UndoEvent { key: None }, 200, 403, 403),
-        (Action::Restore { key: &posts }, 200, 403, 403),
-        (Action::ReadCapabilities, 200, 403, 403),
+    for (action, allowed) in [
+        (Action::List, "reader"),
+        (Action::ReadProblems, "reader"),
+        (Action::ReadSyncToken, "reader"),
+        (Action::ReadChanges, "reader"),
+        (Action::ReadCapabilities, "reader"),
+        (Action::ReadOpenApi, "reader"),
+        (Action::Read { key: &posts }, "reader"),
+        (Action::Follow { key: None }, "reader"),
+        (Action::Follow { key: Some(&posts) }, "reader"),
+        (Action::Update { key: &posts, content: None }, "writer both"),
+        (Action::Delete { key: &blog }, "writer both blogger"),
+        (Action::ListPast, "auditor both blogger"),
+        (Action::ReadPast { key: &posts }, "auditor both"),
+        (Action::ListEvents { key: None }, "auditor both blogger"),
+        (Action::ListEvents { key: Some(&posts) }, "auditor both"),
+        (Action::StreamEvents { key: None }, "auditor both blogger"),
+        (Action::ReadEvent { key: Some(&blog) }, "auditor both blogger"),
+        (Action::ReadEvent { key: Some(&posts) }, "auditor both"),
+        (Action::ReadEvent { key: None }, "auditor both"),
+        (Action::ReadDifference, "auditor both blogger"),
+        (Action::ReadBlame { key: &posts }, "auditor both"),
+        (Action::UndoEvent { key: Some(&posts) }, "both"),
+        (Action::UndoEvent { key: Some(&blog) }, "both blogger"),
+        (Action::UndoEvent { key: None }, "both"),
+        (Action::Restore { key: &posts }, "both"),
+        (Action::Restore { key: &blog }, "both blogger"),
+        (Action::Operate, "operator"),
     ] {
-        for (token, status) in [("reader", reader), ("auditor", auditor), ("blogger", blogger)] {
-            assert_eq!(given.status(token, action), status, "{token} {action:?}");
-        }
+        let may = |token: &&str| given.status(token, action) == 200;
+        let tokens = ["reader", "writer", "auditor", "both", "blogger", "operator"];
+        let found: Vec<_> = tokens.into_iter().filter(may).collect();
+        assert_eq!(found.join(" "), allowed, "{action:?}");
     }
+}
+
+/// "Reads everything, writes what begins with `blog-`", and whatever else teams think of.
+#[test]
+fn each_grant_has_keys_of_its_own() {
+    let given = policy("mara read:* write:blog-* audit,write:pages");
+    let write = |text: &str| given.status("mara", Action::Delete { key: &key(text) });
+    assert_eq!((write("blog-a"), write("pages"), write("posts")), (200, 200, 403));
+    let restore = |text: &str| given.status("mara", Action::Restore { key: &key(text) });
+    assert_eq!((restore("blog-a"), restore("pages")), (403, 200));
+    let list = given.asks(&["Bearer mara"], Action::List).unwrap();
+    assert!(list.visibility.is_none(), "nothing is hidden");
+    let events = given.asks(&["Bearer mara"], Action::ListEvents { key: None }).unwrap();
+    assert!(events.sees(&key("pages")) && !events.sees(&key("blog-a")));
+}
+
+#[test]
+fn rights_without_keys_grant_nothing_and_are_told() {
+    let given = policy("mara read:\nanna read:*");
+    assert_eq!(given.status("mara", Action::List), 403);
+    assert_eq!(given.status("anna", Action::List), 200);
+    let trouble = given.policy.trouble().unwrap();
+    assert!(trouble.starts_with("1 of the policy's tokens") && !trouble.contains("mara"), "{trouble}");
+    given.write("mara read:*\n");
+    assert_eq!(given.policy.trouble(), None);
+}
+
+#[test]
+fn a_token_whose_time_is_over_is_as_unknown_as_any() {
+    let given = policy("mara read:* expired");
+    assert_eq!(given.status("mara", Action::List), 401);
+}
+
+#[test]
+fn more_wrong_tokens_than_one_address_may_send_are_429_and_the_right_one_is_served() {
+    let given = followed("mara read:*", &Limits { wrong_tokens_per_s_max: 2, ..AT_ONCE });
+    let statuses: Vec<_> = (0..4).map(|n| given.status(&format!("guess{n}"), Action::List)).collect();
+    assert_eq!(statuses, [401, 401, 429, 429]);
+    assert_eq!(given.status("mara", Action::List), 200);
+    assert_eq!(
+        given.asks(&[], Action::List).unwrap_err().status(),
+        StatusCode::UNAUTHORIZED,
+        "none is not a wrong one"
+    );
+}
+
+#[test]
+fn who_it_is_and_what_they_may_is_what_the_file_says() {
+    let given = policy("mara read:* write:blog-*");
+    let identity = given.identity("mara").unwrap();
+    assert_eq!((identity.actor.name(), identity.grants.len()), ("mara", 2));
+    assert_eq!(given.identity("other").unwrap_err().status(), StatusCode::UNAUTHORIZED);
 }
 
 /// A refusal that named the key of an event would tell that there is such an event.
 #[test]
 fn an_event_of_another_key_is_refused_like_one_that_there_is_not() {
-    let given = policy("blogger audit,write blog-*");
+    let given = policy("blogger audit,write:blog-*");
     let posts = key("posts");
     let told = |action| format!("{:?}", given.asks(&["Bearer blogger"], action).unwrap_err());
     assert_eq!(told(Action::ReadEvent { key: Some(&posts) }), told(Action::ReadEvent { key: None }));
@@ -161,7 +271,7 @@ fn an_event_of_another_key_is_refused_like_one_that_there_is_not() {
 
 #[test]
 fn a_list_shows_the_keys_that_the_token_may_read() {
-    let given = policy("all read\nblogger read blog-*");
+    let given = policy("all read:*\nblogger read:blog-*");
     for action in [Action::List, Action::ReadProblems] {
         let seen = given.asks(&["Bearer blogger"], action).unwrap();
         assert!(seen.sees(&key("blog-a")) && !seen.sees(&key("posts")));
@@ -171,32 +281,86 @@ fn a_list_shows_the_keys_that_the_token_may_read() {
 
 #[test]
 fn a_changed_file_holds_from_the_next_request_on() {
-    let given = policy("mara read");
+    let given = policy("mara read:*");
     assert_eq!(given.status("mara", Action::List), 200);
     // The same length, within the same grain of the clock.
-    std::fs::write(&given.file, "anna read").unwrap();
+    given.write("anna read:*\n");
     assert_eq!(given.status("mara", Action::List), 401);
     assert_eq!(given.status("anna", Action::List), 200);
 }
 
 #[test]
-fn a_broken_or_missing_file_keeps_the_last_good_policy() {
-    let given = policy("mara read");
-    std::fs::write(&given.file, "mara").unwrap();
-    assert_eq!(given.status("mara", Action::List), 200);
+fn a_broken_or_missing_file_keeps_the_last_good_policy_and_is_told() {
+    let given = policy("mara read:*");
+    for broken in ["mara raed:*\n", "anna read:*"] {
+        given.write(broken);
+        assert_eq!(given.status("mara", Action::List), 200, "{broken}");
+        assert!(given.policy.trouble().unwrap().contains("can't be used"));
+    }
     std::fs::remove_file(&given.file).unwrap();
     assert_eq!(given.status("mara", Action::List), 200);
-    std::fs::write(&given.file, "anna read").unwrap();
+    assert!(given.policy.trouble().is_some());
+    given.write("anna read:*\n");
     assert_eq!(given.status("mara", Action::List), 401);
+    assert_eq!(given.policy.trouble(), None);
+}
+
+#[test]
+fn a_file_that_is_being_written_in_place_is_not_believed() {
+    let given = followed("mara read:a", &NEVER_QUIET);
+    given.write("mara read:*\n");
+    assert_eq!(given.status("mara", Action::Read { key: &key("b") }), 403);
+    given.policy.reload();
+    assert_eq!(
+        given.status("mara", Action::Read { key: &key("b") }),
+        200,
+        "who asks for it knows that it is finished"
+    );
+}
+
+#[test]
+fn a_file_that_was_renamed_into_place_is_believed_at_once() {
+    let given = followed("mara read:a", &NEVER_QUIET);
+    let new = given.file.with_extension("new");
+    std::fs::write(&new, "mara read:*\n").unwrap();
+    std::fs::rename(&new, &given.file).unwrap();
+    assert_eq!(given.status("mara", Action::Read { key: &key("b") }), 200);
+}
+
+/// A service that nobody asked anything for an hour must not let a revoked token in once more.
+#[test]
+fn a_file_that_was_changed_long_ago_is_believed_at_the_first_look() {
+    let later = Clock::new(|| std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(5_000_000_000));
+    let mut given = followed("mara read:*", &NEVER_QUIET);
+    given.policy.file.get_mut().unwrap().clock = later;
+    given.write("anna read:*\n");
+    assert_eq!(given.status("mara", Action::List), 401);
+}
+
+/// Nobody writes into it, so whoever opened it as a file would wait for ever.
+#[test]
+fn a_fifo_in_the_file_s_place_keeps_nobody_waiting() {
+    let given = policy("mara read:*");
+    std::fs::remove_file(&given.file).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, &given.file, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    assert_eq!(given.status("mara", Action::List), 200);
+    assert!(given.policy.trouble().is_some());
 }
 
 #[test]
 fn a_start_on_a_broken_or_missing_file_fails_with_a_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
-    let missing = Policy::open(&file, read, Duration::ZERO).unwrap_err();
+    let missing = Policy::open(&file, read, &AT_ONCE).unwrap_err();
     assert_eq!(missing.to_string(), format!("cannot read the policy file {}", file.display()));
-    std::fs::write(&file, "mara read\nmara").unwrap();
-    let broken = Policy::open(&file, read, Duration::ZERO).unwrap_err();
-    assert_eq!(broken.to_string(), format!("the policy file can't be used: {}:2:1: broken", file.display()));
+    for (text, fault) in
+        [("mara read:*\nmara raed:*\n", "2:1: broken"), ("mara read:*\nanna rea", "2:1: the last line")]
+    {
+        std::fs::write(&file, text).unwrap();
+        let broken = Policy::open(&file, read, &AT_ONCE).unwrap_err().to_string();
+        assert!(
+            broken.starts_with(&format!("the policy file can't be used: {}:{fault}", file.display())),
+            "{broken}"
+        );
+    }
 }

@@ -34,7 +34,7 @@ const OPERATIONS: &str = "atomic:operations";
 pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Atomic, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Atomic)?;
-    let bytes = body.collect(&call.context.limits).await;
+    let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let batch = bytes.and_then(|bytes| Batch::read(call, &bytes));
     let author = authorize(call, batch.as_ref().ok()).await?;

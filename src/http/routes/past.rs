@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use warp::http::StatusCode;
 
-use super::super::authorize::Action;
+use super::super::authorize::{Action, Identity};
 use super::super::call::{Call, looking};
 use super::super::jsonapi::document::self_link;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
@@ -15,7 +15,7 @@ use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, Query};
 use super::super::reply::Reply;
 use super::events::revision_text;
-use crate::domain::{ATTRIBUTES_MAX, Key, Revision};
+use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
 use crate::engine::history::{HistoryError, SyncToken, View};
 use crate::engine::{Entry, Snapshot};
 
@@ -162,7 +162,11 @@ pub(super) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.authorize(Action::ReadCapabilities).await?;
     let fields = query::fields(&call.query()?, &[past::CAPABILITIES])?;
     let limits = &call.context.limits;
+    let Identity { actor, grants } = call.identity().await?;
+    let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(granted).collect();
     let attributes = json!({
+        "actor": {"name": actor.name(), "email": actor.email()},
+        "grants": grants,
         "pagination": {"styles": {"offset": true, "page": true, "cursor": true}},
         "changes": {"supported": true},
         "limits": {
@@ -178,4 +182,10 @@ pub(super) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     let resource = past::about_itself(past::CAPABILITIES, attributes, &fields);
     let body = past::one(&resource, &self_link(&call.link()));
     Ok(Reply::document(StatusCode::OK, body))
+}
+
+fn granted(grant: &Grant) -> Value {
+    let may: Vec<_> = grant.may.iter().map(|right| right.as_str()).collect();
+    let keys: Vec<_> = grant.keys.iter().map(KeyPattern::as_str).collect();
+    json!({"may": may, "keys": keys})
 }

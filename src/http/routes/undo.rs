@@ -46,7 +46,7 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId, has_body: bool) -> Resul
 pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
-    let bytes = body.collect(&call.context.limits).await;
+    let bytes = call.collect(body).await?;
     let allowed = call.authorize(Action::Restore { key: &key }).await?;
     let (history, view) = call.history().await?;
     if !view.knows(&key) {

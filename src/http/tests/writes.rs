@@ -165,6 +165,8 @@ async fn whoever_may_not_look_learns_nothing() {
 async fn the_hook_is_told_what_is_about_to_happen() {
     let served = Served::behind(|head, action| {
         let told = match action {
+            Action::Follow { key } => format!("follow {key:?}"),
+            Action::Operate => "operate".to_owned(),
             Action::List => "list".to_owned(),
             Action::Read { key } => format!("read {key}"),
             Action::Create { key, content } => {

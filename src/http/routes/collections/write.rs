@@ -119,11 +119,10 @@ pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Reply,
 async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Resource, ApiError>), ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
-    let limits = &call.context.limits;
-    let bytes = body.collect(limits).await;
+    let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let resource = bytes.map(|bytes| {
-        let data = request::parse(&bytes, limits.json_depth_max).and_then(request::data_of);
+        let data = request::parse(&bytes, call.context.limits.json_depth_max).and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
     });
     Ok((sent, resource))

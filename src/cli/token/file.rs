@@ -1,0 +1,146 @@
+//! The policy file on disk, replaced in one step.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+/// A policy file, which need not exist.
+pub(super) struct PolicyFile {
+    path: PathBuf,
+    folder: PathBuf,
+}
+
+impl fmt::Display for PolicyFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.display().fmt(f)
+    }
+}
+
+impl PolicyFile {
+    /// Finds a file; a link is followed, so that it stays one.
+    pub(super) fn find(path: &Path) -> anyhow::Result<Self> {
+        let path = match fs::canonicalize(path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
+            found => found.with_context(|| format!("cannot find {}", path.display()))?,
+        };
+        let folder = match path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder.to_owned(),
+            _ => PathBuf::from("."),
+        };
+        Ok(Self { path, folder })
+    }
+
+    /// What it says, if it is there.
+    pub(super) fn read(&self) -> anyhow::Result<Option<String>> {
+        match fs::read_to_string(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            read => read.map(Some).with_context(|| format!("cannot read {self}")),
+        }
+    }
+
+    /// Replaces the file by what `edit` makes of it; nothing changes if that fails, or makes nothing
+    /// else of it.
+    pub(super) fn edit(
+        &self,
+        edit: impl FnOnce(Option<&str>) -> anyhow::Result<String>,
+    ) -> anyhow::Result<()> {
+        let shown = self.folder.display();
+        let handle = File::open(&self.folder).with_context(|| format!("cannot open {shown}"))?;
+        // Two of us at a time would lose a change; released when the handle is closed.
+        handle.lock().with_context(|| format!("cannot lock {shown}"))?;
+        let old = self.read()?;
+        let new = edit(old.as_deref())?;
+        if old.as_deref() == Some(&new) {
+            return Ok(());
+        }
+        self.replace(new.as_bytes()).with_context(|| format!("cannot write {self}"))?;
+        // The rename is durable once the folder is.
+        handle.sync_all().with_context(|| format!("cannot flush {shown}"))
+    }
+
+    /// Writes beside the file and renames, so a reader sees the old or the new one. Owner and mode
+    /// stay; a new file is for its owner alone.
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let temporary = self.folder.join(format!(".policy-{}.tmp", uuid::Uuid::new_v4().simple()));
+        let written =
+            write_like(&temporary, &self.path, bytes).and_then(|()| fs::rename(&temporary, &self.path));
+        if written.is_err() {
+            // Nothing to be done about one that can't be removed either; the first error is the news.
+            let _left = fs::remove_file(&temporary);
+        }
+        written
+    }
+}
+
+fn write_like(temporary: &Path, model: &Path, bytes: &[u8]) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(temporary)?;
+    match fs::metadata(model) {
+        Ok(metadata) => {
+            let made = file.metadata()?;
+            if (made.uid(), made.gid()) != (metadata.uid(), metadata.gid()) {
+                fchown(&file, Some(metadata.uid()), Some(metadata.gid()))?;
+            }
+            file.set_permissions(fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    file.write_all(bytes)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::policy::testing::token;
+    use crate::format::policy::{self};
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().mode() & 0o777
+    }
+
+    fn add(path: &Path, name: &str) {
+        let file = PolicyFile::find(path).unwrap();
+        file.edit(|old| Ok(policy::add(old, &token(name))?)).unwrap();
+    }
+
+    #[test]
+    fn a_new_file_is_for_its_owner_alone_and_an_old_one_keeps_its_mode() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.yaml");
+        add(&path, "Mara");
+        assert_eq!(mode(&path), 0o600);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o640)).unwrap();
+        add(&path, "Ann");
+        assert_eq!(mode(&path), 0o640);
+        let tokens = policy::read(&fs::read(&path).unwrap()).unwrap();
+        assert_eq!(tokens.iter().map(|token| token.actor.name()).collect::<Vec<_>>(), ["Mara", "Ann"]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else is left");
+    }
+
+    #[test]
+    fn a_failed_edit_leaves_the_file_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("policy.yaml");
+        add(&path, "Mara");
+        let before = fs::read(&path).unwrap();
+        let file = PolicyFile::find(&path).unwrap();
+        assert!(file.edit(|old| Ok(policy::add(old, &token("<"))?)).is_err());
+        assert_eq!(fs::read(&path).unwrap(), before);
+    }
+
+    #[test]
+    fn a_link_to_the_file_stays_a_link() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("policy.yaml"), folder.path().join("link.yaml"));
+        add(&path, "Mara");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        add(&link, "Ann");
+        assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
+        assert_eq!(policy::read(&fs::read(&path).unwrap()).unwrap().len(), 2);
+    }
+}

@@ -1,0 +1,55 @@
+//! Until when something holds.
+
+use std::fmt;
+
+use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
+
+/// Until when something holds: to the end of a day, or to a time; UTC.
+///
+/// ```
+/// use collectory::domain::Expiry;
+///
+/// let expiry = Expiry::parse("2027-03-01").unwrap();
+/// assert!(!expiry.has_passed("2027-03-01T23:59:59Z".parse().unwrap()));
+/// assert!(expiry.has_passed("2027-03-02T00:00:00Z".parse().unwrap()));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expiry {
+    /// To the end of this day.
+    Day(NaiveDate),
+    /// To this time.
+    Time(DateTime<Utc>),
+}
+
+impl Expiry {
+    /// Reads a day or a time of RFC 3339.
+    ///
+    /// # Errors
+    ///
+    /// Says how to write one.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let day = NaiveDate::parse_from_str(text, "%Y-%m-%d").map(Self::Day);
+        let time = || DateTime::parse_from_rfc3339(text).map(|time| Self::Time(time.to_utc()));
+        day.or_else(|_| time()).map_err(|_| {
+            format!("{text:?} is no day and no time; write it as 2027-03-01 or 2027-03-01T12:00:00Z")
+        })
+    }
+
+    /// Whether it is over.
+    #[must_use]
+    pub fn has_passed(&self, now: DateTime<Utc>) -> bool {
+        match *self {
+            Self::Day(day) => now.date_naive() > day,
+            Self::Time(time) => now >= time,
+        }
+    }
+}
+
+impl fmt::Display for Expiry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Day(day) => write!(f, "{day}"),
+            Self::Time(time) => f.write_str(&time.to_rfc3339_opts(SecondsFormat::Secs, true)),
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! What is kept of a secret.
+
+use std::fmt;
+
+/// The SHA-256 of a token's secret, written `sha256:` and 64 hexadecimal digits.
+///
+/// ```
+/// use collectory::domain::SecretHash;
+///
+/// let hash = SecretHash::new([0xab; 32]);
+/// assert_eq!(SecretHash::parse(&hash.to_string()), Some(hash));
+/// assert!(hash.digits().starts_with("abab"));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SecretHash([u8; 32]);
+
+impl SecretHash {
+    /// What stands before the digits.
+    pub const PREFIX: &str = "sha256:";
+
+    /// Takes a hash.
+    #[must_use]
+    pub const fn new(hash: [u8; 32]) -> Self {
+        Self(hash)
+    }
+
+    /// Reads a hash as it is written.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(Self::PREFIX).filter(|digits| digits.len() == 64)?;
+        let mut bytes = [0; 32];
+        for (byte, [high, low]) in bytes.iter_mut().zip(digits.as_bytes().as_chunks().0) {
+            let digit = |digit: &u8| char::from(*digit).to_digit(16);
+            *byte = u8::try_from(digit(high)? * 16 + digit(low)?).ok()?;
+        }
+        Some(Self(bytes))
+    }
+
+    /// The digits alone.
+    #[must_use]
+    pub fn digits(&self) -> String {
+        self.0.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl fmt::Display for SecretHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{}", Self::PREFIX, self.digits())
+    }
+}

@@ -1,0 +1,98 @@
+//! Wrong tokens, counted by where they come from.
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use warp::http::HeaderValue;
+use warp::http::header::RETRY_AFTER;
+
+use super::super::authorize::{Denied, ErrorStatus};
+
+/// For how long wrong tokens are counted together.
+const WINDOW: Duration = Duration::from_secs(1);
+
+/// How many addresses are counted at one time; one more, and counting begins anew for all.
+const ADDRESSES_MAX: usize = 4_096;
+
+/// Who sent wrong tokens just now, and how many.
+///
+/// A known token is always served, wherever it comes from: behind one proxy all clients have one
+/// address, and whoever sends wrong tokens must not lock out the others.
+#[derive(Debug)]
+pub(super) struct WrongTokens {
+    per_window_max: usize,
+    counts: Mutex<HashMap<Option<IpAddr>, Count>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Count {
+    since: Instant,
+    tokens: usize,
+}
+
+impl WrongTokens {
+    pub(super) fn new(per_window_max: usize) -> Self {
+        Self { per_window_max, counts: Mutex::default() }
+    }
+
+    /// Counts one more.
+    ///
+    /// # Errors
+    ///
+    /// 429 when there were too many.
+    pub(super) fn count(&self, remote: Option<SocketAddr>) -> Result<(), Denied> {
+        let address = remote.map(|remote| network(remote.ip()));
+        let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&address) {
+            counts.clear();
+        }
+        let now = Instant::now();
+        let count = counts.entry(address).or_insert(Count { since: now, tokens: 0 });
+        if now.duration_since(count.since) >= WINDOW {
+            *count = Count { since: now, tokens: 0 };
+        }
+        count.tokens += 1;
+        if count.tokens <= self.per_window_max {
+            return Ok(());
+        }
+        if count.tokens == self.per_window_max + 1 {
+            tracing::warn!(address = ?address, "many wrong tokens from one address; more of them are answered 429");
+        }
+        Err(too_many())
+    }
+}
+
+/// The address, or the network of one of IPv6: whoever has one of them has all of them.
+fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+        address @ IpAddr::V4(_) => address,
+    }
+}
+
+fn too_many() -> Denied {
+    let detail = "Too many wrong tokens come from your address; try again in a second.";
+    Denied::new(ErrorStatus::TOO_MANY_REQUESTS, "too_many_requests", "Too Many Requests", detail)
+        .with_header(RETRY_AFTER, HeaderValue::from(WINDOW.as_secs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_tokens_are_counted_for_each_network() {
+        let wrong = WrongTokens::new(2);
+        let from =
+            |text: &str| wrong.count(Some(text.parse().unwrap())).map_err(|denied| denied.status().as_u16());
+        assert_eq!([from("10.0.0.1:1"), from("10.0.0.1:2"), from("10.0.0.1:3")], [Ok(()), Ok(()), Err(429)]);
+        assert_eq!([from("10.0.0.2:1"), from("[::ffff:10.0.0.1]:1")], [Ok(()), Err(429)]);
+        assert_eq!(
+            [from("[fd00::1]:1"), from("[fd00::2]:1"), from("[fd00::3]:1")],
+            [Ok(()), Ok(()), Err(429)]
+        );
+        assert_eq!(from("[fd00:0:0:1::1]:1"), Ok(()));
+    }
+}
