@@ -14,7 +14,9 @@ use std::future::ready;
 
 use collectory::Service;
 use collectory::domain::Actor;
-use collectory::http::{Action, Allowed, Authorizer, Authorizing, Denied, RequestHead};
+use collectory::http::{
+    Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
+};
 use sha2::{Digest as _, Sha256};
 
 struct OneWriter {
@@ -22,12 +24,20 @@ struct OneWriter {
 }
 
 impl Authorizer for OneWriter {
+    /// Who it is: asked before the body of a request is read, and shown at `/capabilities`. Whoever sends
+    /// a wrong token is sent away here; without one everybody may read.
+    fn identify<'a>(&'a self, head: &'a RequestHead<'a>) -> Identifying<'a> {
+        let is_silent = !head.headers.contains_key("authorization");
+        let writer = || self.write(head).map(|allowed| Identity::new(allowed.actor().clone(), []));
+        Box::pin(ready(if is_silent { Ok(Identity::anonymous()) } else { writer() }))
+    }
+
+    /// Whether they may.
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
         Box::pin(ready(match action {
             Action::Create { .. } | Action::Update { .. } | Action::Delete { .. } => self.write(head),
-            // Everything else only looks; so will most of what later versions add, but a hook
-            // that is asked about something it does not know should rather say no.
-            Action::List | Action::Read { .. } => Ok(Allowed::anonymous()),
+            Action::List | Action::Read { .. } | Action::ReadCapabilities => Ok(Allowed::anonymous()),
+            // A hook that is asked about something it does not know should rather say no.
             _ => Err(Denied::forbidden()),
         }))
     }

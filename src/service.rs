@@ -4,7 +4,7 @@ mod running;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -14,8 +14,8 @@ use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watch
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Projection, Signal};
-use crate::http::server::{BindError, Server};
-use crate::http::{Authorizer, Clock, Context, Guard, Routes};
+use crate::http::server::{BindError, Bound, Server};
+use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Routes};
 use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
@@ -36,7 +36,7 @@ const BUSY_MAX: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 #[must_use = "a service that is dropped stops"]
 pub struct Service {
-    address: SocketAddr,
+    bound: Bound,
     limits: Limits,
     shutdown: Shutdown,
     /// Taken when the service stops.
@@ -71,10 +71,20 @@ impl Service {
         ServiceBuilder { config, guard: Unguarded }
     }
 
-    /// Where the service listens, with the real port.
+    /// The address that the service listens on, with the real port; `0.0.0.0:0`, which is none, where it
+    /// listens on a Unix socket.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
-        self.address
+        match self.bound {
+            Bound::Tcp(address) => address,
+            Bound::Unix(_) => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
+        }
+    }
+
+    /// Where the service listens.
+    #[must_use]
+    pub const fn bound(&self) -> &Bound {
+        &self.bound
     }
 
     /// Waits until the repository has been read for the first time, or could not be: from then on
@@ -157,8 +167,8 @@ pub struct Guarded(Guard);
 
 impl<G> ServiceBuilder<G> {
     /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
-    pub const fn listen(mut self, address: SocketAddr) -> Self {
-        self.config.listen = address;
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.config.listen = address.into();
         self
     }
 
@@ -171,6 +181,13 @@ impl<G> ServiceBuilder<G> {
     /// The origins whose web pages may use the service; by default none.
     pub fn cors_origins(mut self, origins: impl IntoIterator<Item = Origin>) -> Self {
         self.config.cors_origins = origins.into_iter().collect();
+        self
+    }
+
+    /// The host names by which an open service on a loopback address may be reached, beside those of the
+    /// loopback interface itself.
+    pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.config.allow_hosts = hosts.into_iter().collect();
         self
     }
 
@@ -228,8 +245,9 @@ impl ServiceBuilder<Guarded> {
     async fn start_with<J: Journal>(self, wrap: impl FnOnce(GitJournal) -> J) -> Result<Service, StartError> {
         let Self { config, guard: Guarded(guard) } = self;
         let journal = open(&config)?;
-        let server = Server::bind(config.listen).await?;
-        let address = server.address();
+        let server = Server::bind(&config.listen).await?;
+        let bound = server.bound().clone();
+        warn_of_strangers(&guard, &bound);
         let places = places(&journal);
         let archive = journal.archive();
         let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
@@ -246,6 +264,7 @@ impl ServiceBuilder<Guarded> {
             require_if_match: config.require_if_match,
             compress: config.compress,
             cors: config.cors_origins.iter().cloned().collect(),
+            hosts: hosts(&config, &bound),
             history: Some(history.clone()),
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
@@ -254,11 +273,34 @@ impl ServiceBuilder<Guarded> {
         let routes = Routes::new(context);
         shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
         Ok(Service {
-            address,
+            bound,
             limits: config.limits,
             shutdown,
             running: Some(Running { engine, history, follower, watch }),
         })
+    }
+}
+
+/// Says so where whoever reaches this machine can do, or overhear, what was perhaps meant for fewer.
+fn warn_of_strangers(guard: &Guard, bound: &Bound) {
+    if bound.is_local() {
+        return;
+    }
+    if guard.is_open() {
+        tracing::warn!(at = %bound, "everybody who reaches this address may do everything; --auth takes a policy file");
+    } else {
+        tracing::warn!(at = %bound, "tokens travel unencrypted; let a proxy with TLS stand before the service");
+    }
+}
+
+/// By which names browsers may reach the service: what only this machine reaches is meant for pages of
+/// this machine only.
+fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
+    match bound {
+        Bound::Tcp(_) if bound.is_local() => {
+            Hosts::Loopback(config.allow_hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
+        }
+        Bound::Tcp(_) | Bound::Unix(_) => Hosts::Any,
     }
 }
 

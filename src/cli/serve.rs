@@ -1,17 +1,19 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::{Done, Failure, answer};
-use crate::config::{Auth, BasePath, ServeConfig};
+use crate::config::{Auth, BasePath, Limits, ServeConfig};
 use crate::domain::{Actor, Token};
 use crate::format;
 use crate::http::AllowAll;
-use crate::http::policy::Policy;
+use crate::http::policy::{Policy, PolicyError};
+use crate::http::server::Bound;
 use crate::service::{Service, StopError};
 use crate::telemetry::{self, LogConfig};
 
@@ -21,9 +23,9 @@ use crate::telemetry::{self, LogConfig};
 Serve a repository over HTTP.
 
 The repository is made when the folder is absent or empty. When the service is ready it prints one line \
-on standard output, `listening on http://127.0.0.1:8080/`; logs go to standard error.
+on standard output, `listening on http://127.0.0.1:8080/` or `listening on unix:PATH`; logs go to standard error.
 
-SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
+SIGHUP has it read the policy file again. SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
 half a second later or more, ends it at once; what was answered is durable all the same.
 
 -h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
@@ -90,10 +92,12 @@ impl Serve {
 }
 
 async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
-    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let signals = Signals::new().context("cannot listen for signals")?;
     let base_path = config.base_path.clone();
+    let rules = Rules::of(auth, &config.limits)?;
+    let mut signals = Signals { policy: rules.policy(), ..signals };
     let service = tokio::select! {
-        service = start(config, auth) => service?,
+        service = start(config, rules) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
     watch_over(service, signals, &base_path).await
@@ -106,12 +110,20 @@ async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath
         thread = service.failed() => return give_up(service, signals, thread).await,
         name = signals.next() => return stop(service, signals, name).await,
     }
-    answer(&format!("listening on http://{}{base_path}", service.address()))
+    answer(&listening(service.bound(), base_path))
         .context("cannot tell on standard output that the service is ready")?;
 
     tokio::select! {
         thread = service.failed() => give_up(service, signals, thread).await,
         name = signals.next() => stop(service, signals, name).await,
+    }
+}
+
+/// The line that tells where; below which path does not concern a socket.
+fn listening(bound: &Bound, base_path: &BasePath) -> String {
+    match bound {
+        Bound::Tcp(_) => format!("listening on {bound}{base_path}"),
+        Bound::Unix(_) => format!("listening on {bound}"),
     }
 }
 
@@ -148,14 +160,37 @@ async fn give_up(service: Service, mut signals: Signals, thread: &'static str) -
     .into())
 }
 
+/// Who may do what, ready to be asked.
+enum Rules {
+    None,
+    AllowAll,
+    Policy(Arc<Policy>),
+}
+
+impl Rules {
+    fn of(auth: Auth, limits: &Limits) -> Result<Self, PolicyError> {
+        Ok(match auth {
+            Auth::None => Self::None,
+            Auth::AllowAll => Self::AllowAll,
+            Auth::Policy(path) => Self::Policy(Arc::new(Policy::open(path, read_policy, limits)?)),
+        })
+    }
+
+    fn policy(&self) -> Option<Arc<Policy>> {
+        match self {
+            Self::None | Self::AllowAll => None,
+            Self::Policy(policy) => Some(Arc::clone(policy)),
+        }
+    }
+}
+
 /// The join to the library.
-async fn start(config: ServeConfig, auth: Auth) -> anyhow::Result<Service> {
-    let limits = config.limits.clone();
+async fn start(config: ServeConfig, rules: Rules) -> anyhow::Result<Service> {
     let builder = Service::configured(config);
-    let builder = match auth {
-        Auth::None => builder.without_authorization(),
-        Auth::AllowAll => builder.authorizer(AllowAll),
-        Auth::Policy(path) => builder.authorizer(Policy::open(path, read_policy, &limits)?),
+    let builder = match rules {
+        Rules::None => builder.without_authorization(),
+        Rules::AllowAll => builder.authorizer(AllowAll),
+        Rules::Policy(policy) => builder.authorizer(policy),
     };
     Ok(builder.start().await?)
 }
@@ -164,22 +199,39 @@ fn read_policy(bytes: &[u8]) -> Result<Vec<Token>, String> {
     format::policy::read(bytes).map_err(|fault| format!("{}:{}: {}", fault.line, fault.column, fault.message))
 }
 
-/// The signals that ask for the end.
+/// The signals that ask for the end, and the one that asks to read the rules again.
 struct Signals {
     interrupt: Signal,
     terminate: Signal,
+    hangup: Signal,
+    policy: Option<Arc<Policy>>,
 }
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Self { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+            hangup: signal(SignalKind::hangup())?,
+            policy: None,
+        })
     }
 
-    /// Waits for the next one and tells its name.
+    /// Waits for the next one that asks for the end and tells its name.
     async fn next(&mut self) -> &'static str {
-        tokio::select! {
-            _ = self.interrupt.recv() => "SIGINT",
-            _ = self.terminate.recv() => "SIGTERM",
+        loop {
+            tokio::select! {
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.hangup.recv() => self.reload(),
+            }
+        }
+    }
+
+    fn reload(&self) {
+        tracing::info!(signal = "SIGHUP", policy = self.policy.is_some(), "reading the rules again");
+        if let Some(policy) = &self.policy {
+            policy.reload();
         }
     }
 

@@ -8,11 +8,13 @@
 mod auth;
 mod base_path;
 mod limits;
+mod listen;
 mod origin;
 mod serve;
 
 pub use auth::Auth;
 pub use base_path::BasePath;
 pub use limits::Limits;
+pub use listen::Listen;
 pub use origin::Origin;
 pub use serve::{FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching};

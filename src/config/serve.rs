@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{BasePath, Limits, Origin};
+use super::{BasePath, Limits, Listen, Origin};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -24,10 +24,11 @@ pub struct ServeConfig {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub folder: String,
 
-    /// The address and port to listen on; port 0 takes a free one.
-    #[arg(long, env = "COLLECTORY_LISTEN", value_name = "ADDRESS:PORT", default_value_t = listen_default(),
-          value_parser = listen)]
-    pub listen: SocketAddr,
+    /// Where to listen: HOST:PORT (port 0 takes a free one), :PORT for every address of the machine, or
+    /// unix:PATH for a socket that its owner and group may use (mode 0660).
+    #[arg(long, env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
+          default_value_t = listen_default())]
+    pub listen: Listen,
 
     /// The path below which the API stands, as `/settings/v1`.
     #[arg(long, env = "COLLECTORY_BASE_PATH", value_name = "PATH", default_value_t = BasePath::root())]
@@ -56,6 +57,13 @@ pub struct ServeConfig {
         value_delimiter = ','
     )]
     pub cors_origins: Vec<Origin>,
+
+    /// A host name by which an open service (`--auth none` or `allow-all`) on a loopback address may be
+    /// reached, beside `localhost` and the loopback addresses; with or without a port. May be given
+    /// several times or as a comma list. Requests for another host are answered 421.
+    #[arg(long = "allow-host", env = "COLLECTORY_ALLOW_HOST", value_name = "HOST", value_delimiter = ',',
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub allow_hosts: Vec<String>,
 
     /// Send the whole list compressed (gzip) to clients that take it so, if it is large enough to
     /// pay. It is compressed once after each change.
@@ -117,6 +125,7 @@ impl ServeConfig {
             watch: Watching::System,
             require_if_match: false,
             cors_origins: Vec::new(),
+            allow_hosts: Vec::new(),
             compress: false,
             maintenance: Maintenance::On,
             committer_name: "Collectory".to_owned(),
@@ -127,8 +136,8 @@ impl ServeConfig {
     }
 }
 
-fn listen_default() -> SocketAddr {
-    SocketAddr::from(([127, 0, 0, 1], 8080))
+fn listen_default() -> Listen {
+    SocketAddr::from(([127, 0, 0, 1], 8080)).into()
 }
 
 /// What tells of hand edits.
@@ -159,11 +168,6 @@ pub enum Uncommitted {
     Serve,
     /// Commits only.
     Ignore,
-}
-
-fn listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "write an IP address and a port, as 127.0.0.1:8080, 0.0.0.0:80 or [::1]:8080".into())
 }
 
 #[cfg(test)]

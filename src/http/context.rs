@@ -8,6 +8,7 @@ use chrono::{DateTime, Utc};
 
 use super::authorize::Authorizer;
 use super::cors::Cors;
+use super::sites::Hosts;
 use crate::config::{BasePath, Limits};
 use crate::engine::history::History;
 use crate::engine::{Handle, Projection};
@@ -36,6 +37,8 @@ pub struct Context {
     pub base_path: BasePath,
     /// Which web pages of other origins may use the service.
     pub cors: Cors,
+    /// By which names browsers may reach the service.
+    pub hosts: Hosts,
     /// Whether an update or a delete without `If-Match` is refused with 428.
     pub require_if_match: bool,
     /// Whether the whole list is sent compressed to those who take it so.
@@ -57,6 +60,7 @@ impl Context {
             limits: Limits::default(),
             base_path: BasePath::default(),
             cors: Cors::default(),
+            hosts: Hosts::default(),
             require_if_match: false,
             compress: false,
         }
@@ -77,6 +81,25 @@ impl Guard {
     #[must_use]
     pub fn with(authorizer: impl Authorizer) -> Self {
         Self::With(Arc::new(authorizer))
+    }
+}
+
+impl Guard {
+    /// Whether everybody may do everything.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::Without => true,
+            Self::With(authorizer) => authorizer.is_open(),
+        }
+    }
+
+    /// What is wrong with the rules, for anybody to hear.
+    pub(super) fn trouble(&self) -> Option<String> {
+        match self {
+            Self::Without => None,
+            Self::With(authorizer) => authorizer.trouble(),
+        }
     }
 }
 

@@ -45,6 +45,11 @@ impl Cors {
         !self.any && self.origins.is_empty()
     }
 
+    /// Whether the page that asks is one of those.
+    pub(super) fn knows(&self, request: &HeaderMap) -> bool {
+        self.allowed(request).is_some()
+    }
+
     /// What to allow to the page that asks, if it is one and known.
     fn allowed(&self, request: &HeaderMap) -> Option<HeaderValue> {
         let origin = request.get(ORIGIN)?;

@@ -33,13 +33,13 @@ enum Address {
 
 impl Head {
     /// Moves the head out of a request.
-    pub(super) fn taken<B: Body>(request: &mut Request<B>, remote: SocketAddr) -> Self {
+    pub(super) fn taken<B: Body>(request: &mut Request<B>, remote: Option<SocketAddr>) -> Self {
         Self {
             has_body: !request.body().is_end_stream(),
             method: request.method().clone(),
             address: Address::Uri(request.uri().clone()),
             headers: std::mem::take(request.headers_mut()),
-            remote: Some(remote),
+            remote,
         }
     }
 

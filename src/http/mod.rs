@@ -38,6 +38,7 @@ mod reply;
 mod request_id;
 mod routes;
 pub mod server;
+mod sites;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -70,6 +71,7 @@ pub use self::authorize::{
 pub use self::call::Peer;
 pub use self::context::{Clock, Context, Guard, Readiness};
 pub use self::cors::Cors;
+pub use self::sites::Hosts;
 
 /// Resources of the past as the API shows them, for the command line.
 pub(crate) mod resources {
@@ -145,7 +147,7 @@ impl Answers for Routes {
     fn answer(
         &self,
         mut request: Request<Incoming>,
-        remote: SocketAddr,
+        remote: Option<SocketAddr>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         let head = Arc::new(Head::taken(&mut request, remote));
         let shared = Arc::clone(&self.shared);

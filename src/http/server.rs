@@ -19,6 +19,7 @@
 //!
 //! What is not here: the body of a request and its limits, which are the routes' business.
 
+mod listener;
 mod refusal;
 mod wire;
 
@@ -35,13 +36,15 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use warp::reply::Response;
 
+pub use self::listener::Bound;
+use self::listener::{Accepted, Listener};
 use self::refusal::Refusal;
-use self::wire::{Patience, Wire};
-use crate::config::Limits;
+use self::wire::{Patience, Stream, Wire};
+use crate::config::{Limits, Listen};
 use crate::shutdown::Shutdown;
 
 /// How many connections are told at one time that there is no room; one more is closed unanswered,
@@ -57,16 +60,16 @@ const HEAD_SPARE_BYTES: usize = 1_024;
 /// A socket that waits for its first connection.
 #[derive(Debug)]
 pub struct Server {
-    listener: TcpListener,
-    address: SocketAddr,
+    listener: Listener,
+    bound: Bound,
 }
 
 /// Why the service can't listen.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot listen on {address}{}", hint(source))]
+#[error("cannot listen on {listen}{}", hint(source))]
 pub struct BindError {
-    /// The address that was asked for.
-    pub address: SocketAddr,
+    /// The place that was asked for.
+    pub listen: Listen,
     /// What the system says.
     pub source: io::Error,
 }
@@ -75,7 +78,8 @@ fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => ", another process does already",
         io::ErrorKind::AddrNotAvailable => ", this machine has no such address",
-        io::ErrorKind::PermissionDenied => ", ports below 1024 need a privilege",
+        io::ErrorKind::PermissionDenied => ", that needs a privilege (as ports below 1024 do)",
+        io::ErrorKind::AlreadyExists => ", something else stands there",
         _ => "",
     }
 }
@@ -86,17 +90,17 @@ impl Server {
     /// # Errors
     ///
     /// Says which address can't be had, and why.
-    pub async fn bind(address: SocketAddr) -> Result<Self, BindError> {
-        let failed = |source| BindError { address, source };
-        let listener = TcpListener::bind(address).await.map_err(failed)?;
-        let address = listener.local_addr().map_err(failed)?;
-        Ok(Self { listener, address })
+    pub async fn bind(listen: &Listen) -> Result<Self, BindError> {
+        let failed = |source| BindError { listen: listen.clone(), source };
+        let listener = Listener::bind(listen).await.map_err(failed)?;
+        let bound = listener.bound().map_err(failed)?;
+        Ok(Self { listener, bound })
     }
 
-    /// Where it listens, with the port that it really has.
+    /// Where it listens.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub const fn bound(&self) -> &Bound {
+        &self.bound
     }
 
     /// Has every request answered until the shutdown begins; connections run on as tasks of the shutdown.
@@ -109,7 +113,8 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok((stream, remote)) => connections.admit(stream, remote),
+                Ok(Accepted::Tcp(stream, remote)) => connections.admit_tcp(stream, remote),
+                Ok(Accepted::Unix(stream)) => connections.admit(stream, None),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     // Out of file handles or memory: connections under way will free some.
@@ -135,13 +140,13 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Whoever answers requests; told of each where it comes from.
+/// Whoever answers requests; told of each where it comes from, if that has an address.
 pub trait Answers: Clone + Send + Sync + 'static {
     /// Answers a request.
     fn answer(
         &self,
         request: Request<Incoming>,
-        remote: SocketAddr,
+        remote: Option<SocketAddr>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 }
 
@@ -173,11 +178,15 @@ impl<A: Answers> Connections<A> {
         }
     }
 
-    fn admit(&self, stream: TcpStream, remote: SocketAddr) {
+    fn admit_tcp(&self, stream: TcpStream, remote: SocketAddr) {
         // Answers are small and whole; waiting for more to send would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
+        self.admit(stream, Some(remote));
+    }
+
+    fn admit(&self, stream: impl Stream, remote: Option<SocketAddr>) {
         let wire = Wire::new(stream, Patience::of(&self.limits), self.shutdown.clone());
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             let serving = self.serve(wire, remote);
@@ -194,7 +203,11 @@ impl<A: Answers> Connections<A> {
         }
     }
 
-    fn serve(&self, wire: Wire, remote: SocketAddr) -> impl Future<Output = ()> + Send + use<A> {
+    fn serve<S: Stream>(
+        &self,
+        wire: Wire<S>,
+        remote: Option<SocketAddr>,
+    ) -> impl Future<Output = ()> + Send + use<A, S> {
         let answers = self.answers.clone();
         let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
         let service = service_fn(move |request: Request<Incoming>| {

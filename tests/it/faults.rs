@@ -338,7 +338,7 @@ async fn an_aborted_body_stores_nothing() {
     for length in [0, 1, body.len() / 2, body.len() - 1] {
         let mut stream = TcpStream::connect(server.address()).unwrap();
         let request = format!(
-            "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nContent-Length: {}\r\n\r\n{}",
+            "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\nContent-Length: {}\r\n\r\n{}",
             body.len(),
             &body[..length]
         );
@@ -346,7 +346,7 @@ async fn an_aborted_body_stores_nothing() {
         drop(stream);
     }
     let mut stream = TcpStream::connect(server.address()).unwrap();
-    let chunked = "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{\"data\"";
+    let chunked = "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\nTransfer-Encoding: chunked\r\n\r\nff\r\n{\"data\"";
     stream.write_all(chunked.as_bytes()).unwrap();
     drop(stream);
     server.patch("posts", json!({"name": "Posts"})).await.is(200);
@@ -371,7 +371,7 @@ async fn a_slow_client_is_cut_off_and_holds_up_nobody() {
     let mut slow_head = TcpStream::connect(server.address()).unwrap();
     slow_head.write_all(b"GET /collections HTTP/1.1\r\nHost").unwrap();
     let mut slow_body = TcpStream::connect(server.address()).unwrap();
-    let head = "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Type: application/vnd.api+json\r\nContent-Length: 100\r\n\r\n{";
+    let head = "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/vnd.api+json\r\nContent-Length: 100\r\n\r\n{";
     slow_body.write_all(head.as_bytes()).unwrap();
     let silent = TcpStream::connect(server.address()).unwrap();
     server.patch("posts", json!({"name": "Fast"})).await.is(200);

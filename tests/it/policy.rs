@@ -18,10 +18,12 @@ fn policy() -> String {
     email: mara@example.org
     hash: sha256:{}
     may: [read, write]
+    keys: [\"*\"]
   - name: Reader
     email: reader@example.org
     hash: sha256:{}
     may: [read]
+    keys: [\"*\"]
   - name: Blogger
     email: blogger@example.org
     hash: sha256:{}
@@ -31,6 +33,7 @@ fn policy() -> String {
     email: writer@example.org
     hash: sha256:{}
     may: [write]
+    keys: [\"*\"]
 ",
         hash("mara"),
         hash("reader"),
@@ -169,7 +172,7 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     mara.list().await.is(200);
     std::fs::write(&file, "tokens: [broken").unwrap();
     let extra = format!(
-        "{}  - name: New\n    email: n@example.org\n    hash: sha256:{}\n    may: [read]\n",
+        "{}  - name: New\n    email: n@example.org\n    hash: sha256:{}\n    may: [read]\n    keys: [\"*\"]\n",
         policy(),
         hash("new")
     );
@@ -189,6 +192,168 @@ async fn a_changed_policy_holds_at_once_and_a_broken_one_not_at_all() {
     .await;
     std::fs::remove_file(&file).unwrap();
     mara.list().await.is(401);
+}
+
+/// Puts a whole file in place of the policy, as `collectory token` does.
+fn rename_into_place(server: &TestServer, text: &str) {
+    let new = server.folder().join("policy.new");
+    std::fs::write(&new, text).unwrap();
+    std::fs::rename(&new, server.folder().join("policy.yaml")).unwrap();
+}
+
+async fn policy_told(server: &TestServer) -> String {
+    server.get("/readyz").await.is(200).json()["meta"]["policy"].as_str().unwrap_or_default().to_owned()
+}
+
+#[tokio::test]
+async fn a_file_that_is_being_written_in_place_is_not_taken_over_and_a_renamed_one_is() {
+    let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
+    let server = setup.flag(&["--policy-quiet-ms", "600000"]).start().await;
+    let without_limit = policy().replace("blog-*", "*");
+    std::fs::write(server.folder().join("policy.yaml"), &without_limit).unwrap();
+    let blogger = server.with_token("blogger");
+    for _ in 0..5 {
+        blogger.read("posts").await.is(403);
+    }
+    rename_into_place(&server, &without_limit);
+    eventually("the renamed file holds", async || {
+        let answer = blogger.read("posts").await;
+        (answer.status() == 200).then(|| answer.is(200))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_the_policy_shows_in_readyz_and_nothing_else_does() {
+    let server = guarded().await;
+    let ready = server.get("/readyz").await.is(200);
+    assert_eq!(ready.json()["meta"], json!({"status": "ready"}));
+    assert_eq!(ready.header_if_any("collectory-revision"), None);
+    // Cut short in its last line.
+    rename_into_place(&server, policy().trim_end_matches('\n'));
+    eventually("a file that can't be used is told", async || {
+        policy_told(&server).await.contains("can't be used").then_some(())
+    })
+    .await;
+    server.with_token("mara").list().await.is(200);
+    rename_into_place(&server, &policy().replace("    keys: [\"*\"]\n", ""));
+    eventually("rights without keys are told", async || {
+        policy_told(&server).await.contains("without `keys`").then_some(())
+    })
+    .await;
+    server.with_token("mara").list().await.is(403);
+    server.with_token("blogger").list().await.is(200);
+}
+
+#[tokio::test]
+async fn a_token_may_have_rights_for_keys_of_their_own_and_is_told_which() {
+    let grants = "    grants:\n      - {may: [write], keys: [\"p*\"]}\n";
+    let policy = audited(&format!("may: [read, audit]\n    keys: [\"*\"]\n{grants}"));
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
+    let auditor = server.with_token("auditor");
+    auditor.patch("posts", json!({"name": "x"})).await.is(200);
+    auditor.patch("images", json!({"name": "x"})).await.is(403);
+    let told = auditor.get("/capabilities").await.is(200).attributes();
+    assert_eq!(told["actor"], json!({"name": "Auditor", "email": "a@example.org"}));
+    let expected = json!([{"may": ["read", "audit"], "keys": ["*"]}, {"may": ["write"], "keys": ["p*"]}]);
+    assert_eq!(told["grants"], expected);
+}
+
+/// A time names every revision, so who may restore may look at all that was.
+#[tokio::test]
+async fn what_was_is_for_those_who_may_audit() {
+    let policy = audited("may: [write, audit]\n    keys: [\"*\"]");
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
+    let head = server.repo().head();
+    let body = json!({"data": {"type": "restore", "attributes": {"revision": head}}});
+    for (token, status) in [("writer", 403), ("reader", 403), ("auditor", 200)] {
+        let client = server.with_token(token);
+        let request = client.request("POST", "/collections/posts/restore").header("Prefer", "dry-run");
+        request.body(crate::support::JSON_API, &body).send().await.is(status);
+    }
+}
+
+/// The head alone is sent, and the body is waited for by nobody.
+#[tokio::test]
+async fn a_stranger_is_refused_before_the_body() {
+    let server = guarded().await;
+    for path in ["/collections", "/operations", "/collections/posts/restore"] {
+        let media_type =
+            if path == "/operations" { crate::support::ATOMIC } else { crate::support::JSON_API };
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\nContent-Type: {media_type}\r\n\
+             Content-Length: 1000\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
+        );
+        let answer = crate::support::raw_exchange(server.address(), head.as_bytes());
+        assert!(answer.starts_with(b"HTTP/1.1 401"), "{}", String::from_utf8_lossy(&answer));
+    }
+}
+
+#[tokio::test]
+async fn a_hangup_reads_the_policy_again_and_ends_nothing() {
+    let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
+    let server = setup.flag(&["--policy-quiet-ms", "600000"]).start().await;
+    std::fs::write(server.folder().join("policy.yaml"), policy().replace("blog-*", "*")).unwrap();
+    server.signal("HUP");
+    eventually("the changed file holds", async || {
+        let answer = server.with_token("blogger").read("posts").await;
+        (answer.status() == 200).then(|| answer.is(200))
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_token_is_replaced_without_a_gap() {
+    let server = guarded().await;
+    let file = server.folder().join("policy.yaml");
+    let token = |arguments: &[&str]| {
+        let mut command = program(server.folder());
+        let output = command.arg("token").args(arguments).arg("--policy").arg(&file).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let secret = token(&["Reader", "--may", "read", "--expires", "90d", "--grant", "write:p*"]);
+    let new = server.with_token(secret.trim());
+    eventually("the new token is known", async || {
+        let answer = new.list().await;
+        (answer.status() == 200).then(|| answer.is(200))
+    })
+    .await;
+    server.with_token("reader").list().await.is(200);
+    let list = token(&["list"]);
+    let readers: Vec<_> = list.lines().filter(|line| line.starts_with("Reader ")).collect();
+    assert_eq!(readers.len(), 2, "{list}");
+    assert!(readers[0].contains(&hash("reader")[..8]) && !list.contains(&hash("reader")[..9]), "{list}");
+    assert!(readers[1].contains("read:*; write:p*"), "{list}");
+    token(&["revoke", "Reader", "--hash", &hash("reader")[..8]]);
+    eventually("the old token is gone", async || {
+        let answer = server.with_token("reader").list().await;
+        (answer.status() != 200).then_some(())
+    })
+    .await;
+    new.list().await.is(200);
+}
+
+#[tokio::test]
+async fn a_token_whose_time_is_over_is_401() {
+    let text = policy().replace("    may: [read]\n", "    may: [read]\n    expires: 2001-01-01\n");
+    let server = TestServer::setup("small").auth(Auth::Policy(text)).start().await;
+    server.with_token("reader").list().await.is(401);
+    server.with_token("mara").list().await.is(200);
+}
+
+#[tokio::test]
+async fn guessing_is_slowed_down() {
+    let setup = TestServer::setup("small").auth(Auth::Policy(policy()));
+    let server = setup.flag(&["--wrong-tokens-per-s-max", "1"]).start().await;
+    let slowed = eventually("a wrong token is one too many", async || {
+        let answer = server.with_token("wrong").list().await;
+        (answer.status() == 429).then(|| answer.is(429))
+    })
+    .await;
+    assert_eq!(slowed.error().0, "too_many_requests");
+    assert_eq!(slowed.header("retry-after"), "1");
+    server.with_token("mara").list().await.is(200);
 }
 
 #[tokio::test]
@@ -279,11 +444,12 @@ async fn audit_becomes(server: &TestServer, auditor: &str, path: &str, status: u
     .await;
 }
 
-const MAY_AUDIT: &str = "may: [audit]";
+const MAY_AUDIT: &str = "may: [audit]\n    keys: [\"*\"]";
 
 #[tokio::test]
 async fn a_stream_ends_when_its_token_may_not_follow_it_any_more() {
-    for (auditor, status) in [("", 401), ("may: [read]", 403), ("may: [audit]\n    keys: [\"blog-*\"]", 403)]
+    for (auditor, status) in
+        [("", 401), ("may: [read]\n    keys: [\"*\"]", 403), ("may: [audit]\n    keys: [\"blog-*\"]", 403)]
     {
         let setup = TestServer::setup("small").auth(Auth::Policy(audited(MAY_AUDIT)));
         let server = setup.flag(&["--heartbeat-ms", "600000"]).start().await;
@@ -321,4 +487,33 @@ async fn a_stream_shows_the_keys_that_its_token_has_now() {
     mara.patch("posts", json!({"name": "Secret"})).await.is(200);
     mara.create(&document("blog-a", json!({}))).await.is(201);
     assert_eq!(stream.event().data["attributes"]["collection"], "blog-a");
+}
+
+#[tokio::test]
+async fn a_refusal_names_no_key_that_the_token_may_not_read() {
+    let policy = audited("may: [read, write, audit]\n    keys: [\"Blog-*\"]");
+    let server = TestServer::setup("small").auth(Auth::Policy(policy)).start().await;
+    server.with_token("mara").create(&document("blog-x", json!({}))).await.is(201);
+    let refused = server.with_token("auditor").create(&document("Blog-X", json!({}))).await.is(409);
+    assert!(!refused.json().to_string().contains("blog-x"), "{}", refused.json());
+    let told = server.with_token("mara").create(&document("Blog-X", json!({}))).await.is(409);
+    assert!(told.json().to_string().contains("blog-x"));
+}
+
+#[tokio::test]
+async fn a_merge_that_fails_shows_the_past_to_those_only_who_may_audit() {
+    let server = TestServer::setup("small")
+        .auth(Auth::Policy(audited("may: [read, write, audit]\n    keys: [\"*\"]")))
+        .start()
+        .await;
+    let before = server.with_token("mara").read("posts").await.is(200).header("etag");
+    server.with_token("mara").patch("posts", json!({"name": "Theirs"})).await.is(200);
+    for (token, is_shown) in [("auditor", true), ("mara", false)] {
+        let client = server.with_token(token);
+        let request = client.request("PATCH", "/collections/posts").header("If-Match", &before);
+        let body = document("posts", json!({"name": "Yours"}));
+        let request = request.header("Prefer", "merge=attributes").body(crate::support::JSON_API, &body);
+        let clash = request.send().await.is(412).json()["errors"][0]["meta"]["attributes"]["name"].clone();
+        assert_eq!((&clash["theirs"], clash.get("base").is_some()), (&json!("Theirs"), is_shown), "{clash}");
+    }
 }

@@ -266,7 +266,10 @@ impl View {
     fn place_of(&self, cursor: &Cursor, filter: &Filter) -> Result<u32, HistoryError> {
         let commit = self.index.find(cursor.revision).ok_or(HistoryError::BadCursor)?;
         let events = self.index.events_of(commit);
-        let event = events.start.checked_add(cursor.nth).filter(|event| events.contains(event));
+        // A made-up number is as good as the last one: a refusal would tell how many events of other
+        // keys a commit has.
+        let last = events.end.checked_sub(1).filter(|last| events.contains(last));
+        let event = last.map(|last| last.min(events.start.saturating_add(cursor.nth)));
         event.filter(|_| cursor.list == filter.list()).ok_or(HistoryError::BadCursor)
     }
 }

@@ -24,6 +24,9 @@ impl Code {
         Self(StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Not Acceptable");
     pub(in crate::http) const REQUEST_TIMEOUT: Self =
         Self(StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request Timeout");
+    pub(in crate::http) const FORBIDDEN: Self = Self(StatusCode::FORBIDDEN, "forbidden", "Forbidden");
+    pub(in crate::http) const MISDIRECTED_REQUEST: Self =
+        Self(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", "Misdirected Request");
     pub(in crate::http) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
     pub(in crate::http) const GONE: Self = Self(StatusCode::GONE, "gone", "Gone");
     pub(in crate::http) const PRECONDITION_FAILED: Self =

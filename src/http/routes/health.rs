@@ -21,7 +21,8 @@ pub(super) fn live() -> Reply {
 /// `GET /readyz`: whether requests can be answered, and why not.
 ///
 /// Problems of single files do not make the service unready, since everything else is served;
-/// they are counted, and what is odd about the work tree is said.
+/// they are counted, and what is odd about the work tree is said. Where somebody decides who may do
+/// what, a stranger is told none of that.
 pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(obstacle) = call.context.readiness.obstacle() {
         return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
@@ -31,13 +32,18 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         let detail = format!("What was read last is served, but {trouble}.");
         return Err(ApiError::unavailable(detail, RETRY_AFTER));
     }
-    let mut meta = json!({
-        "status": "ready",
-        "revision": snapshot.revision.map(|revision| revision.to_string()),
-        "collections": snapshot.catalog().len(),
-        "problems": snapshot.problems.len(),
-        "uncommitted": snapshot.uncommitted,
-    });
+    let guard = &call.context.guard;
+    let mut meta = json!({"status": "ready"});
+    if let Some(trouble) = guard.trouble() {
+        meta["policy"] = trouble.into();
+    }
+    if !guard.is_open() {
+        return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));
+    }
+    meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
+    meta["collections"] = snapshot.catalog().len().into();
+    meta["problems"] = snapshot.problems.len().into();
+    meta["uncommitted"] = snapshot.uncommitted.into();
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();
     }

@@ -22,6 +22,7 @@ use super::call::Call;
 use super::context::{Context, Guard};
 use super::jsonapi::error::{ApiError, Code};
 use super::reply::Reply;
+use super::sites;
 use crate::domain::Key;
 
 /// Every path that leads somewhere.
@@ -115,12 +116,18 @@ const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
 pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     use Verb::{Delete, Get, Options, Other, Patch, Post};
     let verb = Verb::of(call.method());
+    // Whoever watches over the process asks by any name.
+    let target = target_of(call);
+    if !matches!(target, Ok(Target::Live)) {
+        sites::check_host(call)?;
+    }
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
     if verb == Options && call.path() == "*" {
         return Ok(options(call, METHODS));
     }
-    let target = target_of(call)?;
+    let target = target?;
     let allow = target.allow();
+    sites::check_site(call)?;
     match target {
         Target::Collections => match verb {
             Get => Box::pin(collections::list(call)).await,

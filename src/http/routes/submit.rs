@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use warp::http::{HeaderMap, HeaderName};
 
+use super::super::authorize::Action;
 use super::super::call::Call;
 use super::super::idempotency;
 use super::super::jsonapi::document;
@@ -10,7 +11,7 @@ use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
 use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
 use super::super::reply::Reply;
-use crate::domain::Actor;
+use crate::domain::{Actor, Refusal};
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
 
 const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
@@ -60,7 +61,40 @@ pub(super) async fn submit(
     let Asked { reason, preferences, once } = asked;
     let dry_run = preferences.dry_run;
     let submission = Submission { changes, author, reason, request_id, dry_run, once };
-    call.context.handle.submit(submission).await
+    match call.context.handle.submit(submission).await {
+        Err(error) => Err(discreet(call, error).await),
+        written => written,
+    }
+}
+
+/// The same refusal without what the caller may not read: the name of another collection, and what a
+/// value was (that is the past, which takes a right of its own).
+pub(super) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
+    match &mut error {
+        SubmitError::Refused { refusal, .. } => {
+            if let Refusal::KeyTakenInOtherCase { key, existing } = refusal
+                && call.authorize(Action::Read { key: existing }).await.is_err()
+            {
+                // It is taken for all that this caller may know.
+                *refusal = Refusal::KeyTaken(key.clone());
+            }
+        }
+        SubmitError::Clash { current, clashes, .. } => {
+            let key = current.collection.key();
+            if call.authorize(Action::ReadPast { key }).await.is_err() {
+                clashes.iter_mut().for_each(|clash| clash.base = None);
+            }
+        }
+        SubmitError::Condition { .. }
+        | SubmitError::Broken { .. }
+        | SubmitError::EditedByHand { .. }
+        | SubmitError::KeyReused
+        | SubmitError::Busy
+        | SubmitError::Loading
+        | SubmitError::ShuttingDown
+        | SubmitError::Unavailable { .. } => {}
+    }
+    error
 }
 
 /// What else a write is asked with, in headers.

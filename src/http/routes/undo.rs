@@ -39,7 +39,8 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId, has_body: bool) -> Resul
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
     let request = Request::of(call, key, allowed, &[])?;
     let done = history.undo(request.engine(), uuid, &request.undoer).await;
-    request.answer(done.map_err(|refusal| request.told(refusal)), StatusCode::CREATED).await
+    let done = request.told(done).await;
+    request.answer(done, StatusCode::CREATED).await
 }
 
 /// `POST /collections/:key/restore`
@@ -58,7 +59,7 @@ pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     let done = match looking(resolve).await {
         Ok(revision) => {
             let done = history.restore(request.engine(), &request.key, revision, &request.undoer).await;
-            done.map_err(|refusal| request.told(refusal))
+            request.told(done).await
         }
         Err(error) => Err(error),
     };
@@ -108,15 +109,22 @@ impl<'a> Request<'a> {
         (&self.call.context.handle, &self.call.context.projection)
     }
 
-    fn told(&self, refusal: UndoRefusal) -> ApiError {
-        match refusal {
-            UndoRefusal::Submit(error) => submit::told(error, &self.undoer.condition).without_pointers(),
+    async fn told(&self, done: Result<Written, UndoRefusal>) -> Result<Written, ApiError> {
+        let refusal = match done {
+            Ok(written) => return Ok(written),
+            Err(refusal) => refusal,
+        };
+        Err(match refusal {
+            UndoRefusal::Submit(error) => {
+                let error = submit::discreet(self.call, error).await;
+                submit::told(error, &self.undoer.condition).without_pointers()
+            }
             refusal @ (UndoRefusal::ChangedSince { .. }
             | UndoRefusal::FileChangedSince
             | UndoRefusal::Broken(_)
             | UndoRefusal::Unfit(_)
             | UndoRefusal::History(_)) => refusal.into(),
-        }
+        })
     }
 
     /// Shows what was done; what can't be done because it was done before is shown again.

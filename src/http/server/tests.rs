@@ -22,10 +22,16 @@ impl Answers for BoxedFilter<(Response,)> {
     fn answer(
         &self,
         request: Request<Incoming>,
-        _remote: SocketAddr,
+        _remote: Option<SocketAddr>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         warp::service(self.clone()).call(request)
     }
+}
+
+async fn local() -> (Server, SocketAddr) {
+    let server = Server::bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).await.unwrap();
+    let Bound::Tcp(address) = *server.bound() else { panic!("{server:?}") };
+    (server, address)
 }
 
 async fn start(limits: Limits) -> Running {
@@ -43,8 +49,8 @@ async fn start(limits: Limits) -> Running {
         }
     });
     let routes = at_once.or(large).unify().or(waiting).unify().boxed();
-    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-    let (address, shutdown) = (server.address(), Shutdown::new());
+    let (server, address) = local().await;
+    let shutdown = Shutdown::new();
     let inside = shutdown.clone();
     shutdown.spawn(async move { server.serve(routes, &limits, &inside).await });
     Running { address, shutdown, held, release }
@@ -259,10 +265,27 @@ async fn what_does_not_finish_within_the_grace_period_is_cut_off() {
 
 #[tokio::test]
 async fn a_taken_address_is_named() {
-    let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
-    let error = Server::bind(server.address()).await.unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        format!("cannot listen on {}, another process does already", server.address())
-    );
+    let (_server, address) = local().await;
+    let error = Server::bind(&address.into()).await.unwrap_err();
+    assert_eq!(error.to_string(), format!("cannot listen on {address}, another process does already"));
+}
+
+#[tokio::test]
+async fn a_socket_is_for_its_owner_and_group_and_takes_the_place_of_a_dead_one() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let listen = Listen::Unix(path.clone());
+    drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+    let server = Server::bind(&listen).await.unwrap();
+    assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o660);
+    let taken = Server::bind(&listen).await.unwrap_err().to_string();
+    assert!(taken.ends_with("another process does already"), "{taken}");
+    assert_eq!(server.bound().to_string(), format!("unix:{}", path.display()));
+    drop(server);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+    std::fs::write(&path, "mine").unwrap();
+    Server::bind(&listen).await.unwrap_err();
+    assert_eq!(std::fs::read(&path).unwrap(), b"mine");
 }

@@ -6,7 +6,6 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::net::TcpStream;
 use tokio::time::{Sleep, sleep};
 
 use super::refusal::Refusal;
@@ -41,7 +40,12 @@ impl Patience {
     }
 }
 
-/// A TCP stream that
+/// What a connection is made of.
+pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
+
+/// A stream that
 ///
 /// * turns the bare answers that hyper gives to a broken head (an empty 400, 414 or 431) into
 ///   JSON:API errors;
@@ -49,8 +53,8 @@ impl Patience {
 /// * lingers when it is shut down: closing a socket with unread data resets it, and the client
 ///   would lose the answer to a request that was refused half-read (RFC 9112 section 9.6).
 #[derive(Debug)]
-pub(super) struct Wire {
-    stream: TcpStream,
+pub(super) struct Wire<S> {
+    stream: S,
     patience: Patience,
     shutdown: Shutdown,
     /// Whether a line of the request under way has arrived: tells a long URI from large fields.
@@ -73,8 +77,8 @@ struct Substitute {
     stands_for: usize,
 }
 
-impl Wire {
-    pub(super) const fn new(stream: TcpStream, patience: Patience, shutdown: Shutdown) -> Self {
+impl<S: Stream> Wire<S> {
+    pub(super) const fn new(stream: S, patience: Patience, shutdown: Shutdown) -> Self {
         Self {
             stream,
             patience,
@@ -153,7 +157,7 @@ impl Wire {
     }
 }
 
-impl AsyncRead for Wire {
+impl<S: Stream> AsyncRead for Wire<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -171,7 +175,7 @@ impl AsyncRead for Wire {
     }
 }
 
-impl AsyncWrite for Wire {
+impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.substitute.is_none() {

@@ -6,16 +6,16 @@ const MALFORMED: &[&str] = &[
     "\r\n\r\n\r\n\r\nnonsense\r\n\r\n",
     "GET\r\n\r\n",
     "GET /collections\r\n\r\n",
-    "GET /collections HTTP/9.9\r\nHost: x\r\n\r\n",
+    "GET /collections HTTP/9.9\r\nHost: localhost\r\n\r\n",
     "GET /collections HTTP/1.1\r\nHost x\r\n\r\n",
-    "GET /collections HTTP/1.1\r\nHost: x\r\nBad Header: 1\r\nConnection: close\r\n\r\n",
-    "GET /coll ections HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    "GET http://[::1/ HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n",
-    "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Length: abc\r\nConnection: close\r\n\r\n{}",
-    "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\nConnection: close\r\n\r\n{}",
-    "POST /collections HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
-    "POST /collections HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
-    "POST /collections HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: rot13\r\nConnection: close\r\n\r\n{}",
+    "GET /collections HTTP/1.1\r\nHost: localhost\r\nBad Header: 1\r\nConnection: close\r\n\r\n",
+    "GET /coll ections HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "GET http://[::1/ HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n",
+    "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: abc\r\nConnection: close\r\n\r\n{}",
+    "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\nConnection: close\r\n\r\n{}",
+    "POST /collections HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}",
+    "POST /collections HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n{}\r\n0\r\n\r\n",
+    "POST /collections HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: rot13\r\nConnection: close\r\n\r\n{}",
 ];
 
 #[tokio::test]
@@ -53,7 +53,8 @@ async fn too_many_or_too_large_headers_are_refused() {
     let many: String = (0..2000).map(|n| format!("X-Header-{n}: value\r\n")).collect();
     let large = format!("X-Large: {}\r\n", "x".repeat(2 * 1024 * 1024));
     for headers in [many, large] {
-        let text = format!("GET /collections HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
+        let text =
+            format!("GET /collections HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n");
         let answer = raw_exchange(server.address(), text.as_bytes());
         let answer = String::from_utf8_lossy(&answer);
         assert!(answer.starts_with("HTTP/1.1 431") || answer.starts_with("HTTP/1.1 400"), "{answer:?}");

@@ -45,8 +45,9 @@ impl Stream {
     fn try_open_with(address: SocketAddr, query: &str, header: &str) -> Option<Self> {
         let mut socket = TcpStream::connect(address).ok()?;
         socket.set_read_timeout(Some(DEADLINE)).expect("a time limit can be set");
-        let request =
-            format!("GET /events{query} HTTP/1.1\r\nHost: x\r\nAccept: text/event-stream\r\n{header}\r\n");
+        let request = format!(
+            "GET /events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{header}\r\n"
+        );
         socket.write_all(request.as_bytes()).ok()?;
         let mut body = BufReader::new(socket);
         let mut head = String::new();

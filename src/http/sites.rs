@@ -1,0 +1,164 @@
+//! What web pages may do to a service that no token guards.
+//!
+//! A browser lets any page send requests to this machine's own addresses. Two rules keep those of other
+//! sites away from an open service: it answers only to names that lead here whatever a name server says
+//! (else a page could have its own name point here, "DNS rebinding"), and it refuses writes that the
+//! browser says another site asked for (some are sent without asking first).
+
+use std::net::IpAddr;
+
+use warp::http::header::{HOST, ORIGIN};
+use warp::http::{HeaderMap, HeaderName, Method};
+
+use super::call::Call;
+use super::jsonapi::error::{ApiError, Code, ErrorObject};
+
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+
+/// By which names a service may be reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Any.
+    #[default]
+    Any,
+    /// Those of the loopback interface, and these; in lower case, with or without a port.
+    Loopback(Vec<String>),
+}
+
+impl Hosts {
+    /// Whether a request that names this host, and perhaps a port, is meant for this service.
+    fn contain(&self, host: &str) -> bool {
+        let Self::Loopback(others) = self else { return true };
+        let host = host.to_ascii_lowercase();
+        let name = without_port(&host);
+        is_loopback(name) || others.iter().any(|other| *other == host || other == name)
+    }
+}
+
+fn without_port(host: &str) -> &str {
+    let is_port = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    match host.rsplit_once(':') {
+        Some((name, port)) if is_port(port) && (!name.contains(':') || name.ends_with(']')) => name,
+        _ => host,
+    }
+}
+
+/// `localhost` and what stands below it leads nowhere else (RFC 6761 section 6.3).
+fn is_loopback(name: &str) -> bool {
+    let name = name.strip_suffix('.').unwrap_or(name);
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Refuses a request that is meant for another host.
+///
+/// # Errors
+///
+/// 421.
+pub(super) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
+    let context = call.context;
+    let Some(host) = call.headers().get(HOST).filter(|_| context.guard.is_open()) else { return Ok(()) };
+    if host.to_str().is_ok_and(|host| context.hosts.contain(host)) {
+        return Ok(());
+    }
+    let detail = "This service is open to this machine alone and does not know that host; it can be started with --allow-host.";
+    Err(ErrorObject::new(Code::MISDIRECTED_REQUEST, detail).header("Host").into())
+}
+
+/// Refuses a write that a web page of another site asks for.
+///
+/// # Errors
+///
+/// 403.
+pub(super) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
+    let (context, headers) = (call.context, call.headers());
+    let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if is_read || !context.guard.is_open() || context.cors.knows(headers) {
+        return Ok(());
+    }
+    let cross_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");
+    let foreign = headers
+        .get(ORIGIN)
+        .is_some_and(|origin| !origin.to_str().is_ok_and(|origin| is_own(origin, headers)));
+    if !cross_site && !foreign {
+        return Ok(());
+    }
+    let (detail, header) = if foreign {
+        ("Web pages of this origin may not write; the service can be started with --cors-origin.", "Origin")
+    } else {
+        ("Web pages of other sites may not write.", "Sec-Fetch-Site")
+    };
+    Err(ErrorObject::new(Code::FORBIDDEN, detail).header(header).into())
+}
+
+/// Whether an origin is where the request went to, behind a proxy as well.
+fn is_own(origin: &str, headers: &HeaderMap) -> bool {
+    let Some((scheme, host)) = origin.split_once("://") else { return false };
+    let own_port = if scheme == "https" { ":443" } else { ":80" };
+    let plain = |host: &str| {
+        let host = host.trim().to_ascii_lowercase();
+        host.strip_suffix(own_port).map_or_else(|| host.clone(), str::to_owned)
+    };
+    [HOST, X_FORWARDED_HOST]
+        .iter()
+        .filter_map(|name| headers.get(name)?.to_str().ok())
+        .any(|own| plain(own) == plain(host))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_that_lead_here_whatever_happens_are_of_the_loopback() {
+        let hosts = Hosts::Loopback(vec!["settings.test".to_owned(), "cms.test:81".to_owned()]);
+        for host in [
+            "localhost",
+            "LOCALHOST:8080",
+            "a.localhost",
+            "127.0.0.1:80",
+            "127.9.9.9",
+            "[::1]:8080",
+            "[::1]",
+            "localhost.",
+            "settings.test",
+            "Settings.test:8080",
+            "cms.test:81",
+        ] {
+            assert!(hosts.contain(host), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "evil.example:8080",
+            "127.0.0.1.evil.example",
+            "localhost.evil.example",
+            "10.0.0.1",
+            "[::2]",
+            "cms.test",
+            "cms.test:82",
+            "0.0.0.0",
+            "notlocalhost",
+        ] {
+            assert!(!hosts.contain(host), "{host}");
+        }
+        assert!(Hosts::Any.contain("evil.example"));
+    }
+
+    #[test]
+    fn an_origin_is_the_request_s_own_by_its_host_and_port() {
+        let mut headers = HeaderMap::new();
+        headers.insert(HOST, "Localhost:8080".parse().unwrap());
+        assert!(is_own("http://localhost:8080", &headers));
+        for origin in ["http://localhost", "http://localhost:8081", "null", "https://evil.example"] {
+            assert!(!is_own(origin, &headers), "{origin}");
+        }
+        headers.insert(X_FORWARDED_HOST, "cms.example.org".parse().unwrap());
+        assert!(
+            is_own("https://cms.example.org", &headers) && is_own("https://cms.example.org:443", &headers)
+        );
+    }
+}
