@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use crate::domain::{Collection, Key};
 use crate::format::Fault;
-use crate::store::BlobId;
+use crate::store::{BlobId, StoreError};
 
 /// What one of the two files of a key is.
 #[derive(Debug, Clone)]
@@ -132,6 +132,15 @@ pub(super) fn not_a_file(what: &str) -> Fault {
             "this is {what}; only regular files are read, and nothing is followed out of the folder"
         ),
     }
+}
+
+/// The fault of a file whose content the repository has lost; `None` if the error is about more.
+pub(super) fn damage(error: &StoreError) -> Option<Fault> {
+    let StoreError::Damaged { .. } = error else { return None };
+    let message = format!(
+        "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
+    );
+    Some(Fault { line: 1, column: 1, message })
 }
 
 #[cfg(test)]

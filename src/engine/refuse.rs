@@ -55,7 +55,7 @@ pub(super) fn reason(error: &StoreError) -> String {
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
         StoreError::ShownElsewhere { .. } => "another work tree shows its branch".to_owned(),
-        // What libgit2 said may hold a path.
+        // What libgit2 said of its configuration may hold a path.
         StoreError::HeadMoved { found: None, .. } => "its branch is gone".to_owned(),
         StoreError::HeadMoved { .. }
         | StoreError::Misnamed(_)

@@ -32,6 +32,9 @@ pub struct Step {
     /// What differs in the collections folder from the first parent, or from nothing, by name.
     /// Only names that end in `.yaml` or `.yml` and do not begin with `.` are told.
     pub changes: Vec<FileChange>,
+    /// Why that may not be what it did: the commit is damaged, or what it is compared with; then it is
+    /// compared with the next older commit that can be read, or with nothing.
+    pub problem: Option<String>,
 }
 
 /// The signature of a commit, as it stands there; nothing is checked.
@@ -72,7 +75,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// (`HEAD~3`, `main@{1}`, `:/text`, `a..b`) are not understood.
     fn resolve(&self, name: &str) -> Result<Revision, NameError>;
 
-    /// A commit; `None` if there is none.
+    /// A commit; `None` if there is none. A message of more than a megabyte is cut.
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError>;
 
     /// The signature of a commit; `None` if it has none.
@@ -83,7 +86,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError>;
 
     /// The revisions from `from` (the newest, included) along first parents until one that is
-    /// known (excluded) or the root.
+    /// known (excluded), the root or, as if that were cut off, one that can't be read (excluded).
     fn first_parents(&self, from: Revision, is_known: &dyn Fn(&Revision) -> bool)
     -> Result<Line, StoreError>;
 
@@ -107,7 +110,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`,
-    /// in no order.
+    /// in no order, as [`Journal::read`](super::Journal::read) does.
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Whether `descendant` reaches `ancestor` by whatever parents (a commit reaches itself).

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::BlobId;
 use crate::domain::Revision;
 
 /// Why the repository could not do what it was asked.
@@ -79,15 +78,15 @@ pub enum StoreError {
     #[error("cannot sign the commit")]
     Sign(#[source] ssh_key::Error),
 
-    /// One content can't be read, and nothing but the object that holds it is to blame.
-    #[error("the object {blob} is {}", if *.is_missing { "missing" } else { "corrupt" })]
+    /// One object can't be read, and nothing but itself is to blame.
+    #[error("the {kind} {id} {damage}")]
     Damaged {
-        /// The content.
-        blob: BlobId,
-        /// Whether there is no such object.
-        is_missing: bool,
-        /// What libgit2 said.
-        source: git2::Error,
+        /// What it is or should be: "commit", "tree", "blob" or "tag".
+        kind: &'static str,
+        /// Its id.
+        id: String,
+        /// What is wrong with it.
+        damage: Damage,
     },
 
     /// libgit2 refused; nothing of the batch is visible.
@@ -98,6 +97,20 @@ pub enum StoreError {
         /// What libgit2 said.
         source: git2::Error,
     },
+}
+
+/// What is wrong with an object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Damage {
+    /// There is none.
+    #[error("is missing")]
+    Missing,
+    /// It is not as git writes it; the text says in what.
+    #[error("is corrupt ({0})")]
+    Corrupt(String),
+    /// It has so many bytes, more than are read.
+    #[error("is too large ({0} bytes)")]
+    TooLarge(u64),
 }
 
 impl StoreError {

@@ -23,19 +23,54 @@ use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision, hex};
 pub use archive::{Archive, Line, NameError, RawSignature, Step};
-pub use error::StoreError;
+pub use error::{Damage, StoreError};
 
-/// The id of a file's content, as git computes it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct BlobId([u8; 20]);
+/// An id as git computes it, of objects of one kind.
+macro_rules! object_id {
+    ($(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 20]);
+
+        impl $name {
+            /// Wraps the raw bytes of an id.
+            #[must_use]
+            pub const fn new(bytes: [u8; 20]) -> Self {
+                Self(bytes)
+            }
+
+            /// The raw bytes.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; 20] {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+object_id! {
+    /// The id of a file's content.
+    BlobId
+}
+
+object_id! {
+    /// The id of a folder's tree.
+    TreeId
+}
 
 impl BlobId {
-    /// Wraps the raw bytes of a blob id.
-    #[must_use]
-    pub const fn new(bytes: [u8; 20]) -> Self {
-        Self(bytes)
-    }
-
     /// The id that git gives to this content: the SHA-1 of `blob`, its length and itself
     /// (gitformat "objects", `git hash-object`), with collision detection.
     #[must_use]
@@ -45,25 +80,11 @@ impl BlobId {
         hasher.update(content);
         Self((*hasher.try_finalize().hash()).into())
     }
-
-    /// The raw bytes.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 20] {
-        &self.0
-    }
 }
 
-impl fmt::Display for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
-    }
-}
-
-impl fmt::Debug for BlobId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+/// So many bytes of a file are kept: a little more than a collection file may have, so that one
+/// that is too large is seen to be.
+pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 
 /// What stands under a name in the collections folder of a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -214,7 +235,8 @@ pub trait Journal: Send + 'static {
     ) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`:
-    /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more.
+    /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more. A
+    /// content that is longer than a collection's file may be is cut behind that length.
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// This content from where it stands unchanged under this name in the work tree, for a
@@ -253,7 +275,8 @@ pub trait Journal: Send + 'static {
     fn catch_up(&mut self) -> Result<(), StoreError>;
 
     /// Walks the first-parent history from `from` (the newest, included) and hands each commit
-    /// with what it changed in the folder to `each`, until that returns `false` or the root.
+    /// with what it changed in the folder to `each`, until that returns `false`, the root, or a commit
+    /// that is damaged.
     fn walk(
         &mut self,
         from: Revision,

@@ -42,6 +42,7 @@ struct Scanned {
     /// What its trailers may make of its origin.
     origin: Origin,
     told: Vec<message::Told>,
+    is_damaged: bool,
     changes: Vec<(Key, Named)>,
 }
 
@@ -127,9 +128,9 @@ impl Builder {
     }
 
     fn push(&mut self, revision: Revision, scanned: Scanned) {
-        let Scanned { at, author, origin, told, changes } = scanned;
+        let Scanned { at, author, origin, told, is_damaged, changes } = scanned;
         let actor = self.index.actor_number(&author, &mut self.actors);
-        self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git });
+        self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git, is_damaged });
         let mut agrees = true;
         for (key, named) in changes {
             let number = self.index.key_number(&key);
@@ -174,8 +175,12 @@ fn counting(yaml: Option<TreeEntry>, yml: Option<TreeEntry>) -> Option<Version> 
 /// nothing is kept of the others for a moment either.
 fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, TreeEntry>, StoreError> {
     let Some(head) = head else { return Ok(BTreeMap::new()) };
-    let yml: HashSet<Key> =
-        shared.counting(head, &|name| name.ends_with(".yml"))?.into_iter().map(|file| file.key).collect();
+    let yml = match shared.counting(head, &|name| name.ends_with(".yml")) {
+        // What is told of the next commit is a problem then.
+        Err(StoreError::Damaged { .. }) => return Ok(BTreeMap::new()),
+        files => files?,
+    };
+    let yml: HashSet<Key> = yml.into_iter().map(|file| file.key).collect();
     if yml.is_empty() {
         return Ok(BTreeMap::new());
     }
@@ -186,7 +191,7 @@ fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, Tre
 
 impl Shared {
     fn scan(&self, step: Step) -> Scanned {
-        let Step { commit, changes } = step;
+        let Step { commit, changes, problem } = step;
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
         let origin = match (by_service, message.origin, message.events.is_empty()) {
@@ -200,6 +205,7 @@ impl Shared {
             author: commit.author,
             origin,
             told: message.events,
+            is_damaged: problem.is_some(),
             changes: self.named(changes),
         }
     }

@@ -5,11 +5,15 @@ use similar::TextDiff;
 use super::event::Action;
 use super::{HistoryError, View};
 use crate::domain::{Change, Key, Revision, changes};
+use crate::format::FILE_BYTES_MAX;
 use crate::format::layout::{FileName, file_name};
-use crate::store::TreeEntry;
+use crate::store::{StoreError, TreeEntry};
 
 /// How many lines around a change are shown, as in git.
 const CONTEXT_LINES: usize = 3;
+
+/// Stands for a content that can't be read: it is no text, so nothing of it is shown.
+const UNREADABLE: &[u8] = b"\0";
 
 /// What differs in one collection between two revisions.
 #[derive(Debug, Clone, PartialEq)]
@@ -86,7 +90,10 @@ impl View {
     ) -> Result<String, HistoryError> {
         let content = |entry: Option<TreeEntry>| match entry {
             None => Ok(Some(None)),
-            Some(TreeEntry::File(blob)) => self.shared.content(blob).map(|bytes| Some(Some(bytes))),
+            Some(TreeEntry::File(blob)) => match self.shared.content(blob) {
+                Err(StoreError::Damaged { .. }) => Ok(Some(Some(UNREADABLE.to_vec()))),
+                content => content.map(|bytes| Some(Some(bytes))),
+            },
             Some(TreeEntry::Special(_)) => Ok(None),
         };
         if let (Some(before), Some(after)) = (content(before)?, content(after)?) {
@@ -122,7 +129,7 @@ pub(in crate::engine) fn unified(path: &str, before: Option<&[u8]>, after: Optio
     };
     let (old_name, new_name) = (name("a", before), name("b", after));
     let text = |content: Option<&[u8]>| match content {
-        Some(bytes) if bytes.contains(&0) => None,
+        Some(bytes) if bytes.contains(&0) || bytes.len() > FILE_BYTES_MAX => None,
         Some(bytes) => String::from_utf8(bytes.to_vec()).ok(),
         None => Some(String::new()),
     };

@@ -59,16 +59,30 @@ impl Shared {
             blobs.iter().map(|_| OnceLock::new()).collect();
         self.archive.contents(&blobs, &|at, content| {
             let Counting { key, version, .. } = &files[missing[at].0];
-            drop(slots[at].set(content.map(|bytes| self.parse(key, *version, bytes))));
+            let reading = match content {
+                Ok(bytes) => Ok(self.parse(key, *version, bytes)),
+                Err(error) => self.lost(key, *version, error),
+            };
+            drop(slots[at].set(reading));
         })?;
         for ((index, _), slot) in missing.into_iter().zip(slots) {
             let Counting { key, version, .. } = &files[index];
             let reading = slot.into_inner().expect("BUG: the archive left out a content")?;
-            self.versions.put((key.clone(), *version), reading.clone());
+            self.keep(key, *version, &reading);
             readings[index] = Some(reading);
         }
         let special = |file: &Counting| self.read(&file.key, file.version);
         readings.into_iter().zip(files).map(|(known, file)| known.map_or_else(|| special(file), Ok)).collect()
+    }
+
+    /// What is wrong with a commit or with what it is compared with, if anything.
+    pub(super) fn damage(&self, revision: Revision) -> Result<Option<String>, StoreError> {
+        let found = OnceLock::new();
+        let told = self.archive.steps(&[revision], &|_, step| drop(found.set(step.problem)));
+        match told {
+            Err(error @ StoreError::Damaged { .. }) => Ok(Some(error.to_string())),
+            told => told.map(|()| found.into_inner().flatten()),
+        }
     }
 
     /// The fault of a `.yml` file that stands beside a `.yaml` one.

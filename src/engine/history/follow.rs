@@ -358,7 +358,10 @@ fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
     };
     // A repository that was replaced or pruned may not have the commits that the index ends with.
     let stands = match index.head() {
-        Some(head) => shared.archive.commit(head)?.is_some(),
+        Some(head) => match shared.archive.commit(head) {
+            Err(StoreError::Damaged { .. }) => false,
+            commit => commit?.is_some(),
+        },
         None => true,
     };
     let index = if stands { index } else { Index::default() };

@@ -126,6 +126,15 @@ struct Shared {
 enum Reading {
     Good(Good),
     Broken(Fault),
+    /// The repository can't read it, for now.
+    Lost(Fault),
+}
+
+impl Reading {
+    /// Whether it is the same for good.
+    const fn stays(&self) -> bool {
+        !matches!(self, Self::Lost(_))
+    }
 }
 
 /// A good version of a collection and the file that it stands in.
@@ -160,13 +169,23 @@ impl Shared {
             return Ok(reading);
         }
         let reading = match version.entry() {
-            TreeEntry::File(blob) => self.parse(key, version, &self.content(blob)?),
+            TreeEntry::File(blob) => match self.content(blob) {
+                Ok(bytes) => self.parse(key, version, &bytes),
+                Err(error) => self.lost(key, version, error)?,
+            },
             TreeEntry::Special(what) => {
                 Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
             }
         };
-        self.versions.put((key.clone(), version), reading.clone());
+        self.keep(key, version, &reading);
         Ok(reading)
+    }
+
+    /// Keeps a reading at hand, unless an intact copy may come back.
+    fn keep(&self, key: &Key, version: Version, reading: &Reading) {
+        if reading.stays() {
+            self.versions.put((key.clone(), version), reading.clone());
+        }
     }
 
     fn parse(&self, key: &Key, version: Version, bytes: &[u8]) -> Reading {
@@ -178,6 +197,14 @@ impl Shared {
                 Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
             }
             (Err(fault), _) => Reading::Broken(self.fault(key, version, fault)),
+        }
+    }
+
+    /// What a file holds whose content the repository has lost; an error about more stays one.
+    fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
+        match crate::engine::layers::damage(&error) {
+            Some(fault) => Ok(Reading::Lost(self.fault(key, version, fault))),
+            None => Err(error),
         }
     }
 
@@ -263,7 +290,10 @@ impl View {
             match self.index.find(revision) {
                 Some(commit) => newest = newest.max(Some(commit)),
                 None if seen.insert(revision) => {
-                    let commit = self.shared.archive.commit(revision)?;
+                    let commit = match self.shared.archive.commit(revision) {
+                        Err(StoreError::Damaged { .. }) => None,
+                        commit => commit?,
+                    };
                     open.extend(commit.into_iter().flat_map(|commit| commit.parents));
                 }
                 None => {}
@@ -290,7 +320,7 @@ impl View {
             let Some(version) = self.index.event(event).after else { return Ok(None) };
             match self.shared.read(self.index.key(key), version)? {
                 Reading::Good(good) => return Ok(Some(Standing { version, good })),
-                Reading::Broken(_) => {}
+                Reading::Broken(_) | Reading::Lost(_) => {}
             }
         }
         Ok(None)

@@ -58,6 +58,7 @@ impl View {
         let readings = self.shared.read_all(&files)?;
         let mut past =
             AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
+        let stays = readings.iter().all(Reading::stays);
         let mut entries = Vec::with_capacity(files.len());
         for (file, reading) in files.into_iter().zip(readings) {
             let (entry, faults) = self.entry(revision, &file, reading)?;
@@ -68,7 +69,9 @@ impl View {
         past.entries = entries.into_iter().collect();
         self.leave_out_other_cases(&mut past);
         let past = Arc::new(past);
-        self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past));
+        if stays {
+            self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past));
+        }
         Ok(past)
     }
 
@@ -143,7 +146,7 @@ impl View {
         let version = *version;
         let (standing, broken) = match reading {
             Reading::Good(good) => (Some(Standing { version, good }), None),
-            Reading::Broken(fault) => (self.last_good(revision, key)?, Some(fault)),
+            Reading::Broken(fault) | Reading::Lost(fault) => (self.last_good(revision, key)?, Some(fault)),
         };
         let stale = broken.is_some();
         let beside = twin.map(|_| self.shared.beside(key));

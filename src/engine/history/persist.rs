@@ -6,9 +6,9 @@
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
-//! "collectory history 2\n"  what it was made from: 32 bytes
+//! "collectory history 3\n"  what it was made from: 32 bytes
 //! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
-//! commits: count, then id, time, actor, events, origin
+//! commits: count, then id, time, actor, origin, damage, events
 //! events: count, then id, key, action, file and its blob           numbers: little endian
 //! CRC-32 of everything before
 //! ```
@@ -25,7 +25,7 @@ use crate::domain::{Actor, Key, Revision};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
-const MAGIC: &[u8] = b"collectory history 2\n";
+const MAGIC: &[u8] = b"collectory history 3\n";
 const SUM_BYTES: usize = 4;
 
 /// What an index is made from besides the commits.
@@ -40,7 +40,7 @@ pub(super) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
 
 /// Writes an index.
 pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
-    let mut out = Vec::with_capacity(index.len() as usize * 37 + index.events_len() as usize * 46);
+    let mut out = Vec::with_capacity(index.len() as usize * 38 + index.events_len() as usize * 46);
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(fingerprint);
     write_number(&mut out, number(index.actors().count()));
@@ -58,6 +58,7 @@ pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
         out.extend_from_slice(&row.at.to_le_bytes());
         write_number(&mut out, row.actor);
         out.push(row.origin as u8);
+        out.push(u8::from(row.is_damaged));
         let events = index.events_of(number(at));
         write_number(&mut out, events.end - events.start);
         for event in events {
@@ -103,7 +104,8 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
     let at = i64::from_le_bytes(from.array()?);
     let actor = from.number().filter(|actor| *actor < actors)?;
     let origin = origin(from.byte()?)?;
-    index.restore_commit(CommitRow { revision, at, actor, events: 0, origin });
+    let is_damaged = from.byte()? != 0;
+    index.restore_commit(CommitRow { revision, at, actor, events: 0, origin, is_damaged });
     for _ in 0..from.number()? {
         let id = Uuid::from_bytes(from.array()?);
         let key = from.number().filter(|key| *key < index.keys_len())?;
@@ -137,7 +139,6 @@ fn write_version(out: &mut Vec<u8>, version: Option<Version>) {
         Holds::Link => out.push(ending + 2),
         Holds::Folder => out.push(ending + 4),
         Holds::Submodule => out.push(ending + 6),
-        Holds::Unknown => out.push(ending + 8),
     }
 }
 
@@ -154,7 +155,6 @@ fn version(from: &mut Reader<'_>) -> Option<Option<Version>> {
         3 | 4 => Holds::Link,
         5 | 6 => Holds::Folder,
         7 | 8 => Holds::Submodule,
-        9 | 10 => Holds::Unknown,
         _ => return None,
     };
     Some(Some(Version { ending, holds }))

@@ -4,12 +4,16 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use super::event::{Effect, EventMessage, EventRecord, Origin, Position};
+use super::event::{Effect, EventMessage, EventRecord, Fault, Origin, Position};
 use super::index::number;
+use super::row::CommitRow;
 use super::{HistoryError, Reading, View};
 use crate::domain::changes;
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
+
+/// How much of a subject and of a reason is told; what is longer is cut, and says so.
+const REASON_BYTES_MAX: usize = 16 << 10;
 
 impl View {
     /// One event.
@@ -59,8 +63,16 @@ impl View {
         if let Some(record) = self.shared.records.get(&name) {
             return Ok(record);
         }
-        let message = self.shared.archive.commit(commit.revision)?.map(|commit| commit.message);
-        let message = message::parse(&message.unwrap_or_default());
+        let (said, problem) = self.said(commit)?;
+        let message = message::parse(&said);
+        let (effect, stays) = match problem {
+            None => self.effect(event)?,
+            Some(problem) => {
+                let path =
+                    self.shared.path(&row.after.map_or_else(|| format!("{key}.yaml"), |it| it.name(key)));
+                (Effect::Problem(Fault { path, line: 1, column: 1, message: problem }), false)
+            }
+        };
         let record = Arc::new(EventRecord {
             id: row.id,
             action: row.action,
@@ -71,13 +83,27 @@ impl View {
             actor: Arc::clone(self.index.actor(commit.actor)),
             origin: commit.origin,
             message: told(commit.origin, message),
-            effect: self.effect(event)?,
+            effect,
             moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
             answer: OnceLock::new(),
             streamed: OnceLock::new(),
         });
-        self.shared.records.put(name, Arc::clone(&record));
+        if stays {
+            self.shared.records.put(name, Arc::clone(&record));
+        }
         Ok(record)
+    }
+
+    /// The message of a commit, and what is wrong with the commit or what it is compared with.
+    fn said(&self, row: &CommitRow) -> Result<(String, Option<String>), StoreError> {
+        let commit = match self.shared.archive.commit(row.revision) {
+            Ok(Some(commit)) => commit,
+            Ok(None) => return Ok((String::new(), Some(format!("the commit {} is missing", row.revision)))),
+            Err(error @ StoreError::Damaged { .. }) => return Ok((String::new(), Some(error.to_string()))),
+            Err(error) => return Err(error),
+        };
+        let problem = if row.is_damaged { self.shared.damage(row.revision)? } else { None };
+        Ok((commit.message, problem))
     }
 
     /// Where an event stands: its commit, and its number if the commit has several.
@@ -88,8 +114,8 @@ impl View {
         Position { revision: self.index.commit(commit).revision, seen }
     }
 
-    /// What an event did to the attributes.
-    pub(super) fn effect(&self, event: u32) -> Result<Effect, StoreError> {
+    /// What an event did to the attributes, and whether that is so for good.
+    pub(super) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
         let row = self.index.event(event);
         let before = self.standing_before(event)?;
         let before = before.as_ref().map(|standing| &*standing.good.collection);
@@ -97,10 +123,11 @@ impl View {
             None => None,
             Some(version) => match self.shared.read(self.index.key(row.key), version)? {
                 Reading::Good(good) => Some(good.collection),
-                Reading::Broken(fault) => return Ok(Effect::Problem(fault)),
+                Reading::Broken(fault) => return Ok((Effect::Problem(fault), true)),
+                Reading::Lost(fault) => return Ok((Effect::Problem(fault), false)),
             },
         };
-        Ok(Effect::Changes(changes(before, after.as_deref())))
+        Ok((Effect::Changes(changes(before, after.as_deref())), true))
     }
 
     /// The event that a position stands after, as a number of events that have been seen; `None`
@@ -124,5 +151,16 @@ impl View {
 fn told(origin: Origin, message: Message) -> EventMessage {
     let Message { subject, reason, text, request_id, reverses, .. } = message;
     let text = (!text.is_empty()).then_some(text);
-    EventMessage { subject, reason: if origin == Origin::Git { text } else { reason }, request_id, reverses }
+    let reason = if origin == Origin::Git { text } else { reason };
+    EventMessage { subject: shortened(subject), reason: reason.map(shortened), request_id, reverses }
+}
+
+/// A text of a message as it is told.
+fn shortened(mut text: String) -> String {
+    let len = text.len();
+    if len > REASON_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(REASON_BYTES_MAX));
+        text.push_str(&format!(" [cut here, there are {len} bytes]"));
+    }
+    text
 }

@@ -19,6 +19,8 @@ pub(super) struct CommitRow {
     /// Where its events begin; they end where those of the next commit begin.
     pub(super) events: u32,
     pub(super) origin: Origin,
+    /// Whether the commit is damaged, or what it is compared with.
+    pub(super) is_damaged: bool,
 }
 
 impl CommitRow {
@@ -55,7 +57,6 @@ pub(super) enum Holds {
     Link,
     Folder,
     Submodule,
-    Unknown,
 }
 
 impl Version {
@@ -64,8 +65,7 @@ impl Version {
             TreeEntry::File(blob) => Holds::File(blob),
             TreeEntry::Special("a symbolic link") => Holds::Link,
             TreeEntry::Special("a folder") => Holds::Folder,
-            TreeEntry::Special("a submodule") => Holds::Submodule,
-            TreeEntry::Special(_) => Holds::Unknown,
+            TreeEntry::Special(_) => Holds::Submodule,
         };
         Self { ending, holds }
     }
@@ -76,7 +76,6 @@ impl Version {
             Holds::Link => TreeEntry::Special("a symbolic link"),
             Holds::Folder => TreeEntry::Special("a folder"),
             Holds::Submodule => TreeEntry::Special("a submodule"),
-            Holds::Unknown => TreeEntry::Special("an entry of an unknown kind"),
         }
     }
 
@@ -84,7 +83,7 @@ impl Version {
     pub(super) const fn blob(self) -> Option<BlobId> {
         match self.holds {
             Holds::File(blob) => Some(blob),
-            Holds::Link | Holds::Folder | Holds::Submodule | Holds::Unknown => None,
+            Holds::Link | Holds::Folder | Holds::Submodule => None,
         }
     }
 

@@ -203,7 +203,7 @@ impl<'a> Sieve<'a> {
             return true;
         }
         match self.view.effect(event) {
-            Ok(effect) => self.filter.takes_effect(&effect),
+            Ok((effect, _)) => self.filter.takes_effect(&effect),
             Err(error) => {
                 self.failure.replace(Some(error));
                 false

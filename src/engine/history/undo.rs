@@ -295,7 +295,7 @@ impl View {
         };
         let later = self.index.of_key(row.key).from(0).filter(|later| *later > event);
         for later in later {
-            if let Effect::Changes(changes) = self.effect(later).map_err(HistoryError::from)? {
+            if let (Effect::Changes(changes), _) = self.effect(later).map_err(HistoryError::from)? {
                 refuse(changes, Some(self.index.event(later).id))?;
             }
         }
@@ -306,7 +306,7 @@ impl View {
     fn refuse_broken(&self, key: &Key, present: Option<Version>, entry: &Entry) -> Result<(), UndoRefusal> {
         let Some(version) = present.filter(|_| entry.stale) else { return Ok(()) };
         match self.shared.read(key, version).map_err(HistoryError::from)? {
-            Reading::Broken(fault) => Err(UndoRefusal::Broken(fault)),
+            Reading::Broken(fault) | Reading::Lost(fault) => Err(UndoRefusal::Broken(fault)),
             // The hand edit above it is broken; the writer knows where.
             Reading::Good(_) => Ok(()),
         }

@@ -12,8 +12,8 @@ use super::index::partition;
 use super::{HistoryError, View};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::message::{self, Message};
-use crate::store::Commit;
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
+use crate::store::{Commit, StoreError};
 
 /// Who made a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +75,9 @@ pub enum Disagreement {
         /// For whom the key is listed.
         signer: String,
     },
+    /// The commit is damaged, or what it is compared with.
+    #[error("{0}; `git fsck --strict` tells more")]
+    Damaged(String),
     /// The service committed it, and nothing proves that.
     #[error("the service committed it without a valid signature")]
     Unproven,
@@ -117,13 +120,37 @@ impl View {
         let end = behind(until)?.unwrap_or_else(|| self.index.len());
         for number in from..end {
             let revision = self.index.commit(number).revision;
-            let commit = self.shared.archive.commit(revision)?;
-            let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
-            if each(self.judge(number, commit, rules)?).is_break() {
+            let verdict = match self.shared.archive.commit(revision) {
+                Ok(Some(commit)) => self.judge(number, commit, rules)?,
+                Ok(None) => self.unreadable(number, "it is missing".to_owned()),
+                Err(error @ StoreError::Damaged { .. }) => self.unreadable(number, error.to_string()),
+                Err(error) => return Err(error.into()),
+            };
+            if each(verdict).is_break() {
                 break;
             }
         }
         Ok(())
+    }
+
+    /// What is to be said of a commit that can't be read any more.
+    fn unreadable(&self, number: u32, why: String) -> Verdict {
+        let row = self.index.commit(number);
+        let commit = Commit {
+            revision: row.revision,
+            parents: Vec::new(),
+            author: Actor::clone(self.index.actor(row.actor)),
+            committer: Actor::anonymous(),
+            at: row.time(),
+            message: String::new(),
+        };
+        Verdict {
+            commit,
+            maker: Maker::Person,
+            events_len: self.index.events_of(number).len(),
+            disagreements: vec![Disagreement::Damaged(why)],
+            signature: Signature::None,
+        }
     }
 
     fn judge(&self, number: u32, commit: Commit, rules: &Rules) -> Result<Verdict, HistoryError> {
@@ -132,6 +159,9 @@ impl View {
         let events = self.index.events_of(number);
         let claims = !message.events.is_empty() || message.origin.is_some();
         let mut disagreements = Vec::new();
+        if self.index.commit(number).is_damaged {
+            disagreements.extend(self.shared.damage(commit.revision)?.map(Disagreement::Damaged));
+        }
         if claims && !by_service {
             disagreements.push(Disagreement::Committer(commit.committer.clone()));
         }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use super::{Mirror, Moved, Reading, Readings, names_of};
 use crate::domain::{Collection, Event, Key};
-use crate::engine::layers::{Content, Good};
+use crate::engine::layers::{Content, Good, damage};
 use crate::format::layout::{FileName, file_name};
 use crate::format::{self, Fault};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
@@ -200,15 +200,6 @@ impl<J: Journal> Mirror<J> {
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The fault of a file whose content the repository has lost; `None` if the error is about more.
-fn damage(error: &StoreError) -> Option<Fault> {
-    let StoreError::Damaged { .. } = error else { return None };
-    let message = format!(
-        "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
-    );
-    Some(Fault { line: 1, column: 1, message })
 }
 
 pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Fault> {

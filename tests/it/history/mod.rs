@@ -2,6 +2,7 @@
 
 mod asked;
 mod command_line;
+mod damage;
 mod events;
 mod polled;
 mod proof;

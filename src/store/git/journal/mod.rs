@@ -14,7 +14,7 @@
 //! * No byte that a person saved or staged is overwritten; see `worktree::apply`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
 //!   say in what is written; `repo::user_config` reads the user's to know who commits by hand. We parse the
-//!   few files that matter and use libgit2 for nothing but reading objects and configuration.
+//!   few files that matter, and objects, ourselves and use libgit2 for nothing but configuration.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.
@@ -41,10 +41,10 @@ use crate::store::git::object::id;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::diff;
-use crate::store::git::read::history;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::recent_commits::Fresh;
-use crate::store::git::read::trees::Trees;
+use crate::store::git::read::trees::{Trees, check_folder};
+use crate::store::git::read::walk;
 use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
@@ -160,7 +160,8 @@ impl GitJournal {
     /// The read side of the same branch, which need not read what this commits.
     #[must_use]
     pub fn archive(&self) -> GitArchive {
-        GitArchive::at(self.place.clone(), self.branch.clone(), Arc::clone(&self.fresh))
+        let database = Arc::clone(self.objects.database());
+        GitArchive::at(self.place.clone(), self.branch.clone(), database, Arc::clone(&self.fresh))
     }
 
     /// How many flushes to disk there have been.
@@ -202,13 +203,13 @@ impl Journal for GitJournal {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
+        // Nothing there is an empty folder; something else in its place is no folder at all.
+        to.map_or(Ok(()), |to| check_folder(&mut self.objects, &self.place, to))?;
         diff::changes(&mut self.objects, &self.place, self.trees.as_ref(), [from, to])
     }
 
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        let (places, others) = self.fresh.contents(blobs, each);
-        diff::contents(&mut self.objects, &others, &|index, content| each(places[index], content));
-        Ok(())
+        diff::contents(&mut self.objects, &self.fresh, blobs, each)
     }
 
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
@@ -343,15 +344,15 @@ impl Journal for GitJournal {
         from: Revision,
         each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
     ) -> Result<(), StoreError> {
-        history::walk(&mut self.objects, &self.place, from, each)
+        walk::walk(&mut self.objects, &self.place, from, each)
     }
 
     fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        history::log(&mut self.objects, &self.place, from, each)
+        walk::log(&mut self.objects, &self.place, from, each)
     }
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        history::descends(&mut self.objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
+        walk::descends(&mut self.objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
     }
 
     fn person(&mut self) -> Actor {

@@ -17,9 +17,9 @@ use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::packs::store::Packs;
-use crate::store::git::read::history;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::trees::Trees;
+use crate::store::git::read::walk;
 use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
@@ -72,7 +72,7 @@ impl GitJournal {
             lock_wait: Duration::from_millis(options.lock_wait_ms_max),
             access: options.access,
             barrier,
-            objects: Objects::new(&place.common_dir),
+            objects: Objects::at(&place.common_dir),
             packs,
             maintenance,
             maintain: options.maintain,
@@ -161,7 +161,7 @@ impl GitJournal {
         let head = refs::read(&self.place.common_dir, &self.branch)?;
         let (objects, place) = (&mut self.objects, &self.place);
         self.is_index_ahead |= rollback::recover(&index, &desk, lock.is_some(), |target| match head {
-            Some(head) => history::descends(objects, place, head, target),
+            Some(head) => walk::descends(objects, place, head, target),
             None => Ok(false),
         })?;
         Ok(lock)

@@ -47,11 +47,12 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
+use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::object::id::{Oid, hex, unhex};
-use crate::store::git::read::history::cut_off;
 use crate::store::git::read::objects::Objects;
+use crate::store::git::read::walk::cut_off;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::layout::Place;
 
@@ -220,7 +221,7 @@ impl Graph {
     }
 
     fn walk(&self, from: Oid, to: Option<Oid>, len_max: usize) -> Result<Walked, StoreError> {
-        let mut objects = Objects::new(&self.place.common_dir);
+        let mut objects = Objects::at(&self.place.common_dir);
         let cut = cut_off(&self.place)?;
         let (mut at, mut len) = (from, 0);
         while Some(at) != to {
@@ -228,7 +229,7 @@ impl Graph {
                 return Ok(Walked::Far);
             }
             len += 1;
-            match objects.commit(&at)?.commit.parents.first() {
+            match objects.commit(Revision::new(at), |commit| commit.parents.first().copied())? {
                 Some(parent) if !cut.contains(&at) => at = *parent.as_bytes(),
                 Some(_) | None => return Ok(Walked::Root(len)),
             }

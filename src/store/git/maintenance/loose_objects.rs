@@ -22,18 +22,18 @@
 //! youngest object in it, and an object that git has touched since it was read stays.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
-
-use flate2::read::ZlibDecoder;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::packs::store::{Packs, Purpose};
+use crate::store::git::read::inflate::Inflater;
+use crate::store::git::read::loose::{self, Found};
 
 /// Younger objects are left alone: whoever is writing them may not be done.
 pub(crate) const LOOSE_AGE_MIN: Duration = Duration::from_secs(600);
@@ -44,9 +44,6 @@ pub(crate) const LOOSE_LEN_MIN: usize = 100;
 
 /// How much content is packed at once, in memory; an object that is larger stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
-
-/// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
-const HEADER_LEN_MAX: usize = 28;
 
 /// What came of looking for loose objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,17 +139,18 @@ fn modified(path: &Path) -> io::Result<SystemTime> {
 /// Packs as many as fit; answers which.
 fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuilder) {
     let (mut taken, mut objects, mut room) = (Vec::new(), Vec::new(), LOOSE_BYTES_MAX);
+    let mut inflater = Inflater::default();
     for it in loose {
         if stop.load(Ordering::Relaxed) || room == 0 {
             break;
         }
-        match read(&it.path, &it.oid, room) {
-            Ok(Found::Object(kind, content)) => {
+        match read(&it.path, &it.oid, &mut inflater, room) {
+            Ok(Some((kind, content))) => {
                 room -= content.len();
                 taken.push(it);
                 objects.push((kind, it.oid, content));
             }
-            Ok(Found::TooLarge) => (),
+            Ok(None) => (),
             Err(error) => {
                 tracing::debug!(path = %it.path.display(), %error, "a loose object is left as it is");
             }
@@ -170,46 +168,21 @@ fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuild
     (taken, pack)
 }
 
-/// What stands in a file.
-enum Found {
-    /// The object.
-    Object(Kind, Vec<u8>),
-    /// More than there is room for.
-    TooLarge,
-}
-
-/// Reads an object and makes sure of its name.
-fn read(path: &Path, oid: &Oid, len_max: usize) -> io::Result<Found> {
+/// Reads an object and makes sure of its name; `None` when there is no room for it.
+fn read(
+    path: &Path,
+    oid: &Oid,
+    inflater: &mut Inflater,
+    len_max: usize,
+) -> io::Result<Option<(Kind, Vec<u8>)>> {
     let odd = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let mut stream = ZlibDecoder::new(File::open(path)?);
-    let header = read_header(&mut stream)?;
-    let (word, len) = header.split_once(' ').ok_or_else(|| odd("it has no header"))?;
-    let kind = [Kind::Commit, Kind::Tree, Kind::Blob].into_iter().find(|kind| kind.word() == word);
-    let kind = kind.ok_or_else(|| odd("it is no commit, tree or blob"))?;
-    let len: usize = len.parse().map_err(|_| odd("it has no length"))?;
-    if len > len_max {
-        return Ok(Found::TooLarge);
+    let Found { kind, len, content } = loose::read(&File::open(path)?, inflater, len_max)?;
+    if kind == Kind::Tag {
+        return Err(odd("it is no commit, tree or blob"));
     }
-    let mut content = Vec::with_capacity(len + 1);
-    // A byte more, so that what is too long is seen.
-    stream.take(len as u64 + 1).read_to_end(&mut content)?;
-    let named = name(kind, &content).map_err(io::Error::other)?;
-    if content.len() != len || named != *oid {
-        return Err(odd("it is damaged; `git fsck --full` tells more"));
+    if len > len_max as u64 {
+        return Ok(None);
     }
-    Ok(Found::Object(kind, content))
-}
-
-/// Reads up to the NUL behind kind and length.
-fn read_header(stream: &mut impl Read) -> io::Result<String> {
-    let mut header = String::new();
-    let mut byte = [0];
-    while header.len() < HEADER_LEN_MAX {
-        stream.read_exact(&mut byte)?;
-        if byte == [0] {
-            return Ok(header);
-        }
-        header.push(char::from(byte[0]));
-    }
-    Err(io::Error::new(io::ErrorKind::InvalidData, "its header does not end"))
+    let is_right = name(kind, &content).map_err(io::Error::other)? == *oid;
+    if is_right { Ok(Some((kind, content))) } else { Err(odd("it is damaged; `git fsck --full` tells more")) }
 }

@@ -19,13 +19,13 @@ use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::maintenance::source_packs::{Damaged, Parts};
+use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
-use crate::store::git::object::id::{Kind, Oid, parse_commit};
+use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{Pack, PackBuilder, distance};
-use crate::store::git::object::tree::{FOLDER, RawTree};
+use crate::store::git::object::tree::RawTree;
 use crate::store::git::object::zlib;
 
 /// The highest rank: one tree in 4,096 has it.
@@ -101,10 +101,10 @@ impl Merger {
         for oid in self.parts.order().iter().take_while(|_| !is_stopped()) {
             let Some(entry) = self.parts.get(oid).filter(|_| is_commit(&self.parts, oid)) else { continue };
             let raw = self.parts.inflate(entry).map_err(|Damaged| self.parts.damaged(oid))?;
-            let commit = parse_commit(Revision::new(*oid), &raw).ok_or_else(|| self.parts.damaged(oid))?;
-            let parent = commit.commit.parents.first().map(|parent| *parent.as_bytes());
+            let commit = RawCommit::parse(&raw, false).map_err(|_| self.parts.damaged(oid))?;
+            let parent = commit.parents.first().map(|parent| *parent.as_bytes());
             followed.extend(parent);
-            commits.insert(*oid, (commit.tree, parent));
+            commits.insert(*oid, (*commit.tree.as_bytes(), parent));
         }
         let newest: Vec<Oid> =
             self.parts.order().iter().filter(|oid| !followed.contains(*oid)).copied().collect();
@@ -135,7 +135,7 @@ impl Merger {
             let content = self.parts.resolve(&tree)?;
             let content = RawTree::parse(&content).map_err(|_| Damaged)?;
             match content.get(part.as_bytes()) {
-                Some(pointer) if pointer.mode == FOLDER => tree = pointer.oid,
+                Some(pointer) if pointer.is_folder() => tree = pointer.oid,
                 _ => break,
             }
         }

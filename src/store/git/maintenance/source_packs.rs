@@ -17,6 +17,7 @@ use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{OFS_DELTA, Packed};
 use crate::store::git::object::zlib;
+use crate::store::git::read::pack::{Base, Head, parse_head};
 
 /// So many trees that were put together from deltas are kept at hand.
 const KEPT_LEN: usize = 6;
@@ -197,47 +198,24 @@ fn parse_index(index: &[u8]) -> Option<Vec<Packed>> {
 }
 
 fn parse_entry(bytes: &[u8], object: &Packed, objects: &[Packed]) -> Option<Entry> {
+    let Head { kind, len, head_len: body } = parse_head(bytes, u64::from(object.offset))?;
+    let (kind, base) = match kind {
+        // Our packs have none of these.
+        Ok(Kind::Tag) | Err(Base::Named(_)) => return None,
+        Ok(kind) => (kind as u8, None),
+        Err(Base::At(at)) => {
+            let at = objects.binary_search_by_key(&at, |object| u64::from(object.offset)).ok()?;
+            (OFS_DELTA, Some(objects[at].oid))
+        }
+    };
     let head_len = bytes.iter().position(|byte| byte & 0x80 == 0)? + 1;
-    let kind = bytes[0] >> 4 & 7;
-    let mut len = u64::from(bytes[0] & 0xf);
-    for (index, byte) in bytes[1..head_len].iter().enumerate() {
-        len |= u64::from(byte & 0x7f).checked_shl(4 + 7 * u32::try_from(index).ok()?)?;
-    }
-    let (mut base, mut body) = (None, head_len);
-    if kind == OFS_DELTA {
-        let (back, distance_len) = parse_distance(&bytes[head_len..])?;
-        let base_at = u32::try_from(u64::from(object.offset).checked_sub(back)?).ok()?;
-        base = Some(objects[objects.binary_search_by_key(&base_at, |object| object.offset).ok()?].oid);
-        body += distance_len;
-    } else if ![Kind::Commit as u8, Kind::Tree as u8, Kind::Blob as u8].contains(&kind) {
-        return None;
-    }
     Some(Entry { kind, base, len, pack: 0, start: 0, head_len, body, end: 0 })
-}
-
-/// Reads what [`distance`](crate::store::git::object::pack::distance) writes, and how long it is.
-fn parse_distance(bytes: &[u8]) -> Option<(u64, usize)> {
-    let mut value = u64::from(bytes.first()? & 0x7f);
-    let mut len = 1;
-    while bytes[len - 1] & 0x80 != 0 {
-        value = value.checked_add(1)?.checked_mul(128)? + u64::from(bytes.get(len)? & 0x7f);
-        len += 1;
-    }
-    Some((value, len))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::object::pack::{PackBuilder, distance};
-
-    #[test]
-    fn a_distance_reads_as_it_was_written() {
-        for value in [0, 1, 127, 128, 16_511, 16_512, 1 << 31, u64::from(u32::MAX)] {
-            let bytes = distance(value);
-            assert_eq!(parse_distance(&bytes), Some((value, bytes.len())));
-        }
-    }
+    use crate::store::git::object::pack::PackBuilder;
 
     #[test]
     fn half_an_index_is_refused() {

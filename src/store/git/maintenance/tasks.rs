@@ -285,7 +285,7 @@ impl Schedule {
             Task::PackLoose => self.loose.at = None,
             Task::Graph => (self.graph.at, self.is_graph_busy) = (None, true),
             Task::Statistics => {
-                (self.statistics.at, self.statistics.not_before) = (None, Some(now + STATISTICS_WAIT))
+                (self.statistics.at, self.statistics.not_before) = (None, Some(now + STATISTICS_WAIT));
             }
         }
     }

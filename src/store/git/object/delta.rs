@@ -56,6 +56,13 @@ enum Op {
     Insert(Range<usize>),
 }
 
+impl Op {
+    fn len(&self) -> usize {
+        let (Self::Copy(range) | Self::Insert(range)) = self;
+        range.len()
+    }
+}
+
 /// Makes of `tree`, the base, what the delta says, as git's `patch-delta.c` does.
 pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
     let (target_len, ops) = parse(delta, tree.len()).ok_or(BadDelta)?;
@@ -73,6 +80,24 @@ pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
     }
     *tree = target;
     if tree.len() == target_len { Ok(()) } else { Err(BadDelta) }
+}
+
+/// How long the result of a delta is, and at most `len_max` bytes of it.
+pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Result<(u64, Vec<u8>), BadDelta> {
+    let (len, ops) = parse(delta, base.len()).ok_or(BadDelta)?;
+    let (made_len, wanted) = (ops.iter().map(Op::len).sum::<usize>(), len.min(len_max));
+    if len != made_len {
+        return Err(BadDelta);
+    }
+    let mut target = Vec::with_capacity(wanted);
+    for op in ops {
+        let piece = match op {
+            Op::Copy(range) => &base[range],
+            Op::Insert(range) => &delta[range],
+        };
+        target.extend_from_slice(&piece[..piece.len().min(wanted - target.len())]);
+    }
+    Ok((len as u64, target))
 }
 
 /// The place that is overwritten, and by which bytes of the delta, if that is all that happens.

@@ -18,12 +18,6 @@ impl Default for Encoding {
 }
 
 impl Encoding {
-    /// The encoding of a commit object.
-    pub(crate) fn of_commit(raw: &[u8]) -> Self {
-        let header = raw.split(|byte| *byte == b'\n').take_while(|line| !line.is_empty());
-        Self::among(header)
-    }
-
     /// The encoding that one of these lines of a header names; a continued one begins with a blank.
     pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Self {
         let name = lines.find_map(|line| line.strip_prefix(b"encoding "));
@@ -54,9 +48,12 @@ mod tests {
             ("UTF-16", b"a", "a"),
             ("unknown", "é".as_bytes(), "é"),
         ] {
-            let raw = format!("tree 0\ngpgsig x\n encoding CP1252\nencoding {name}\n\nencoding CP1252\n");
-            assert_eq!(Encoding::of_commit(raw.as_bytes()).decode(bytes), text, "{name}");
+            let raw = format!("tree 0\ngpgsig x\n encoding CP1252\nencoding {name}");
+            assert_eq!(
+                Encoding::among(raw.as_bytes().split(|byte| *byte == b'\n')).decode(bytes),
+                text,
+                "{name}"
+            );
         }
-        assert_eq!(Encoding::of_commit(b"tree 0\n\nencoding CP1252\n"), Encoding::default());
     }
 }

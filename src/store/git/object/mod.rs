@@ -2,6 +2,7 @@
 //!
 //! Nothing here opens a file, reads a clock or asks for configuration: bytes go in, bytes come out.
 
+pub(crate) mod commit;
 pub(crate) mod delta;
 pub(crate) mod encoding;
 pub(crate) mod hash_midstates;

@@ -6,6 +6,8 @@
 //! a folder of many files splices one entry and hashes; nothing is parsed or sorted again.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::store::git::object::id::Oid;
@@ -33,16 +35,27 @@ impl Pointer {
         self.mode & 0o170_000 == 0o100_000
     }
 
-    /// The mode that git would write today: old trees also have files with `100664`.
-    pub(crate) const fn file_mode(&self) -> u32 {
-        if self.mode & 0o100 == 0 { FILE } else { EXECUTABLE }
+    /// Whether it is a folder.
+    pub(crate) const fn is_folder(&self) -> bool {
+        self.mode & 0o170_000 == FOLDER
+    }
+
+    /// The mode that git takes it for (`canon_mode` in `cache.h`): other tools have written files with
+    /// `100664` and more.
+    pub(crate) const fn canonical_mode(&self) -> u32 {
+        match self.mode & 0o170_000 {
+            0o100_000 if self.mode & 0o100 == 0 => FILE,
+            0o100_000 => EXECUTABLE,
+            kind @ (FOLDER | 0o120_000) => kind,
+            _ => 0o160_000,
+        }
     }
 
     /// What the store tells of it.
     pub(crate) const fn entry(&self) -> TreeEntry {
-        match self.mode & 0o170_000 {
-            0o100_000 => TreeEntry::File(BlobId::new(self.oid)),
-            0o040_000 => TreeEntry::Special("a folder"),
+        match self.canonical_mode() {
+            FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
+            FOLDER => TreeEntry::Special("a folder"),
             0o120_000 => TreeEntry::Special("a symbolic link"),
             _ => TreeEntry::Special("a submodule"),
         }
@@ -57,6 +70,13 @@ pub(crate) struct Entry<'a> {
     /// What it points at.
     pub(crate) pointer: Pointer,
     len: usize,
+}
+
+impl<'a> Entry<'a> {
+    /// What it is sorted by.
+    const fn place(&self) -> (&'a [u8], bool) {
+        (self.name, self.pointer.is_folder())
+    }
 }
 
 /// A place of a tree where bytes were replaced.
@@ -113,12 +133,31 @@ impl RawTree {
     /// Takes the content of a tree object.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, BadTree> {
         let mut starts = Vec::with_capacity(bytes.len() / 36);
-        let mut at = 0;
+        let (mut at, mut is_sorted, mut last) = (0, true, None);
         while at < bytes.len() {
             starts.push(u32::try_from(at).map_err(|_| BadTree(at))?);
-            at += parse_entry(bytes, at)?.len;
+            let entry = parse_entry(bytes, at)?;
+            at += entry.len;
+            is_sorted &= last.is_none_or(|last| order(last, entry.place()).is_lt());
+            last = Some(entry.place());
         }
-        Ok(Self { bytes: bytes.to_vec(), starts })
+        let tree = Self { bytes: bytes.to_vec(), starts };
+        Ok(if is_sorted { tree } else { tree.sorted() })
+    }
+
+    /// The same in git's order, of entries of one name only the first: what other tools have left
+    /// otherwise is found all the same, and written as it should be the next time.
+    fn sorted(&self) -> Self {
+        let mut names = HashSet::new();
+        let mut entries: Vec<_> = (0..self.starts.len()).map(|index| (self.entry(index), index)).collect();
+        entries.retain(|(entry, _)| names.insert(entry.name));
+        entries.sort_by(|(one, _), (two, _)| order(one.place(), two.place()));
+        let mut sorted = Self::default();
+        for (_, index) in entries {
+            sorted.starts.push(as_u32(sorted.bytes.len()));
+            sorted.bytes.extend_from_slice(&self.bytes[self.range(index)]);
+        }
+        sorted
     }
 
     /// The content of the tree object.
@@ -149,7 +188,7 @@ impl RawTree {
     /// replaced, in order.
     pub(crate) fn put(&mut self, name: &[u8], pointer: Option<Pointer>) -> Vec<Splice> {
         let mut splices = Vec::new();
-        let folder = pointer.is_some_and(|pointer| pointer.mode == FOLDER);
+        let folder = pointer.is_some_and(|pointer| pointer.is_folder());
         // What stands there as another kind, and so at another place, must go.
         if let Ok(index) = self.search(name, !folder) {
             splices.push(self.splice(index, true, &[]));
@@ -182,7 +221,7 @@ impl RawTree {
         self.starts.binary_search_by(|start| {
             let entry =
                 parse_entry(&self.bytes, *start as usize).expect("entries were checked when they came in");
-            order((entry.name, entry.pointer.mode == FOLDER), (name, folder))
+            order(entry.place(), (name, folder))
         })
     }
 
@@ -226,17 +265,32 @@ fn order((a, a_folder): (&[u8], bool), (b, b_folder): (&[u8], bool)) -> Ordering
 fn parse_entry(bytes: &[u8], at: usize) -> Result<Entry<'_>, BadTree> {
     let bad = BadTree(at);
     let rest = bytes.get(at..).ok_or(bad)?;
-    // The shortest mode, `40000`, has five digits.
+    // Git writes modes of five and six digits, other tools have written others.
     let blank = rest.iter().take(8).position(|byte| *byte == b' ').ok_or(bad)?;
     let mode = rest[..blank].iter().try_fold(0_u32, |mode, digit| match digit {
         b'0'..=b'7' => Some(mode << 3 | u32::from(digit - b'0')),
         _ => None,
     });
-    let name_len = rest[blank + 1..].iter().position(|byte| *byte == 0).ok_or(bad)?;
+    let name_len = CStr::from_bytes_until_nul(&rest[blank + 1..]).map_err(|_| bad)?.count_bytes();
     let end = blank + 1 + name_len;
     let oid = rest.get(end + 1..end + 21).and_then(|oid| oid.try_into().ok()).ok_or(bad)?;
     let pointer = Pointer { mode: mode.ok_or(bad)?, oid };
     Ok(Entry { name: &rest[blank + 1..end], pointer, len: end + 21 })
+}
+
+/// The entries of a tree, as far as they make sense.
+pub(crate) fn entries(bytes: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        let entry = parse_entry(bytes, at).ok()?;
+        at += entry.len;
+        Some(entry)
+    })
+}
+
+/// What stands under a name in a tree.
+pub(crate) fn find(bytes: &[u8], name: &[u8]) -> Option<Pointer> {
+    entries(bytes).find(|entry| entry.name == name).map(|entry| entry.pointer)
 }
 
 /// A name under which two trees have different entries.
@@ -309,12 +363,8 @@ pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<Part>, BadTree> {
         }
         let left = (a < old.len()).then(|| parse_entry(old, a)).transpose()?;
         let right = (b < new.len()).then(|| parse_entry(new, b)).transpose()?;
-        let key = |entry: &Entry<'_>| (entry.name.to_vec(), entry.pointer.mode == FOLDER);
         let ordering = match (&left, &right) {
-            (Some(left), Some(right)) => {
-                let (left, right) = (key(left), key(right));
-                order((&left.0, left.1), (&right.0, right.1))
-            }
+            (Some(left), Some(right)) => order(left.place(), right.place()),
             (Some(_), None) => Ordering::Less,
             (None, _) => Ordering::Greater,
         };
@@ -332,15 +382,28 @@ pub(crate) fn parts(old: &[u8], new: &[u8]) -> Result<Vec<Part>, BadTree> {
 
 /// How many bytes of whole entries both begin with.
 fn same_len(old: &[u8], new: &[u8]) -> usize {
+    if old == new {
+        return old.len();
+    }
+    let equal = same_blocks_len(old, new);
     let mut at = 0;
-    while let Some(nul) = old.get(at + 6..).and_then(|rest| rest.iter().position(|byte| *byte == 0)) {
-        let end = at + 6 + nul + 21;
-        if end > old.len() || new.get(at..end) != old.get(at..end) {
+    while let Ok(entry) = parse_entry(old, at) {
+        let end = at + entry.len;
+        if end > equal && old.get(at..end) != new.get(at..end) {
             break;
         }
         at = end;
     }
     at
+}
+
+/// How many bytes both begin with, in whole blocks: comparing memory is faster than parsing it.
+fn same_blocks_len(old: &[u8], new: &[u8]) -> usize {
+    const BLOCKS: [usize; 2] = [4096, 64];
+    BLOCKS.into_iter().fold(0, |equal, block| {
+        let blocks = old[equal..].chunks_exact(block).zip(new[equal..].chunks_exact(block));
+        equal + blocks.take_while(|(one, two)| one == two).count() * block
+    })
 }
 
 #[cfg(test)]

@@ -1,70 +1,53 @@
-//! Differences between revisions, and contents.
+//! What the folder has in a revision, what differs between two, and contents.
 
 use std::borrow::Cow;
-use std::num::NonZero;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
-use git2::ObjectType;
-
+use super::objects::{Objects, corrupt};
+use super::parallel::share;
+use super::recent_commits::Fresh;
+use super::trees::Trees;
+use super::walk::Folder;
 use crate::domain::Revision;
-use crate::store::git::object::id::Oid;
-use crate::store::git::object::tree::differences;
-use crate::store::git::read::damage;
-use crate::store::git::read::objects::{Objects, damaged};
-use crate::store::git::read::trees::{Trees, folder_oid};
+use crate::store::git::object::id::Kind;
+use crate::store::git::object::tree::{differences, entries};
 use crate::store::git::repo::layout::Place;
-use crate::store::{BlobId, EachContent, FileChange, StoreError};
-
-/// From so many contents on, all cores read.
-const PARALLEL_LEN_MIN: usize = 512;
-/// No more threads than this: the disk and libgit2's caches bound reading soon enough.
-const THREADS_MAX: usize = 8;
-/// How many contents a thread takes at a time.
-const SHARE_LEN: usize = 64;
+use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 
 /// Whether a name in the collections folder is that of a collection file.
 pub(crate) fn is_told(name: &str) -> bool {
     !name.starts_with('.') && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
 }
 
-/// What differs in the collections folder; see [`Journal::changes`](crate::store::Journal::changes).
+/// What differs in the folder; `known` are trees that need not be read.
 pub(crate) fn changes(
     objects: &mut Objects,
     place: &Place,
     known: Option<&Trees>,
     [from, to]: [Option<Revision>; 2],
 ) -> Result<Vec<FileChange>, StoreError> {
-    let mut folder = |revision: Option<Revision>| match revision {
-        Some(revision) => folder_oid(objects, place, revision.as_bytes()),
-        None => Ok(None),
-    };
-    let oids = [folder(from)?, folder(to)?];
-    if let (None, Some(to)) = (oids[1], to) {
-        // Nothing there is an empty folder; something else in its place is no folder at all.
-        Trees::load(objects, place, Some(*to.as_bytes()))?;
-    }
-    if oids[0] == oids[1] {
-        return Ok(Vec::new());
-    }
-    let mut tree = |oid: Option<Oid>, revision: Option<Revision>| {
-        let revision = revision.map(|revision| *revision.as_bytes());
-        match (known.filter(|trees| trees.revision == revision), oid) {
-            (_, None) => Ok(Cow::Borrowed(&[][..])),
-            (Some(trees), Some(_)) => Ok(Cow::Borrowed(trees.folder().bytes())),
-            (None, Some(oid)) => objects.read(&oid, ObjectType::Tree, <[u8]>::to_vec).map(Cow::Owned),
+    let mut folder = Folder::new(objects, &place.folder);
+    let mut side = |revision: Option<Revision>| {
+        let Some(revision) = revision else { return Ok((None, Cow::default())) };
+        match known.filter(|trees| trees.revision.as_ref() == Some(revision.as_bytes())) {
+            Some(trees) => Ok((None, Cow::Borrowed(trees.folder().bytes()))),
+            None => {
+                let id = folder.at(revision)?;
+                let bytes = folder.bytes(id)?;
+                Ok::<_, StoreError>((id, Cow::Owned(bytes.to_vec())))
+            }
         }
     };
-    compare(&tree(oids[0], from)?, &tree(oids[1], to)?, &oids[1].unwrap_or_default())
+    let ((before, old), (after, new)) = (side(from)?, side(to)?);
+    if before.is_some() && before == after { Ok(Vec::new()) } else { compare(&old, &new, after) }
 }
 
-/// What differs between the contents of two versions of the collections folder.
-pub(crate) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange>, StoreError> {
-    let found = differences(old, new).map_err(|error| damaged("tree", at, &error.to_string()))?;
+/// What differs between the contents of two versions of the folder.
+pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<Vec<FileChange>, StoreError> {
+    let found = differences(old, new).map_err(|error| {
+        corrupt(Kind::Tree, after.as_ref().map_or(&[0; 20], TreeId::as_bytes), error.to_string())
+    })?;
     let told = found.into_iter().filter_map(|(name, before, after)| {
-        let name = String::from_utf8(name)
-            .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned());
+        let name = text(name);
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
         // A file that became executable is the same file.
         (is_told(&name) && before != after).then_some(FileChange { name, before, after })
@@ -72,45 +55,46 @@ pub(crate) fn compare(old: &[u8], new: &[u8], at: &Oid) -> Result<Vec<FileChange
     Ok(told.collect())
 }
 
-/// Reads contents; see [`Journal::read`](crate::store::Journal::read).
-pub(crate) fn contents(objects: &mut Objects, blobs: &[BlobId], each: &EachContent<'_>) {
-    // Counting the cores takes a look at files of the system: only where there is much to do.
-    let cores = || thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
-    let threads = if blobs.len() < PARALLEL_LEN_MIN { 1 } else { cores() };
-    if threads == 1 {
-        return read_some(objects, blobs.iter().enumerate(), each);
-    }
-    // Whoever is done first takes the next share.
-    let next = AtomicUsize::new(0);
-    let work = |objects: &mut Objects| {
-        loop {
-            let start = next.fetch_add(SHARE_LEN, Ordering::Relaxed);
-            if start >= blobs.len() {
-                return;
-            }
-            read_some(objects, blobs.iter().enumerate().skip(start).take(SHARE_LEN), each);
-        }
-    };
-    let others: Vec<_> = (1..threads).map(|_| Mutex::new(objects.another())).collect();
-    thread::scope(|scope| {
-        for other in &others {
-            scope.spawn(|| work(&mut other.lock().expect("each thread has its own")));
-        }
-        work(objects);
+/// The files of the folder at a revision whose names are wanted, by name.
+pub(crate) fn files(
+    objects: &mut Objects,
+    place: &Place,
+    revision: Revision,
+    is_wanted: &dyn Fn(&str) -> bool,
+) -> Result<Vec<(String, TreeEntry)>, StoreError> {
+    let mut folder = Folder::new(objects, &place.folder);
+    let id = folder.at(revision)?;
+    let bytes = folder.bytes(id)?;
+    let told = entries(&bytes).filter_map(|entry| {
+        let name = String::from_utf8_lossy(entry.name);
+        (is_told(&name) && is_wanted(&name)).then(|| (name.into_owned(), entry.pointer.entry()))
     });
-    // What libgit2 has cached for so many contents, 16 MB a pack, is of no use for what comes next.
-    objects.close();
+    let mut files: Vec<_> = told.collect();
+    files.sort_by(|(one, _), (two, _)| one.cmp(two));
+    files.dedup_by(|(one, _), (two, _)| one == two);
+    Ok(files)
 }
 
-fn read_some<'a>(
+/// A name as it is told.
+fn text(name: Vec<u8>) -> String {
+    String::from_utf8(name).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+/// Reads contents; see [`Journal::read`](crate::store::Journal::read).
+pub(crate) fn contents(
     objects: &mut Objects,
-    blobs: impl Iterator<Item = (usize, &'a BlobId)>,
+    fresh: &Fresh,
+    blobs: &[BlobId],
     each: &EachContent<'_>,
-) {
-    for (index, blob) in blobs {
-        let read = objects.read(blob.as_bytes(), ObjectType::Blob, |content| each(index, Ok(content)));
-        if let Err(error) = read {
-            each(index, Err(damage::of(objects.folder(), *blob, error)));
+) -> Result<(), StoreError> {
+    let (places, others) = fresh.contents(blobs, each);
+    share(objects, others.len(), &|objects, range| {
+        for index in range {
+            match objects.content(others[index]) {
+                Ok(content) => each(places[index], Ok(&content)),
+                Err(error) => each(places[index], Err(error)),
+            }
         }
-    }
+        Ok(())
+    })
 }

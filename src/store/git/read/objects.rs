@@ -1,111 +1,328 @@
-//! Reading objects, through libgit2.
+//! Reads objects, as somebody else may have left them: cut short, flipped, made to be huge.
 //!
-//! Only libgit2's object database is used, opened on the `objects` folder by itself: no
-//! configuration of the user or the system, no owner check and no work tree takes part.
+//! Nothing is read further than it may be long, which is known before anything is inflated; what is
+//! damaged is an error of that object alone. What holds many objects and can't be read is another error,
+//! since it says nothing about any of them.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
 
-use git2::{ObjectType, Odb};
-
+use super::cache::Cache;
+use super::database::{Database, Known, ObjectFolder};
+use super::inflate::{Inflater, damaged};
+use super::loose::{self, Found};
+use super::pack::{Base, Pack};
 use crate::domain::Revision;
-use crate::store::StoreError;
-use crate::store::git::object::id::{Oid, ParsedCommit, hex, parse_commit};
+use crate::store::git::object::commit::RawCommit;
+use crate::store::git::object::delta;
+use crate::store::git::object::id::{self, Kind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
+use crate::store::{BlobId, Damage, FILE_BYTES_KEPT_MAX, StoreError, TreeId};
 
-/// The objects of a repository.
+/// The largest object that is held whole: the tree of a folder of a million files.
+pub(crate) const OBJECT_BYTES_MAX: usize = 64 << 20;
+
+/// How much of a commit is read; the message of one that is larger is cut.
+pub(crate) const COMMIT_BYTES_MAX: usize = 1 << 20;
+
+/// The longest chain of deltas, as in git (`pack.depth`).
+const CHAIN_LEN_MAX: usize = 4095;
+
+/// So many bytes of what deltas are against are kept at least, and at most twice as many.
+const BASES_BYTES_MIN: usize = 8 << 20;
+
+/// A reader of the objects of a repository; each thread has one.
 pub(crate) struct Objects {
-    folder: PathBuf,
-    // Opened on first use, and again after any trouble: packs come and go (`git gc`), and what was
-    // wrong may be right by now.
-    odb: Option<Odb<'static>>,
+    database: Arc<Database>,
+    known: Option<Arc<Known>>,
+    inflater: Inflater,
+    /// What deltas are against, by its place in which pack.
+    bases: Cache<(usize, u64), Found<Arc<Vec<u8>>>>,
+    /// In which pack something was found last.
+    last_pack: usize,
 }
 
 impl Objects {
-    /// Names the objects of the repository whose shared part is `common_dir`.
-    pub(crate) fn new(common_dir: &Path) -> Self {
-        Self { folder: common_dir.join("objects"), odb: None }
+    /// A reader of these objects.
+    pub(crate) fn new(database: &Arc<Database>) -> Self {
+        Self {
+            database: Arc::clone(database),
+            known: None,
+            inflater: Inflater::default(),
+            bases: Cache::new(BASES_BYTES_MIN),
+            last_pack: 0,
+        }
     }
 
-    /// Another reader of the same objects, for another thread.
-    pub(crate) fn another(&self) -> Self {
-        Self { folder: self.folder.clone(), odb: None }
+    /// Reads objects where no other reader is.
+    pub(crate) fn at(common_dir: &Path) -> Self {
+        Self::new(&Arc::new(Database::new(common_dir)))
     }
 
-    /// Where they are.
-    pub(crate) fn folder(&self) -> &Path {
-        &self.folder
+    /// Where the objects are, for other readers.
+    pub(crate) const fn database(&self) -> &Arc<Database> {
+        &self.database
     }
 
-    /// Forgets which packs there are.
+    /// Forgets which packs there are, and what was read.
     pub(crate) fn close(&mut self) {
-        self.odb = None;
+        *self = Self::new(&self.database);
     }
 
-    /// Hands the content of an object to `take`.
-    pub(crate) fn read<T>(
-        &mut self,
-        oid: &Oid,
-        kind: ObjectType,
-        take: impl FnOnce(&[u8]) -> T,
-    ) -> Result<T, StoreError> {
-        let mut take = Some(take);
-        let mut attempt = |objects: &mut Self| {
-            let object = objects.try_read(oid, kind)?;
-            Ok(take.take().expect("a read succeeds once")(object.data()))
-        };
-        let read = attempt(self).or_else(|_: git2::Error| {
-            self.close();
-            attempt(self)
-        });
-        read.map_err(|source| {
-            self.close();
-            StoreError::Git { action: format!("read the {kind} {}", hex(oid)), source }
-        })
-    }
-
-    /// Whether the object is there.
+    /// Whether the object is there, whatever it is like.
     pub(crate) fn has(&mut self, oid: &Oid) -> bool {
-        let found = |objects: &mut Self| objects.open().is_ok_and(|odb| odb.exists(as_git2(oid)));
-        found(self)
+        let is_in = |known: &Known| {
+            known.folders.iter().any(|folder| {
+                folder.packs.iter().any(|pack| pack.find(oid).is_some()) || loose_path(folder, oid).exists()
+            })
+        };
+        is_in(&self.known()) || is_in(&self.look_again())
     }
 
-    /// Reads a commit.
-    pub(crate) fn commit(&mut self, oid: &Oid) -> Result<ParsedCommit, StoreError> {
-        let parsed = self.read(oid, ObjectType::Commit, |raw| parse_commit(Revision::new(*oid), raw))?;
-        parsed.ok_or_else(|| damaged("commit", oid, "it has no tree"))
+    /// What an object is; `None` when there is none.
+    pub(crate) fn kind(&mut self, oid: &Oid) -> Result<Option<Kind>, StoreError> {
+        Ok(self.read(oid, 0)?.map(|found| found.kind))
     }
 
-    /// Reads a tree.
-    pub(crate) fn tree(&mut self, oid: &Oid) -> Result<RawTree, StoreError> {
-        self.read(oid, ObjectType::Tree, RawTree::parse)?
-            .map_err(|error| damaged("tree", oid, &error.to_string()))
-    }
-
-    fn open(&mut self) -> Result<&Odb<'static>, git2::Error> {
-        if self.odb.is_none() {
-            let folder =
-                self.folder.to_str().ok_or_else(|| git2::Error::from_str("its path is not UTF-8"))?;
-            let odb = Odb::new()?;
-            odb.add_disk_alternate(folder)?;
-            self.odb = Some(odb);
+    /// The names that begin with these digits, whatever they are of.
+    pub(crate) fn beginning_with(&mut self, digits: &str) -> Vec<Oid> {
+        let known = self.look_again();
+        let padded: String = digits.chars().chain(std::iter::repeat('0')).take(40).collect();
+        let Some(first) = id::unhex(padded.as_bytes()) else { return Vec::new() };
+        let mut found = Vec::new();
+        for folder in &known.folders {
+            for pack in &folder.packs {
+                let fitting = pack.names_from(&first).take_while(|oid| hex(oid).starts_with(digits));
+                found.extend(fitting.copied());
+            }
+            let (fan, rest) = digits.split_at(2);
+            let entries = std::fs::read_dir(folder.path.join(fan)).into_iter().flatten().flatten();
+            found.extend(entries.filter_map(|entry| {
+                let name = entry.file_name().into_string().ok().filter(|name| name.starts_with(rest))?;
+                id::unhex(format!("{fan}{name}").as_bytes())
+            }));
         }
-        Ok(self.odb.as_ref().expect("opened above"))
+        found.sort_unstable();
+        found.dedup();
+        found
     }
 
-    fn try_read(&mut self, oid: &Oid, kind: ObjectType) -> Result<git2::OdbObject<'_>, git2::Error> {
-        let object = self.open()?.read(as_git2(oid))?;
-        if object.kind() != kind {
-            return Err(git2::Error::from_str(&format!("it is a {}", object.kind())));
-        }
-        Ok(object)
+    /// Hands what a commit says to `take`.
+    pub(crate) fn commit<T>(
+        &mut self,
+        revision: Revision,
+        take: impl FnOnce(&RawCommit<'_>) -> T,
+    ) -> Result<T, StoreError> {
+        let oid = revision.as_bytes();
+        let found = self.expect(Kind::Commit, oid, COMMIT_BYTES_MAX)?;
+        let is_cut = found.len > found.content.len() as u64;
+        let commit = RawCommit::parse(&found.content, is_cut);
+        Ok(take(&commit.map_err(|why| corrupt(Kind::Commit, oid, why))?))
     }
+
+    /// The bytes of a whole commit.
+    pub(crate) fn raw_commit(&mut self, revision: Revision) -> Result<Arc<Vec<u8>>, StoreError> {
+        self.whole(Kind::Commit, revision.as_bytes())
+    }
+
+    /// A tree, for who looks names up in it.
+    pub(crate) fn tree(&mut self, id: TreeId) -> Result<RawTree, StoreError> {
+        let bytes = self.raw_tree(id)?;
+        RawTree::parse(&bytes).map_err(|error| corrupt(Kind::Tree, id.as_bytes(), error.to_string()))
+    }
+
+    /// The bytes of a tree.
+    pub(crate) fn raw_tree(&mut self, id: TreeId) -> Result<Arc<Vec<u8>>, StoreError> {
+        self.whole(Kind::Tree, id.as_bytes())
+    }
+
+    /// The content of a collection's file, cut at [`FILE_BYTES_KEPT_MAX`] as that of a saved file is.
+    pub(crate) fn content(&mut self, id: BlobId) -> Result<Arc<Vec<u8>>, StoreError> {
+        Ok(self.expect(Kind::Blob, id.as_bytes(), FILE_BYTES_KEPT_MAX)?.content)
+    }
+
+    /// The whole content of a file, for the work tree.
+    pub(crate) fn blob(&mut self, oid: &Oid) -> Result<Vec<u8>, StoreError> {
+        self.whole(Kind::Blob, oid).map(Arc::unwrap_or_clone)
+    }
+
+    /// An annotated tag.
+    pub(crate) fn tag(&mut self, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
+        self.whole(Kind::Tag, oid)
+    }
+
+    fn whole(&mut self, kind: Kind, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
+        let found = self.expect(kind, oid, OBJECT_BYTES_MAX)?;
+        if found.len > OBJECT_BYTES_MAX as u64 {
+            return Err(damage_of(kind, oid, Damage::TooLarge(found.len)));
+        }
+        Ok(found.content)
+    }
+
+    /// An object that has to be there, and of this kind.
+    fn expect(&mut self, kind: Kind, oid: &Oid, len_max: usize) -> Result<Found<Arc<Vec<u8>>>, StoreError> {
+        let found = self.read(oid, len_max).map_err(|error| match error {
+            StoreError::Damaged { damage, .. } => damage_of(kind, oid, damage),
+            error => error,
+        })?;
+        match found {
+            Some(found) if found.kind == kind => Ok(found),
+            Some(found) => Err(corrupt(kind, oid, format!("it is a {}", found.kind.word()))),
+            None => Err(damage_of(kind, oid, Damage::Missing)),
+        }
+    }
+
+    /// An object, at most `len_max` bytes of it; `None` if there is none.
+    fn read(&mut self, oid: &Oid, len_max: usize) -> Result<Option<Found<Arc<Vec<u8>>>>, StoreError> {
+        let known = self.known();
+        if let Ok(Some(found)) = self.read_in(&known, oid, len_max) {
+            return Ok(Some(found));
+        }
+        let known = self.look_again();
+        match self.read_in(&known, oid, len_max)? {
+            Some(found) => Ok(Some(found)),
+            None => known.check_readable().map(|()| None),
+        }
+    }
+
+    /// Tries every place where an object is: what is damaged in one may be whole in another.
+    fn read_in(
+        &mut self,
+        known: &Known,
+        oid: &Oid,
+        len_max: usize,
+    ) -> Result<Option<Found<Arc<Vec<u8>>>>, StoreError> {
+        let mut fault = None;
+        for folder in &known.folders {
+            let len = folder.packs.len();
+            for turn in 0..len {
+                let number = (self.last_pack + turn) % len;
+                let pack = &folder.packs[number];
+                let Some(at) = pack.find(oid) else { continue };
+                match self.unpack(pack, at, oid, len_max) {
+                    Ok(found) => {
+                        self.last_pack = number;
+                        return Ok(Some(found));
+                    }
+                    Err(error) => fault = Some(error),
+                }
+            }
+            let path = loose_path(folder, oid);
+            match File::open(&path) {
+                Ok(file) => match loose::read(&file, &mut self.inflater, len_max) {
+                    Ok(Found { kind, len, content }) => {
+                        return Ok(Some(Found { kind, len, content: Arc::new(content) }));
+                    }
+                    Err(error) => fault = Some(error),
+                },
+                Err(error) if error.kind() == io::ErrorKind::NotFound => (),
+                Err(source) => return Err(StoreError::at("open", &path, source)),
+            }
+        }
+        match fault {
+            None => Ok(None),
+            Some(error) if error.kind() == io::ErrorKind::InvalidData => {
+                Err(corrupt(Kind::Blob, oid, error.to_string()))
+            }
+            Some(source) => Err(StoreError::at("read", &known.folders[0].path, source)),
+        }
+    }
+
+    /// Reads an object from a pack; what a doubtful index has led to is held against its name.
+    fn unpack(
+        &mut self,
+        pack: &Arc<Pack>,
+        at: u64,
+        oid: &Oid,
+        len_max: usize,
+    ) -> io::Result<Found<Arc<Vec<u8>>>> {
+        if !pack.is_doubtful {
+            return self.resolve(pack, at, len_max);
+        }
+        let mut found = self.resolve(pack, at, OBJECT_BYTES_MAX)?;
+        if id::name(found.kind, &found.content).ok() != Some(*oid) {
+            return Err(damaged("the index of its pack leads to another one"));
+        }
+        if found.content.len() > len_max {
+            found.content = Arc::new(found.content[..len_max].to_vec());
+        }
+        Ok(found)
+    }
+
+    /// Reads what begins there in a pack, put together from deltas where it must be.
+    fn resolve(&mut self, pack: &Arc<Pack>, at: u64, len_max: usize) -> io::Result<Found<Arc<Vec<u8>>>> {
+        let pack_id = Arc::as_ptr(pack) as usize;
+        let mut deltas: Vec<(u64, Vec<u8>)> = Vec::new();
+        let mut at = at;
+        let mut found = loop {
+            if let Some(known) =
+                self.bases.get(&(pack_id, at)).filter(|it| !deltas.is_empty() || it.len <= len_max as u64)
+            {
+                break known;
+            }
+            let head = pack.head(&mut self.inflater, at)?;
+            self.inflater.begin(head.head_len);
+            let room = if deltas.is_empty() && head.kind.is_ok() { len_max } else { OBJECT_BYTES_MAX };
+            let content = self.inflater.content(&pack.file, (Vec::new(), false), head.len, room)?;
+            let base = match head.kind {
+                Ok(kind) => break Found { kind, len: head.len, content: Arc::new(content) },
+                Err(base) => base,
+            };
+            if content.len() as u64 != head.len || deltas.len() == CHAIN_LEN_MAX {
+                return Err(damaged("it is told by too much"));
+            }
+            deltas.push((at, content));
+            at = match base {
+                Base::At(at) => at,
+                Base::Named(oid) => {
+                    pack.find(&oid).ok_or_else(|| damaged("what it is told by is missing"))?
+                }
+            };
+        };
+        while let Some((next, delta)) = deltas.pop() {
+            if found.content.len() as u64 != found.len {
+                return Err(damaged("what it is told by is too large"));
+            }
+            self.bases.put((pack_id, at), found.clone(), found.content.len());
+            let room = if deltas.is_empty() { len_max } else { OBJECT_BYTES_MAX };
+            let (len, content) = delta::applied(&found.content, &delta, room)
+                .map_err(|_| damaged("a delta does not fit what it is against"))?;
+            (at, found) = (next, Found { kind: found.kind, len, content: Arc::new(content) });
+            if deltas.is_empty() && found.kind == Kind::Tree && found.content.len() as u64 == found.len {
+                // What comes next in a walk is told by it.
+                self.bases.put((pack_id, at), found.clone(), found.content.len());
+            }
+        }
+        Ok(found)
+    }
+
+    fn known(&mut self) -> Arc<Known> {
+        Arc::clone(self.known.get_or_insert_with(|| self.database.now()))
+    }
+
+    fn look_again(&mut self) -> Arc<Known> {
+        let known = self.database.again();
+        if self.known.as_ref().is_none_or(|before| !Arc::ptr_eq(before, &known)) {
+            // A pack that is gone may leave its place to another one.
+            self.bases = Cache::new(BASES_BYTES_MIN);
+        }
+        self.known = Some(Arc::clone(&known));
+        known
+    }
+}
+
+fn loose_path(folder: &ObjectFolder, oid: &Oid) -> std::path::PathBuf {
+    let name = hex(oid);
+    folder.path.join(&name[..2]).join(&name[2..])
+}
+
+fn damage_of(kind: Kind, oid: &Oid, damage: Damage) -> StoreError {
+    StoreError::Damaged { kind: kind.word(), id: hex(oid), damage }
 }
 
 /// An object that is there and makes no sense.
-pub(crate) fn damaged(kind: &str, oid: &Oid, why: &str) -> StoreError {
-    StoreError::Git { action: format!("read the {kind} {}", hex(oid)), source: git2::Error::from_str(why) }
-}
-
-fn as_git2(oid: &Oid) -> git2::Oid {
-    git2::Oid::from_bytes(oid).expect("a name has twenty bytes")
+pub(crate) fn corrupt(kind: Kind, oid: &Oid, why: impl Into<String>) -> StoreError {
+    damage_of(kind, oid, Damage::Corrupt(why.into()))
 }

@@ -113,7 +113,7 @@ mod tests {
             at: DateTime::UNIX_EPOCH,
             message: format!("commit {number}"),
         };
-        Step { commit, changes: Vec::new() }
+        Step { commit, changes: Vec::new(), problem: None }
     }
 
     #[test]

@@ -3,31 +3,73 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use git2::ErrorCode;
-
 use crate::domain::Revision;
-use crate::store::{BlobId, StoreError, TreeEntry};
+use crate::store::git::read::archive::name::{by_id, by_ref};
+use crate::store::git::read::objects::Objects;
+use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::refs::{self, Head};
+use crate::store::{BlobId, NameError, StoreError, TreeEntry};
+
+/// Where git looks for a name, in its order (gitrevisions(7)).
+const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
 
 /// Finds the commit that a person means: a branch, a tag, an abbreviated id, `HEAD~2`; `None` when nothing
 /// is called so.
 ///
 /// # Errors
 ///
-/// Says why the repository can't be read, or what the name could mean.
+/// Says why the repository can't be read.
 pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreError> {
-    let failed = |source| StoreError::Git { action: format!("find the commit `{name}`"), source };
-    let repository = git2::Repository::open(repository).map_err(failed)?;
-    let commit = match repository.revparse_single(name).and_then(|object| object.peel_to_commit()) {
-        Ok(commit) => commit,
-        Err(error) if matches!(error.code(), ErrorCode::NotFound | ErrorCode::InvalidSpec) => {
-            return Ok(None);
-        }
-        Err(error) => return Err(failed(error)),
+    let place = Place::find(repository, "")?;
+    let mut objects = Objects::at(&place.common_dir);
+    let (base, mut steps) = name.split_at(name.find(['~', '^']).unwrap_or(name.len()));
+    let mut at = match named(&place, &mut objects, base) {
+        Ok(found) => found,
+        Err(NameError::Store(error)) => return Err(error),
+        Err(NameError::Bad(_) | NameError::Unknown) => None,
     };
-    let id = commit.id();
-    let bytes =
-        id.as_bytes().try_into().map_err(|_| failed(git2::Error::from_str("its id is not a SHA-1")))?;
-    Ok(Some(Revision::new(bytes)))
+    while let (Some(revision), Some(rest)) = (at, steps.strip_prefix(['~', '^'])) {
+        let is_back = steps.starts_with('~');
+        let (number, behind) =
+            rest.split_at(rest.find(|it: char| !it.is_ascii_digit()).unwrap_or(rest.len()));
+        let number = if number.is_empty() { Ok(1) } else { number.parse::<usize>() };
+        steps = behind;
+        at = match number {
+            Err(_) => None,
+            Ok(count) if is_back => ancestor(&mut objects, revision, count)?,
+            Ok(0) => Some(revision),
+            Ok(number) => parents(&mut objects, revision)?.get(number - 1).copied(),
+        };
+    }
+    Ok(at.filter(|_| steps.is_empty()))
+}
+
+fn named(place: &Place, objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
+    if matches!(name, "HEAD" | "@") {
+        return Ok(match place.head.read()? {
+            Head::Detached(oid) => Some(Revision::new(oid)),
+            Head::Ref(name) => refs::read(&place.common_dir, &name)?.map(Revision::new),
+        });
+    }
+    for prefix in PREFIXES {
+        if let Some(found) = by_ref(place, objects, prefix, name)? {
+            return Ok(Some(found));
+        }
+    }
+    by_id(objects, name)
+}
+
+fn parents(objects: &mut Objects, revision: Revision) -> Result<Vec<Revision>, StoreError> {
+    objects.commit(revision, |commit| commit.parents.clone())
+}
+
+fn ancestor(objects: &mut Objects, from: Revision, count: usize) -> Result<Option<Revision>, StoreError> {
+    let mut at = Some(from);
+    for _ in 0..count {
+        let Some(revision) = at else { break };
+        at = parents(objects, revision)?.first().copied();
+    }
+    Ok(at)
 }
 
 /// What an index has in a folder, by the names in it; what is not merged yet or only announced is
@@ -134,11 +176,23 @@ mod tests {
         let who = git2::Signature::new("Mara", "mara@example.org", &git2::Time::new(0, 0)).unwrap();
         let commit = repository.commit(Some("HEAD"), &who, &who, "first", &tree, &[]).unwrap();
         repository.tag("v1", &repository.find_object(commit, None).unwrap(), &who, "", false).unwrap();
-        for name in ["HEAD", "v1", &commit.to_string(), &commit.to_string()[..8]] {
+        for name in
+            ["HEAD", "@", "v1", "tags/v1", "v1^0", "HEAD~0", &commit.to_string(), &commit.to_string()[..8]]
+        {
             let found = resolve(folder.path(), name).unwrap().map(|revision| revision.to_string());
             assert_eq!(found, Some(commit.to_string()), "{name}");
         }
-        for name in ["v2", "a..b", ""] {
+        for name in [
+            "v2",
+            "a..b",
+            "",
+            "HEAD~1",
+            "HEAD^",
+            "HEAD^{x}",
+            "HEAD~0é",
+            "HEAD~~",
+            "main~99999999999999999999",
+        ] {
             assert_eq!(resolve(folder.path(), name).unwrap(), None, "{name}");
         }
     }

@@ -1,11 +1,12 @@
 //! The collections folder's tree and those above it, from the root down.
 
-use crate::store::StoreError;
+use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
-use crate::store::git::object::id::{Oid, hex};
-use crate::store::git::object::tree::{FOLDER, RawTree};
+use crate::store::git::object::id::Oid;
+use crate::store::git::object::tree::{RawTree, find};
 use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Place;
+use crate::store::{StoreError, TreeEntry, TreeId};
 
 /// The trees of one revision, kept as raw bytes.
 #[derive(Debug, Clone)]
@@ -30,16 +31,13 @@ impl Trees {
         revision: Option<Oid>,
     ) -> Result<Self, StoreError> {
         let mut levels = vec![RawTree::default(); place.folder.len() + 1];
-        if let Some(revision) = revision {
-            levels[0] = objects.commit(&revision).and_then(|commit| objects.tree(&commit.tree))?;
+        if let Some(revision) = revision.map(Revision::new) {
+            check_folder(objects, place, revision)?;
+            let root = objects.commit(revision, |commit| commit.tree)?;
+            levels[0] = objects.tree(root)?;
             for (depth, part) in place.folder.iter().enumerate() {
                 let Some(pointer) = levels[depth].get(part.as_bytes()) else { break };
-                if pointer.mode != FOLDER {
-                    let (what, path) = (named(pointer.mode), place.folder[..=depth].join("/"));
-                    let at = hex(&revision);
-                    return Err(place.unsuitable(format!("`{path}` is {what} in commit {at}, not a folder")));
-                }
-                levels[depth + 1] = objects.tree(&pointer.oid)?;
+                levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
             }
         }
         let midstates = vec![HashMidstates::default(); levels.len()];
@@ -52,28 +50,24 @@ impl Trees {
     }
 }
 
-fn named(mode: u32) -> &'static str {
-    match mode & 0o170_000 {
-        0o120_000 => "a symbolic link",
-        0o160_000 => "a submodule",
-        _ => "a file",
-    }
-}
-
-/// The collections folder's tree in a revision; `None` where there is no such folder.
-///
-/// Unlike [`Trees::load`] this takes the past as it is: something else in its place is no folder.
-pub(crate) fn folder_oid(
+/// Refuses a revision in which something else stands where a folder should be.
+pub(crate) fn check_folder(
     objects: &mut Objects,
     place: &Place,
-    revision: &Oid,
-) -> Result<Option<Oid>, StoreError> {
-    let mut oid = objects.commit(revision)?.tree;
-    for part in &place.folder {
-        match objects.tree(&oid)?.get(part.as_bytes()) {
-            Some(pointer) if pointer.mode == FOLDER => oid = pointer.oid,
-            _ => return Ok(None),
+    revision: Revision,
+) -> Result<(), StoreError> {
+    let mut id = objects.commit(revision, |commit| commit.tree)?;
+    for (depth, part) in place.folder.iter().enumerate() {
+        let Some(pointer) = find(&objects.raw_tree(id)?, part.as_bytes()) else { break };
+        if !pointer.is_folder() {
+            let what = match pointer.entry() {
+                TreeEntry::Special(what) => what,
+                TreeEntry::File(_) => "a file",
+            };
+            let path = place.folder[..=depth].join("/");
+            return Err(place.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")));
         }
+        id = TreeId::new(pointer.oid);
     }
-    Ok(Some(oid))
+    Ok(())
 }

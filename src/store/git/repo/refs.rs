@@ -64,7 +64,8 @@ pub(crate) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
     Ok(None)
 }
 
-/// Reads the file of a ref; `None` when it is not there, or the folder of others is.
+/// Reads the file of a ref; `None` when it is not there, the folder of others is, or no file can be called
+/// so.
 fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut text = Vec::with_capacity(REF_BYTES_MAX);
     let read = File::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
@@ -73,7 +74,10 @@ fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         Err(error)
             if matches!(
                 error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::IsADirectory
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::IsADirectory
+                    | io::ErrorKind::InvalidFilename
             ) =>
         {
             Ok(None)

@@ -15,6 +15,7 @@ mod maintenance;
 mod merging;
 mod places;
 mod power;
+mod reading;
 mod set_back;
 mod signing;
 mod support;

@@ -6,14 +6,14 @@
 use std::collections::btree_map::Entry;
 
 use crate::domain::Revision;
+use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid, name};
 use crate::store::git::object::pack::{Pack, PackBuilder};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
-use crate::store::git::read::archive::RawCommit;
 use crate::store::git::read::diff::is_told;
-use crate::store::git::read::objects::damaged;
+use crate::store::git::read::objects::corrupt;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::write::sign::Committer;
@@ -156,7 +156,7 @@ impl Builder<'_> {
         if let Some(content) = content {
             let oid = name(Kind::Blob, content)?;
             self.pack.add(Kind::Blob, oid, content);
-            after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.file_mode()), oid });
+            after = Some(Pointer { mode: before.map_or(FILE, |pointer| pointer.canonical_mode()), oid });
         }
         splices.extend(folder.put(file.as_bytes(), after));
         let content = content.map(<[u8]>::to_vec);
@@ -199,8 +199,9 @@ impl Builder<'_> {
             self.trees.revision = Some(oid);
             let revision = Revision::new(oid);
             committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
-            let raw = RawCommit::parse(&commit).expect("it was made with a tree");
-            steps.push(Step { commit: raw.told(revision), changes: changed(turn.files) });
+            let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
+            let commit = raw.told(revision);
+            steps.push(Step { commit, changes: changed(turn.files), problem: None });
         }
         self.pack_trees(&oids);
         Ok((committed, steps))
@@ -226,7 +227,7 @@ impl Builder<'_> {
             let splices = tree.put(self.place.folder[above].as_bytes(), pointer);
             oid = self.trees.midstates[above].name(tree.bytes(), same_len_of(&splices));
             before = Before::of(tree.bytes(), &splices, ends_chain)
-                .map_err(|error| damaged("tree", &oid, &error.to_string()))?;
+                .map_err(|error| corrupt(Kind::Tree, &oid, error.to_string()))?;
             is_empty = tree.is_empty();
         }
         Ok(versions)

@@ -25,7 +25,8 @@ use ssh_key::private::KeypairData;
 use ssh_key::{EcdsaCurve, HashAlg, LineEnding, PrivateKey, PublicKey};
 
 use crate::domain::Actor;
-use crate::store::git::object::id::{Oid, encode_commit};
+use crate::store::git::object::commit::encode_commit;
+use crate::store::git::object::id::Oid;
 use crate::store::signature::NAMESPACE;
 use crate::store::{Draft, StoreError};
 

@@ -1,51 +1,38 @@
-//! The archive on a git repository.
-//!
-//! Only the object database of libgit2 is used ([`handles`]), and objects are read raw and parsed here
-//! ([`tree`], [`commit`]), since libgit2's own trees cost more than all the rest of a walk ([`walk`]).
-//! Nothing is written but derived notes.
+//! The archive on a git repository; nothing is written but derived notes.
 
-mod commit;
-mod handles;
-mod name;
+pub(crate) mod name;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
-mod tree;
-mod walk;
 
 use std::fs;
 use std::io::{self, Write as _};
-use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::thread;
 
-use git2::{ObjectType, Odb};
-
-use self::handles::{Borrowed, Handles, needed, not_a_commit, object};
-use self::walk::{Folder, Walker, bytes, first_parent};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::make_folders;
-use crate::store::git::read::history::{cut_off, descends};
+use crate::store::git::object::commit::signature;
+use crate::store::git::read::database::Database;
+use crate::store::git::read::diff;
 use crate::store::git::read::objects::Objects;
+use crate::store::git::read::parallel::share;
 use crate::store::git::read::recent_commits::Fresh;
+use crate::store::git::read::walk::{Walker, cut_off, descends};
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::refs;
 use crate::store::{
-    Archive, BlobId, Commit, FileChange, Line, NameError, RawSignature, Step, StoreError, TreeEntry,
+    Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
+    StoreError, TreeEntry,
 };
-pub(in crate::store::git) use commit::RawCommit;
-
-/// How much work one thread takes at a time, and what is too little to share at all.
-const SHARE_LEN: usize = 256;
 
 /// The read side of a git repository.
 pub struct GitArchive {
     place: Place,
     branch: String,
-    handles: Handles,
+    database: Arc<Database>,
     notes: AtomicU64,
     fresh: Arc<Fresh>,
 }
@@ -70,49 +57,25 @@ impl GitArchive {
     /// Fails when there is no repository, or one that can't be served.
     pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
         let branch = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
-        Ok(Self::at(Place::find(path, folder)?, branch, Arc::default()))
+        let place = Place::find(path, folder)?;
+        let database = Arc::new(Database::new(&place.common_dir));
+        Ok(Self::at(place, branch, database, Arc::default()))
     }
 
     /// The archive of a place, for the branch of this whole name; `fresh` need not be read.
-    pub(crate) fn at(place: Place, branch: String, fresh: Arc<Fresh>) -> Self {
-        // Hashing each tree again costs more than finding it; the setting is of the whole process.
-        git2::opts::strict_hash_verification(false);
-        Self { place, branch, handles: Handles::default(), notes: AtomicU64::new(0), fresh }
+    pub(in crate::store::git) fn at(
+        place: Place,
+        branch: String,
+        database: Arc<Database>,
+        fresh: Arc<Fresh>,
+    ) -> Self {
+        Self { place, branch, database, notes: AtomicU64::new(0), fresh }
     }
 
-    fn borrow(&self) -> Result<Borrowed<'_>, StoreError> {
-        self.handles.borrow(&self.place)
-    }
-
-    /// Does work by index on all cores, if it is enough to share.
-    fn share(&self, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
-        // Counting the cores takes a look at files of the system: only where there is much to do.
-        let cores = || thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let threads = if len > SHARE_LEN { cores().min(len.div_ceil(SHARE_LEN)) } else { 1 };
-        if threads == 1 {
-            return work(&*self.borrow()?, 0..len);
-        }
-        let next = AtomicU64::new(0);
-        let worker = || -> Result<(), StoreError> {
-            let odb = self.borrow()?;
-            loop {
-                let from = next.fetch_add(SHARE_LEN as u64, Ordering::Relaxed) as usize;
-                if from >= len {
-                    return Ok(());
-                }
-                work(&odb, from..(from + SHARE_LEN).min(len))?;
-            }
-        };
-        thread::scope(|scope| {
-            let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-            let results = workers.into_iter().map(|worker| worker.join().expect("BUG: a reader panicked"));
-            results.collect::<Result<(), _>>()
-        })
+    fn objects(&self) -> Objects {
+        Objects::new(&self.database)
     }
 }
-
-/// Work on a part of what was asked for, by index.
-type Work<'a> = dyn Fn(&Odb<'static>, std::ops::Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
 impl Archive for GitArchive {
     fn head(&self) -> Result<Option<Revision>, StoreError> {
@@ -120,22 +83,21 @@ impl Archive for GitArchive {
     }
 
     fn resolve(&self, name: &str) -> Result<Revision, NameError> {
-        name::resolve(&self.place, &*self.borrow()?, name)
+        name::resolve(&self.place, &mut self.objects(), name)
     }
 
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError> {
         if let Some(step) = self.fresh.step(revision) {
             return Ok(Some(step.commit));
         }
-        let odb = self.borrow()?;
-        let Some(object) = object(&odb, revision.as_bytes(), ObjectType::Commit)? else { return Ok(None) };
-        let commit = RawCommit::parse(object.data()).ok_or_else(|| not_a_commit(revision))?;
-        Ok(Some(commit.told(revision)))
+        match self.objects().commit(revision, |commit| commit.told(revision)) {
+            Err(StoreError::Damaged { damage: Damage::Missing, .. }) => Ok(None),
+            commit => commit.map(Some),
+        }
     }
 
     fn signature(&self, revision: Revision) -> Result<Option<RawSignature>, StoreError> {
-        let odb = self.borrow()?;
-        Ok(commit::signature(needed(&odb, revision.as_bytes(), ObjectType::Commit)?.data()))
+        Ok(signature(&self.objects().raw_commit(revision)?))
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
@@ -150,7 +112,7 @@ impl Archive for GitArchive {
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<Line, StoreError> {
         let cut = cut_off(&self.place)?;
-        let mut reader = None;
+        let mut objects = None;
         let mut line = Line { revisions: Vec::new(), onto: None };
         let mut next = Some(from);
         while let Some(revision) = next {
@@ -159,16 +121,16 @@ impl Archive for GitArchive {
                 break;
             }
             next = match self.fresh.first_parent(revision) {
-                _ if cut.contains(revision.as_bytes()) => None,
                 Some(parent) => parent,
                 None => {
-                    let odb: &Borrowed<'_> = match &reader {
-                        Some(reader) => reader,
-                        None => reader.insert(self.borrow()?),
-                    };
-                    first_parent(odb, revision)?
+                    let objects = objects.get_or_insert_with(|| self.objects());
+                    match objects.commit(revision, |commit| commit.parents.first().copied()) {
+                        Err(StoreError::Damaged { .. }) if revision != from => break,
+                        parent => parent?,
+                    }
                 }
             };
+            next = next.filter(|_| !cut.contains(revision.as_bytes()));
             line.revisions.push(revision);
         }
         Ok(line)
@@ -189,8 +151,8 @@ impl Archive for GitArchive {
         if fresh == revisions.len() {
             return Ok(());
         }
-        self.share(revisions.len() - fresh, &|odb, range| {
-            let mut walker = Walker::new(Folder::new(odb, &self.place.folder), &cut);
+        share(&mut self.objects(), revisions.len() - fresh, &|objects, range| {
+            let mut walker = Walker::new(objects, &self.place.folder, &cut);
             for index in range {
                 each(fresh + index, walker.step(revisions[fresh + index])?);
             }
@@ -203,10 +165,7 @@ impl Archive for GitArchive {
         revision: Revision,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
-        let odb = self.borrow()?;
-        let mut folder = Folder::new(&odb, &self.place.folder);
-        let id = folder.at(revision)?;
-        Ok(tree::list(bytes(&folder.tree(id)?), is_wanted))
+        diff::files(&mut self.objects(), &self.place, revision, is_wanted)
     }
 
     fn differences(
@@ -214,38 +173,15 @@ impl Archive for GitArchive {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        let odb = self.borrow()?;
-        let mut folder = Folder::new(&odb, &self.place.folder);
-        let mut tree = |revision: Option<Revision>| {
-            let id = revision.map(|revision| folder.at(revision)).transpose()?.flatten();
-            folder.tree(id)
-        };
-        Ok(tree::differences(bytes(&tree(from)?), bytes(&tree(to)?)))
+        diff::changes(&mut self.objects(), &self.place, None, [from, to])
     }
 
-    fn contents(
-        &self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError> {
-        let (places, others) = self.fresh.contents(blobs, each);
-        if others.is_empty() {
-            return Ok(());
-        }
-        self.share(others.len(), &|odb, range| {
-            for index in range {
-                match needed(odb, others[index].as_bytes(), ObjectType::Blob) {
-                    Ok(blob) => each(places[index], Ok(blob.data())),
-                    Err(error) => each(places[index], Err(error)),
-                }
-            }
-            Ok(())
-        })
+    fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        diff::contents(&mut self.objects(), &self.fresh, blobs, each)
     }
 
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        let mut objects = Objects::new(&self.place.common_dir);
-        descends(&mut objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
+        descends(&mut self.objects(), &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
     }
 
     fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {

@@ -7,8 +7,16 @@ use std::sync::Arc;
 use git2::build::TreeUpdateBuilder;
 use git2::{FileMode, Oid, Repository, RepositoryInitOptions, Signature, Time};
 
-use super::{GitArchive, name};
+use super::GitArchive;
 use crate::domain::Revision;
+
+fn oid(bytes: &[u8; 20]) -> Oid {
+    Oid::from_bytes(bytes).unwrap()
+}
+
+fn told(id: Oid) -> Revision {
+    Revision::new(id.as_bytes().try_into().unwrap())
+}
 
 /// What a commit does to a name of the folder.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,11 +72,8 @@ impl Repo {
     /// Makes a commit that nothing points to.
     pub(crate) fn make(&self, making: &Making<'_>) -> Revision {
         let git = &self.repository;
-        let parents: Vec<_> = making
-            .parents
-            .iter()
-            .map(|it| git.find_commit(super::handles::oid(it.as_bytes())).unwrap())
-            .collect();
+        let parents: Vec<_> =
+            making.parents.iter().map(|it| git.find_commit(oid(it.as_bytes())).unwrap()).collect();
         let mut update = TreeUpdateBuilder::new();
         for (name, put) in making.files {
             let path =
@@ -87,17 +92,17 @@ impl Repo {
         let parents: Vec<_> = parents.iter().collect();
         let id =
             git.commit(None, &who(making.author), &who(making.committer), making.message, &tree, &parents);
-        name::told(id.unwrap())
+        told(id.unwrap())
     }
 
     /// Points a branch to a commit.
     pub(crate) fn point(&self, reference: &str, at: Revision) {
-        self.repository.reference(reference, super::handles::oid(at.as_bytes()), true, "test").unwrap();
+        self.repository.reference(reference, oid(at.as_bytes()), true, "test").unwrap();
     }
 
     /// Makes a person's commit on `main`, with its files given as text; an empty text removes.
     pub(crate) fn commit(&self, files: &[(&str, &str)], message: &str) -> Revision {
-        let parent = self.repository.refname_to_id("refs/heads/main").ok().map(name::told);
+        let parent = self.repository.refname_to_id("refs/heads/main").ok().map(told);
         let put = |text: &str| if text.is_empty() { Put::Nothing } else { Put::File(text.to_owned()) };
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, put(text))).collect();
         let parents: Vec<_> = parent.into_iter().collect();
@@ -111,7 +116,7 @@ impl Repo {
 
     fn count(&self, from: Option<Revision>) -> i64 {
         let mut walk = self.repository.revwalk().unwrap();
-        let pushed = from.map(|from| walk.push(super::handles::oid(from.as_bytes())).unwrap());
+        let pushed = from.map(|from| walk.push(oid(from.as_bytes())).unwrap());
         if pushed.is_some() { i64::try_from(walk.count()).unwrap() } else { 0 }
     }
 

@@ -9,8 +9,6 @@
 
 use std::time::Duration;
 
-use git2::ObjectType;
-
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::{HeldLock, lock_of};
@@ -19,8 +17,8 @@ use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::differences;
-use crate::store::git::read::history;
 use crate::store::git::read::trees::Trees;
+use crate::store::git::read::walk;
 use crate::store::git::repo::checkpoint::{Noted, UNBORN};
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::update::{Occasion, is_known};
@@ -110,7 +108,7 @@ impl GitJournal {
         match (*head == UNBORN, *old == UNBORN) {
             (true, _) => Ok(false),
             (false, true) => Ok(true),
-            (false, false) => history::descends(&mut self.objects, &self.place, *head, *old),
+            (false, false) => walk::descends(&mut self.objects, &self.place, *head, *old),
         }
     }
 
@@ -128,9 +126,11 @@ impl GitJournal {
             if [before, after].into_iter().flatten().any(|pointer| !pointer.is_file()) {
                 continue;
             }
-            let content = after
-                .map(|pointer| self.objects.read(&pointer.oid, ObjectType::Blob, <[u8]>::to_vec))
-                .transpose()?;
+            let content = match after.map(|pointer| self.objects.blob(&pointer.oid)).transpose() {
+                // The file is behind then, and the others need not be.
+                Err(StoreError::Damaged { .. }) => None,
+                content => content?,
+            };
             changes.insert(name, PathChange { before, passed: Vec::new(), after, content });
         }
         Ok(changes)
@@ -144,7 +144,7 @@ impl GitJournal {
         new: &[u8; 20],
     ) -> Result<(), StoreError> {
         let mut left = PASSED_COMMITS_MAX;
-        history::walk(&mut self.objects, &self.place, Revision::new(*new), &mut |commit, made| {
+        walk::walk(&mut self.objects, &self.place, Revision::new(*new), &mut |commit, made| {
             for change in made {
                 if let Some(known) = changes.get_mut(&change.name) {
                     known.passed.push(match change.before {

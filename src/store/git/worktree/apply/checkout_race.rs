@@ -13,8 +13,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::Duration;
 
-use git2::ObjectType;
-
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
@@ -111,7 +109,7 @@ impl GitJournal {
         there: Option<Pointer>,
     ) -> Result<(), StoreError> {
         let read = |pointer: Pointer| {
-            let bytes = self.objects.read(&pointer.oid, ObjectType::Blob, <[u8]>::to_vec)?;
+            let bytes = self.objects.blob(&pointer.oid)?;
             Ok::<_, StoreError>((pointer, bytes))
         };
         let content = there.map(read).transpose()?;
@@ -126,7 +124,7 @@ impl GitJournal {
             }
         }
         match there {
-            Some(there) => index.set(&path, there.file_mode(), &there.oid, stat.unwrap_or_default()),
+            Some(there) => index.set(&path, there.canonical_mode(), &there.oid, stat.unwrap_or_default()),
             None => index.remove(&path),
         }
         Ok(())

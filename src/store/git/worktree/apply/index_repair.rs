@@ -23,7 +23,7 @@ use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
-use crate::store::git::read::history;
+use crate::store::git::read::walk;
 use crate::store::git::repo::checkpoint::UNBORN;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::{is_after, is_known};
@@ -75,7 +75,7 @@ impl GitJournal {
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
         let email = self.committer.actor.email();
         let (mut before, mut left) = (None, RECALLED_COMMITS_MAX);
-        history::log(&mut self.objects, &self.place, head, &mut |commit| {
+        walk::log(&mut self.objects, &self.place, head, &mut |commit| {
             let is_recent = commit.committer.email() == email && commit.at >= since;
             if is_recent {
                 before = Some(commit.parents.first().copied());
@@ -123,7 +123,9 @@ impl GitJournal {
         let mended = self.mended(index)?;
         for (path, entry) in &mended {
             match entry {
-                Some(Fresh { pointer, stat }) => index.set(path, pointer.file_mode(), &pointer.oid, *stat),
+                Some(Fresh { pointer, stat }) => {
+                    index.set(path, pointer.canonical_mode(), &pointer.oid, *stat);
+                }
                 None => index.remove(path),
             }
         }

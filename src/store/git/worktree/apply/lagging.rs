@@ -12,7 +12,6 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use git2::ObjectType;
 use rustix::fs::{Access, AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
@@ -121,8 +120,10 @@ impl GitJournal {
         let head = self.head()?;
         for name in self.behind.files.keys().cloned().collect::<Vec<_>>() {
             let after = self.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
-            let content = after.map(|after| self.objects.read(&after.oid, ObjectType::Blob, <[u8]>::to_vec));
-            let content = content.transpose()?;
+            let content = match after.map(|after| self.objects.blob(&after.oid)).transpose() {
+                Err(StoreError::Damaged { .. }) => continue,
+                content => content?,
+            };
             let new = New::of(after, content.as_deref());
             let ids = self.behind.take(&name);
             match bench.change_any(&name, ids.iter().copied(), new) {

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, Stat};
 
-use crate::store::StoreError;
+use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::{index_stat, kind};
@@ -32,9 +32,10 @@ use crate::store::git::index::file::{IndexDraft, Purpose};
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::index::rollback::AheadIndex;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::object::id::Oid;
+use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::FOLDER;
+use crate::store::git::read::objects::corrupt;
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
@@ -42,6 +43,7 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::status;
+use crate::store::{StoreError, TreeId};
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +94,7 @@ impl GitJournal {
             let path = self.place.inside(name);
             if is_known(&index.get(&path), change) {
                 match change.after {
-                    Some(after) => index.set(&path, after.file_mode(), &after.oid, [0; 10]),
+                    Some(after) => index.set(&path, after.canonical_mode(), &after.oid, [0; 10]),
                     None => index.remove(&path),
                 }
             }
@@ -142,21 +144,18 @@ impl GitJournal {
         );
         let mut index = GitIndex::empty();
         if let Some(head) = refs::read(&self.place.common_dir, &self.branch)? {
-            let root = self.objects.commit(&head)?.tree;
-            self.add_all(&mut index, "", &root)?;
+            let root = self.objects.commit(Revision::new(head), |commit| commit.tree)?;
+            self.add_all(&mut index, "", root)?;
         }
         Ok(index)
     }
 
-    fn add_all(&mut self, index: &mut GitIndex, above: &str, tree: &Oid) -> Result<(), StoreError> {
+    fn add_all(&mut self, index: &mut GitIndex, above: &str, tree: TreeId) -> Result<(), StoreError> {
         for entry in self.objects.tree(tree)?.iter() {
             let Ok(name) = std::str::from_utf8(entry.name) else { continue };
             let path = format!("{above}{name}");
-            match entry.pointer.mode {
-                FOLDER => self.add_all(index, &format!("{path}/"), &entry.pointer.oid)?,
-                _ if entry.pointer.is_file() => {
-                    index.set(&path, entry.pointer.file_mode(), &entry.pointer.oid, [0; 10]);
-                }
+            match entry.pointer.canonical_mode() {
+                FOLDER => self.add_all(index, &format!("{path}/"), TreeId::new(entry.pointer.oid))?,
                 mode => index.set(&path, mode, &entry.pointer.oid, [0; 10]),
             }
         }
@@ -308,7 +307,7 @@ fn apply_one(
         // Zeros make git look into the file.
         let stat = stat.as_ref().map(index_stat).unwrap_or_default();
         match change.after {
-            Some(after) => index.set(path, after.file_mode(), &after.oid, stat),
+            Some(after) => index.set(path, after.canonical_mode(), &after.oid, stat),
             None => index.remove(path),
         }
     }
@@ -324,6 +323,9 @@ fn change_file(
     let mut old = change.before.map(|pointer| pointer.oid);
     if occasion == Occasion::PowerCut {
         old = blank_at(bench.folder(), name)?.or(old);
+    }
+    if let (Some(after), None) = (change.after, &change.content) {
+        return Err(corrupt(Kind::Blob, &after.oid, "so its file stays as it is"));
     }
     let olds = std::iter::once(old).chain(change.passed.iter().copied());
     bench.change_any(name, olds, New::of(change.after, change.content.as_deref()))
@@ -346,7 +348,7 @@ fn blank_at(folder: &Folder, name: &str) -> Result<Option<Oid>, StoreError> {
 /// Whether an index entry is what the new head has.
 pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
     match (staged, change.after) {
-        (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.file_mode() == *mode,
+        (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.canonical_mode() == *mode,
         (Staged::Nothing, after) => after.is_none(),
         (Staged::File { .. } | Staged::Conflict, _) => false,
     }
@@ -358,7 +360,7 @@ pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
     match staged {
         Staged::Nothing => before.is_none() || passed.contains(&None),
         Staged::File { mode, oid } => {
-            before.is_some_and(|pointer| pointer.oid == *oid && pointer.file_mode() == *mode)
+            before.is_some_and(|pointer| pointer.oid == *oid && pointer.canonical_mode() == *mode)
                 || passed.contains(&Some(*oid))
         }
         Staged::Conflict => false,

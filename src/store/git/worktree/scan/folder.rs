@@ -14,14 +14,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::store::StoreError;
 use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::{BlobHasher, Oid};
 use crate::store::git::repo::layout::Place;
-
-/// So many bytes of a file are kept: a little more than a collection file may have, so that one
-/// that is too large is seen to be.
-pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
+use crate::store::{FILE_BYTES_KEPT_MAX, StoreError};
 
 /// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
 /// everybody would wait for it.

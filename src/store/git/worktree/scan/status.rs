@@ -13,12 +13,12 @@ use crate::store::git::read::diff::is_told;
 use crate::store::git::repo::branch::DETACHED;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::refs::Head;
-use crate::store::git::worktree::scan::folder::{FILE_BYTES_KEPT_MAX, Folder, Found, is_shortage, is_unread};
+use crate::store::git::worktree::scan::folder::{Folder, Found, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
 use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters};
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::{BlobId, Edit, Look, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, FILE_BYTES_KEPT_MAX, Look, Saved, StoreError, WorkTree};
 
 /// Compares; see [`Journal::work_tree`](crate::store::Journal::work_tree).
 pub(crate) fn compare(

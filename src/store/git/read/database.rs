@@ -1,0 +1,239 @@
+//! Where the objects of a repository are: its own folder, and those that it borrows from.
+//!
+//! ```text
+//! objects/pack/pack-….{pack,idx}     looked into first, one index in memory for all threads
+//! objects/ce/013625030ba8db…         loose
+//! objects/info/alternates            other such folders, one a line (gitrepository-layout(5))
+//! ```
+//!
+//! Packs come and go (`git gc`), and what was wrong may be right by now. So the folders are looked at
+//! anew when they have changed and when something is not found, and a pack that did not change is read
+//! no second time.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use super::pack::Pack;
+use crate::store::StoreError;
+
+/// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
+const BORROWED_DEPTH_MAX: usize = 5;
+
+/// What changed longer ago than this has another time when it changes again, on any file system.
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// The objects of a repository, for any number of threads.
+#[derive(Debug)]
+pub(crate) struct Database {
+    folder: PathBuf,
+    known: Mutex<Option<Arc<Known>>>,
+}
+
+/// What there was when it was looked at last.
+#[derive(Debug, Default)]
+pub(super) struct Known {
+    /// The repository's own folder first.
+    pub(super) folders: Vec<ObjectFolder>,
+    /// What could not be looked into, and may hold anything.
+    unreadable: Option<Unreadable>,
+}
+
+/// A folder of objects.
+#[derive(Debug)]
+pub(super) struct ObjectFolder {
+    pub(super) path: PathBuf,
+    held: Vec<Held>,
+    pub(super) packs: Vec<Arc<Pack>>,
+    stamp: Stamp,
+}
+
+/// What tells whether the packs of a folder and what it borrows are still those.
+#[derive(Debug, PartialEq)]
+struct Stamp {
+    modified: [Option<SystemTime>; 2],
+    is_settled: bool,
+}
+
+/// A pack that was looked at; `None` when it is damaged.
+#[derive(Debug, Clone)]
+struct Held {
+    path: PathBuf,
+    is_of: [(u64, u64, Option<SystemTime>); 2],
+    pack: Option<Arc<Pack>>,
+}
+
+#[derive(Debug)]
+struct Unreadable {
+    action: &'static str,
+    path: PathBuf,
+    source: io::Error,
+}
+
+impl Database {
+    /// The objects of the repository whose shared part is `common_dir`.
+    pub(crate) fn new(common_dir: &Path) -> Self {
+        Self { folder: common_dir.join("objects"), known: Mutex::default() }
+    }
+
+    /// What there is, looked at anew if it has changed.
+    pub(super) fn now(&self) -> Arc<Known> {
+        self.unless(Known::seems_current)
+    }
+
+    /// What there is, for who has not found something: looked at anew unless nothing can have changed.
+    pub(super) fn again(&self) -> Arc<Known> {
+        self.unless(Known::is_current)
+    }
+
+    fn unless(&self, is_current: impl FnOnce(&Known) -> bool) -> Arc<Known> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*known {
+            Some(known) if is_current(known) => Arc::clone(known),
+            _ => {
+                let found = Arc::new(Known::look(&self.folder, known.as_deref()));
+                *known = Some(Arc::clone(&found));
+                found
+            }
+        }
+    }
+}
+
+impl Known {
+    fn seems_current(&self) -> bool {
+        self.folders.iter().all(|folder| Stamp::of(&folder.path).modified == folder.stamp.modified)
+    }
+
+    fn is_current(&self) -> bool {
+        self.unreadable.is_none()
+            && self.folders.iter().all(|folder| folder.stamp.is_settled)
+            && self.seems_current()
+    }
+
+    /// Fails when something could not be looked into that may hold what was not found.
+    pub(super) fn check_readable(&self) -> Result<(), StoreError> {
+        let Some(Unreadable { action, path, source }) = &self.unreadable else { return Ok(()) };
+        Err(StoreError::at(action, path, io::Error::new(source.kind(), source.to_string())))
+    }
+
+    fn look(own: &Path, before: Option<&Self>) -> Self {
+        let mut found = Self::default();
+        let mut open = vec![(own.to_owned(), 0)];
+        while let Some((path, depth)) = open.pop() {
+            if found.folders.iter().any(|folder| folder.path == path) {
+                continue;
+            }
+            let held = before.and_then(|before| before.folders.iter().find(|folder| folder.path == path));
+            let others = found.look_into(&path, held.map_or(&[], |folder| &folder.held));
+            if depth < BORROWED_DEPTH_MAX {
+                open.extend(others.into_iter().map(|path| (path, depth + 1)));
+            }
+        }
+        found
+    }
+
+    /// Takes a folder up, and answers which it borrows from.
+    fn look_into(&mut self, path: &Path, before: &[Held]) -> Vec<PathBuf> {
+        let stamp = Stamp::of(path);
+        if let Err(source) = fs::read_dir(path) {
+            self.miss("open the folder", path, source);
+        }
+        let held = self.look_at_packs(&path.join("pack"), before);
+        let packs = held.iter().filter_map(|held| held.pack.clone()).collect();
+        self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, stamp });
+        let list = path.join("info/alternates");
+        match fs::read(&list) {
+            Ok(list) => {
+                let list = String::from_utf8_lossy(&list);
+                let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+                lines.map(|other| path.join(other)).collect()
+            }
+            Err(source) => {
+                self.miss_unless_absent("read", &list, source);
+                Vec::new()
+            }
+        }
+    }
+
+    fn look_at_packs(&mut self, folder: &Path, before: &[Held]) -> Vec<Held> {
+        let entries = match fs::read_dir(folder) {
+            Ok(entries) => entries,
+            Err(source) => {
+                self.miss_unless_absent("open the folder", folder, source);
+                return Vec::new();
+            }
+        };
+        let mut held = Vec::new();
+        for entry in entries {
+            let path = match entry {
+                Ok(entry) => entry.path(),
+                Err(source) => {
+                    self.miss("read the folder", folder, source);
+                    continue;
+                }
+            };
+            if path.extension().is_some_and(|extension| extension == "idx") {
+                match Held::look(&path.with_extension("pack"), before) {
+                    Ok(found) => held.push(found),
+                    Err(source) => self.miss("open", &path.with_extension("pack"), source),
+                }
+            }
+        }
+        held
+    }
+
+    fn miss_unless_absent(&mut self, action: &'static str, path: &Path, source: io::Error) {
+        if source.kind() != io::ErrorKind::NotFound {
+            self.miss(action, path, source);
+        }
+    }
+
+    fn miss(&mut self, action: &'static str, path: &Path, source: io::Error) {
+        self.unreadable.get_or_insert_with(|| Unreadable { action, path: path.to_owned(), source });
+    }
+}
+
+impl Held {
+    /// Opens a pack, unless it is one of those that were looked at before.
+    fn look(path: &Path, before: &[Self]) -> io::Result<Self> {
+        let index = fs::metadata(path.with_extension("idx"))?;
+        let is_of = [identity(&fs::metadata(path)?), identity(&index)];
+        if let Some(known) = before.iter().find(|held| held.path == path && held.is_of == is_of) {
+            return Ok(known.clone());
+        }
+        let pack = match Pack::open(path) {
+            Ok(pack) => {
+                if pack.is_doubtful {
+                    tracing::warn!(pack = %path.display(), "the index of a pack is damaged; what it still leads to is \
+                        read and checked; `git index-pack` on the pack makes it anew");
+                }
+                Some(Arc::new(pack))
+            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                tracing::warn!(pack = %path.display(), %error, "a pack is damaged and is passed over; \
+                    `git fsck --full` tells more");
+                None
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(Self { path: path.to_owned(), is_of, pack })
+    }
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
+    (metadata.ino(), metadata.len(), metadata.modified().ok())
+}
+
+impl Stamp {
+    fn of(folder: &Path) -> Self {
+        let modified = ["pack", "info/alternates"]
+            .map(|name| fs::metadata(folder.join(name)).and_then(|metadata| metadata.modified()).ok());
+        #[expect(clippy::disallowed_methods, reason = "compared with the file system's, which no test sets")]
+        let now = SystemTime::now();
+        let is_old = |time: SystemTime| now.duration_since(time).is_ok_and(|age| age > SETTLED_AFTER);
+        Self { modified, is_settled: modified.into_iter().flatten().all(is_old) }
+    }
+}

@@ -1,0 +1,46 @@
+//! Loose objects: one file each, a zlib stream of `KIND LENGTH\0CONTENT` (gitformat-loose(5)).
+
+use std::fs::File;
+use std::io;
+
+use super::inflate::{Inflater, damaged};
+use crate::store::git::object::id::Kind;
+
+/// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
+const HEADER_LEN_MAX: usize = 28;
+
+/// An object, or as much of it as was asked for.
+#[derive(Debug, Clone)]
+pub(in crate::store::git) struct Found<B = Vec<u8>> {
+    /// What it is.
+    pub(in crate::store::git) kind: Kind,
+    /// How many bytes it has.
+    pub(in crate::store::git) len: u64,
+    /// Its content, cut where it was to be.
+    pub(in crate::store::git) content: B,
+}
+
+/// Reads a loose object, at most `len_max` bytes of its content.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] for what is no object, or one that was cut short or is longer than it
+/// says.
+pub(in crate::store::git) fn read(file: &File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
+    inflater.peek(file, 0, u64::MAX)?;
+    inflater.begin(0);
+    let mut begun = Vec::new();
+    let has_ended = inflater.fill(file, &mut begun, HEADER_LEN_MAX)?;
+    let header_len = begun.iter().position(|byte| *byte == 0).ok_or_else(|| damaged("it has no header"))?;
+    let (kind, len) =
+        parse_header(&begun[..header_len]).ok_or_else(|| damaged("its header makes no sense"))?;
+    begun.drain(..=header_len);
+    let content = inflater.content(file, (begun, has_ended), len, len_max)?;
+    Ok(Found { kind, len, content })
+}
+
+fn parse_header(header: &[u8]) -> Option<(Kind, u64)> {
+    let (word, len) = std::str::from_utf8(header).ok()?.split_once(' ')?;
+    let kind = Kind::ALL.into_iter().find(|kind| kind.word() == word)?;
+    Some((kind, len.parse().ok()?))
+}

@@ -1,0 +1,194 @@
+//! One pack and its index (gitformat-pack(5)), as somebody else may have left them.
+//!
+//! An index is checked when it is read, once: its length, its order and its checksums. What of it is wrong
+//! costs no more than the objects that it is wrong about, since every place is held against the pack, and
+//! objects that a doubtful index has led to are held against their names.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+use sha1::{Digest as _, Sha1};
+
+use super::inflate::{Inflater, damaged};
+use crate::store::git::object::id::{Kind, Oid};
+use crate::store::git::object::pack::OFS_DELTA;
+
+/// The kind of an object that is a delta against one that is named.
+const REF_DELTA: u8 = 7;
+
+/// What is in front of the objects, and the checksum behind them.
+const PACK_HEAD_LEN: usize = 12;
+const SUM_LEN: usize = 20;
+
+/// The running totals at the front of an index.
+const TOTALS_LEN: usize = 256 * 4;
+/// What an index of the second version begins with.
+const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
+
+/// A pack whose index has been read.
+#[derive(Debug)]
+pub(super) struct Pack {
+    pub(super) file: File,
+    /// Where its objects end.
+    pub(super) end: u64,
+    /// Every object and where it begins, by name.
+    places: Vec<(Oid, u64)>,
+    /// Whether the index is not what was written.
+    pub(super) is_doubtful: bool,
+}
+
+/// What stands in front of an object in a pack.
+#[derive(Debug)]
+pub(crate) struct Head {
+    /// What it is; a delta has its base's kind.
+    pub(crate) kind: Result<Kind, Base>,
+    /// How many bytes it has, or its delta.
+    pub(crate) len: u64,
+    /// How many bytes this takes; a zlib stream follows.
+    pub(crate) head_len: usize,
+}
+
+/// What a delta is against.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Base {
+    /// What begins there in the same pack.
+    At(u64),
+    /// The object of this name.
+    Named(Oid),
+}
+
+impl Pack {
+    /// Opens a pack and reads its index.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] when they are no pack and its index.
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        let file = File::open(path)?;
+        let mut index = Vec::new();
+        File::open(path.with_extension("idx"))?.read_to_end(&mut index)?;
+        let end = file.metadata()?.len().saturating_sub(SUM_LEN as u64);
+        let mut head = [0; PACK_HEAD_LEN];
+        file.read_exact_at(&mut head, 0).map_err(|_| damaged("the pack is cut short"))?;
+        let [b'P', b'A', b'C', b'K', 0, 0, 0, 2 | 3, count @ ..] = head else {
+            return Err(damaged("it is no pack"));
+        };
+        let mut sum = [0; SUM_LEN];
+        file.read_exact_at(&mut sum, end).map_err(|_| damaged("the pack is cut short"))?;
+        let unfit = || damaged("its index makes no sense");
+        // The checksum of the pack, and that of the index.
+        let (content, sums) = index.split_last_chunk::<{ 2 * SUM_LEN }>().ok_or_else(unfit)?;
+        let is_doubtful =
+            sums[..SUM_LEN] != sum || Sha1::digest(&index[..index.len() - SUM_LEN])[..] != sums[SUM_LEN..];
+        let total = content.strip_prefix(INDEX_2).unwrap_or(content).get(TOTALS_LEN - 4..TOTALS_LEN);
+        let count = if is_doubtful { &count[..] } else { total.ok_or_else(unfit)? };
+        let mut places = parse_index(content, number(count) as usize).ok_or_else(unfit)?;
+        if is_doubtful || !places.is_sorted() {
+            places.sort_unstable();
+        }
+        Ok(Self { file, end, places, is_doubtful })
+    }
+
+    /// Where an object begins, if it is here.
+    pub(super) fn find(&self, oid: &Oid) -> Option<u64> {
+        let at = self.places.binary_search_by(|(name, _)| name.cmp(oid)).ok()?;
+        Some(self.places[at].1)
+    }
+
+    /// The names from this one on, in order.
+    pub(super) fn names_from(&self, first: &Oid) -> impl Iterator<Item = &Oid> {
+        let start = self.places.partition_point(|(name, _)| name < first);
+        self.places[start..].iter().map(|(name, _)| name)
+    }
+
+    /// What stands in front of the object that begins there.
+    pub(super) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<Head> {
+        if at < PACK_HEAD_LEN as u64 || at >= self.end {
+            return Err(damaged("its place is not in the pack"));
+        }
+        let bytes = inflater.peek(&self.file, at, self.end)?;
+        parse_head(bytes, at).ok_or_else(|| damaged("what stands in front of it in the pack makes no sense"))
+    }
+}
+
+/// The objects of an index, without its checksums. The running totals only make looking things up faster,
+/// and are passed over.
+fn parse_index(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
+    let Some(tables) = index.strip_prefix(INDEX_2) else { return parse_index_1(index, count) };
+    let (names, tables) = tables.get(TOTALS_LEN..)?.split_at_checked(count.checked_mul(20)?)?;
+    let (places, far) = tables.get(count * 4..)?.split_at_checked(count * 4)?;
+    // Of a place beyond two gigabytes this says where it stands.
+    let place = |place: u32| match place.checked_sub(1 << 31) {
+        None => u64::from(place),
+        // No pack has anything there.
+        Some(at) => far.chunks_exact(8).nth(at as usize).map_or(0, number),
+    };
+    let places = places.chunks_exact(4).map(|bytes| place(number(bytes) as u32));
+    Some(names.chunks_exact(20).map(oid).zip(places).collect())
+}
+
+/// The same of an index of the first version, which git has not written since 2008.
+fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
+    let entries = index.get(TOTALS_LEN..).filter(|it| count.checked_mul(24) == Some(it.len()))?;
+    Some(entries.chunks_exact(24).map(|entry| (oid(&entry[4..]), number(&entry[..4]))).collect())
+}
+
+fn oid(bytes: &[u8]) -> Oid {
+    bytes.try_into().expect("cut to twenty bytes")
+}
+
+/// A number, the highest byte first.
+fn number(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
+}
+
+/// What stands in front of an object that begins `at` so many bytes into its pack.
+pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<Head> {
+    let mut rest = bytes.iter();
+    let first = *rest.next()?;
+    let (mut len, mut shift, mut byte) = (u64::from(first & 0xf), 4, first);
+    while byte & 0x80 != 0 {
+        byte = *rest.next()?;
+        len |= u64::from(byte & 0x7f).checked_shl(shift).filter(|_| shift < 60)?;
+        shift += 7;
+    }
+    let kind = match first >> 4 & 7 {
+        OFS_DELTA => Err(Base::At(at.checked_sub(distance(&mut rest)?).filter(|base| *base < at)?)),
+        REF_DELTA => {
+            let (name, behind) = rest.as_slice().split_at_checked(20)?;
+            rest = behind.iter();
+            Err(Base::Named(oid(name)))
+        }
+        number => Ok(Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?),
+    };
+    Some(Head { kind, len, head_len: bytes.len() - rest.len() })
+}
+
+/// How far in front of a delta its base begins.
+fn distance(rest: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
+    let mut byte = *rest.next()?;
+    let mut value = u64::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        byte = *rest.next()?;
+        value = value.checked_add(1)?.checked_mul(128)? + u64::from(byte & 0x7f);
+    }
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::git::object::pack::distance as written;
+
+    #[test]
+    fn a_distance_reads_as_it_was_written() {
+        for value in [0, 1, 127, 128, 16_511, 16_512, 1 << 31, u64::from(u32::MAX)] {
+            let bytes = written(value);
+            let mut rest = bytes.iter();
+            assert_eq!((distance(&mut rest), rest.len()), (Some(value), 0));
+        }
+        assert_eq!(distance(&mut [0xff; 20].iter()), None);
+    }
+}

@@ -1,0 +1,305 @@
+//! The past: from commit to commit along first parents, what each changed, and who descends from whom.
+//!
+//! A commit or a tree that is damaged is not the end of it. What a commit did is then told by the next
+//! older version that can be read, and what is behind a commit that can't be read is as if cut off.
+
+use std::collections::{BinaryHeap, HashSet};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+
+use super::diff::compare;
+use super::objects::Objects;
+use crate::domain::Revision;
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::object::id::{Oid, unhex};
+use crate::store::git::object::tree;
+use crate::store::git::repo::layout::Place;
+use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
+
+/// The bytes of a tree; none where there is no folder.
+pub(super) type Bytes = Arc<Vec<u8>>;
+
+/// Walks the first parents; see [`Journal::walk`](crate::store::Journal::walk).
+pub(crate) fn walk(
+    objects: &mut Objects,
+    place: &Place,
+    from: Revision,
+    each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+) -> Result<(), StoreError> {
+    let cut = cut_off(place)?;
+    let mut walker = Walker::new(objects, &place.folder, &cut);
+    let mut next = Some(from);
+    while let Some(revision) = next {
+        let Step { commit, changes, .. } = match walker.step(revision) {
+            Err(StoreError::Damaged { .. }) if revision != from => break,
+            step => step?,
+        };
+        next = commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes()));
+        if !each(&commit, &changes) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// See [`Journal::log`](crate::store::Journal::log).
+pub(crate) fn log(
+    objects: &mut Objects,
+    place: &Place,
+    from: Revision,
+    each: &mut dyn FnMut(&Commit) -> bool,
+) -> Result<(), StoreError> {
+    let cut = cut_off(place)?;
+    let mut next = Some(from);
+    while let Some(revision) = next {
+        let commit = match objects.commit(revision, |commit| commit.told(revision)) {
+            Err(StoreError::Damaged { .. }) if revision != from => break,
+            commit => commit?,
+        };
+        next = commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes()));
+        if !each(&commit) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Follows the folder from commit to commit, and remembers where the last one led: neighbours mostly
+/// share it.
+pub(super) struct Folder<'a> {
+    pub(super) objects: &'a mut Objects,
+    parts: &'a [String],
+    last: Option<(TreeId, Option<TreeId>)>,
+}
+
+impl<'a> Folder<'a> {
+    /// Follows the folder with these parts of its path.
+    pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String]) -> Self {
+        Self { objects, parts, last: None }
+    }
+
+    /// The folder's tree below a root tree; `None` where there is none, or something else.
+    pub(super) fn below(&mut self, root: TreeId) -> Result<Option<TreeId>, StoreError> {
+        if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
+            return Ok(id);
+        }
+        let mut id = Some(root);
+        for part in self.parts {
+            let Some(above) = id else { break };
+            let found = tree::find(&self.objects.raw_tree(above)?, part.as_bytes());
+            id = found.filter(|it| it.is_folder()).map(|it| TreeId::new(it.oid));
+        }
+        self.last = Some((root, id));
+        Ok(id)
+    }
+
+    /// The folder's tree in a revision.
+    pub(super) fn at(&mut self, revision: Revision) -> Result<Option<TreeId>, StoreError> {
+        let root = self.objects.commit(revision, |commit| commit.tree)?;
+        self.below(root)
+    }
+
+    /// The bytes of a tree; none for no tree.
+    pub(super) fn bytes(&mut self, id: Option<TreeId>) -> Result<Bytes, StoreError> {
+        id.map_or_else(|| Ok(Bytes::default()), |id| self.objects.raw_tree(id))
+    }
+}
+
+/// A commit as it is read once.
+struct Told {
+    commit: Commit,
+    root: TreeId,
+    flaw: Option<&'static str>,
+}
+
+/// Reads steps one after the other; those of neighbours, newest first, share what they read.
+pub(super) struct Walker<'a> {
+    folder: Folder<'a>,
+    /// The commits whose parents a shallow clone does not have.
+    cut: &'a HashSet<Oid>,
+    /// The parent of the step before, which is mostly the next to be asked for.
+    parent: Option<Told>,
+    /// The folder's tree of that parent, if it was read.
+    tree: Option<(TreeId, Bytes)>,
+}
+
+impl<'a> Walker<'a> {
+    pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String], cut: &'a HashSet<Oid>) -> Self {
+        Self { folder: Folder::new(objects, parts), cut, parent: None, tree: None }
+    }
+
+    /// What a commit says and did.
+    ///
+    /// # Errors
+    ///
+    /// [`StoreError::Damaged`] when the commit itself can't be read.
+    pub(super) fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
+        let Told { commit, root, flaw } = match self.parent.take() {
+            Some(told) if told.commit.revision == revision => told,
+            _ => self.told(revision)?,
+        };
+        let mut problem = flaw.map(|flaw| format!("the commit {revision} is damaged ({flaw})"));
+        // The newer one first: the older one is what the next step asks for.
+        let (after, new) = match self.version(root) {
+            Ok(version) => version,
+            Err(error) => {
+                return Ok(Step { commit, changes: Vec::new(), problem: Some(damage(error)?) });
+            }
+        };
+        let (before, old) = self.before(&commit, &mut problem)?;
+        self.tree = before.map(|id| (id, Arc::clone(&old)));
+        let compared = if before == after { Ok(Vec::new()) } else { compare(&old, &new, after) };
+        let changes = match compared {
+            Ok(changes) => changes,
+            Err(error) => {
+                problem.get_or_insert(damage(error)?);
+                Vec::new()
+            }
+        };
+        Ok(Step { commit, changes, problem })
+    }
+
+    /// What a commit is compared with: its first parent or, where that can't be read, what is the first
+    /// behind it that can; the problem tells so.
+    fn before(
+        &mut self,
+        commit: &Commit,
+        problem: &mut Option<String>,
+    ) -> Result<(Option<TreeId>, Bytes), StoreError> {
+        let mut child = commit.revision;
+        let mut next = commit.parents.first().copied();
+        while let Some(revision) = next.filter(|_| !self.cut.contains(child.as_bytes())) {
+            let told = match self.told(revision) {
+                Ok(told) => told,
+                Err(error) => {
+                    problem.get_or_insert(damage(error)?);
+                    break;
+                }
+            };
+            let (root, parent) = (told.root, told.commit.parents.first().copied());
+            if child == commit.revision {
+                self.parent = Some(told);
+            }
+            match self.version(root) {
+                Ok(version) => return Ok(version),
+                Err(error) => problem.get_or_insert(damage(error)?),
+            };
+            (child, next) = (revision, parent);
+        }
+        Ok((None, Bytes::default()))
+    }
+
+    fn told(&mut self, revision: Revision) -> Result<Told, StoreError> {
+        self.folder.objects.commit(revision, |commit| Told {
+            commit: commit.told(revision),
+            root: commit.tree,
+            flaw: commit.flaw,
+        })
+    }
+
+    /// The folder's tree below a root tree, and its bytes.
+    fn version(&mut self, root: TreeId) -> Result<(Option<TreeId>, Bytes), StoreError> {
+        let id = self.folder.below(root)?;
+        match &self.tree {
+            Some((known, bytes)) if Some(*known) == id => Ok((id, Arc::clone(bytes))),
+            _ => Ok((id, self.folder.bytes(id)?)),
+        }
+    }
+}
+
+/// What is damaged, for who reads the history; an error about more stays one.
+fn damage(error: StoreError) -> Result<String, StoreError> {
+    match error {
+        StoreError::Damaged { .. } => Ok(format!("{error}, so what was changed can't be told for sure")),
+        error => Err(error),
+    }
+}
+
+/// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).
+pub(crate) fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
+    let text = read_if_there(&place.common_dir.join("shallow"))?.unwrap_or_default();
+    Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).collect())
+}
+
+/// Whether `descendant` reaches `ancestor`; what is not there (any more) reaches nothing and is
+/// not reached.
+///
+/// Walks from both, the newest commit first, and stops when only commits are left that the
+/// ancestor reaches: none of those can lead back to it. So the cost is that of the commits between
+/// them, whatever the length of the history.
+pub(crate) fn descends(
+    objects: &mut Objects,
+    place: &Place,
+    descendant: Oid,
+    ancestor: Oid,
+) -> Result<bool, StoreError> {
+    if descendant == ancestor {
+        return Ok(true);
+    }
+    if !objects.has(&descendant) || !objects.has(&ancestor) {
+        return Ok(false);
+    }
+    let mut search = Search { cut: cut_off(place)?, ..Search::default() };
+    search.push(objects, ancestor, Side::Ancestor)?;
+    search.push(objects, descendant, Side::Descendant)?;
+    while search.open > 0 {
+        let Some((_, oid, side)) = search.queue.pop() else { break };
+        if side == Side::Descendant {
+            search.open -= 1;
+            if oid == ancestor {
+                return Ok(true);
+            }
+            if search.below.contains(&oid) {
+                continue;
+            }
+        }
+        if search.cut.contains(&oid) {
+            continue;
+        }
+        for parent in links(objects, &oid)?.1 {
+            search.push(objects, *parent.as_bytes(), side)?;
+        }
+    }
+    Ok(false)
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Side {
+    Ancestor,
+    Descendant,
+}
+
+#[derive(Default)]
+struct Search {
+    cut: HashSet<Oid>,
+    queue: BinaryHeap<(DateTime<Utc>, Oid, Side)>,
+    // What the ancestor reaches, and what the descendant reaches, as far as seen.
+    below: HashSet<Oid>,
+    above: HashSet<Oid>,
+    // How many entries of the queue are the descendant's.
+    open: usize,
+}
+
+impl Search {
+    fn push(&mut self, objects: &mut Objects, oid: Oid, side: Side) -> Result<(), StoreError> {
+        let is_new = match side {
+            Side::Ancestor => self.below.insert(oid),
+            Side::Descendant => self.above.insert(oid),
+        };
+        if is_new {
+            self.open += usize::from(side == Side::Descendant);
+            let (at, _) = links(objects, &oid)?;
+            self.queue.push((at, oid, side));
+        }
+        Ok(())
+    }
+}
+
+/// When a commit was made and what it stands on; one that can't be read leads nowhere.
+fn links(objects: &mut Objects, oid: &Oid) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
+    match objects.commit(Revision::new(*oid), |commit| (commit.at(), commit.parents.clone())) {
+        Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),
+        links => links,
+    }
+}

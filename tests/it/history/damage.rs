@@ -1,0 +1,201 @@
+//! A history of which something is damaged, lost or too large: told of what needs it, and all else goes on.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::support::{RawRequest, Repo, TestServer, program, run_to_end};
+
+const WHO: &str = "Mara <mara@example.org> 1700000000 +0000";
+
+fn object_file(repo: &Repo, name: &str) -> PathBuf {
+    let id = repo.git(&["rev-parse", name]);
+    repo.git_folder().join("objects").join(&id[..2]).join(&id[2..])
+}
+
+/// An object that was cut short; whole again when this is dropped, since the repository is checked then.
+struct Cut {
+    file: PathBuf,
+    whole: Vec<u8>,
+}
+
+impl Drop for Cut {
+    fn drop(&mut self) {
+        drop(fs::write(&self.file, &self.whole));
+    }
+}
+
+/// Leaves only the first half of an object, as a power cut may.
+#[must_use]
+fn cut(repo: &Repo, name: &str) -> Cut {
+    let file = object_file(repo, name);
+    let whole = fs::read(&file).unwrap();
+    fs::remove_file(&file).unwrap();
+    fs::write(&file, &whole[..whole.len() / 2]).unwrap();
+    Cut { file, whole }
+}
+
+/// Puts a commit on the branch, byte for byte.
+fn put_commit(server: &TestServer, text: &str) -> String {
+    let file = server.folder().join("commit");
+    fs::write(&file, text).unwrap();
+    let id = server.repo().git(&["hash-object", "-t", "commit", "-w", "--literally", file.to_str().unwrap()]);
+    server.repo().git(&["update-ref", "refs/heads/main", &id]);
+    id
+}
+
+/// What `/diff` tells as text.
+fn text_difference(server: &TestServer, from: &str, to: &str) -> String {
+    let path = format!("/diff?filter[from]={from}&filter[to]={to}");
+    let text = RawRequest::new("GET", &path).header("Accept", "text/x-diff").send(server.address());
+    assert_eq!(text.status(), 200);
+    String::from_utf8(text.body).unwrap()
+}
+
+async fn events(server: &TestServer) -> Vec<Value> {
+    server.get("/events?page[size]=100").await.is(200).data().as_array().unwrap().clone()
+}
+
+fn of<'a>(events: &'a [Value], revision: &str, key: &str) -> &'a Value {
+    let is_it = |event: &&Value| {
+        event["attributes"]["revision"] == revision && event["attributes"]["collection"] == key
+    };
+    &events.iter().find(is_it).unwrap()["attributes"]
+}
+
+#[tokio::test]
+async fn a_cut_content_of_the_past_is_a_problem_of_its_event_and_everything_else_goes_on() {
+    let server = TestServer::on("small").await;
+    let seed = server.repo().head();
+    server.repo().write("collections/posts.yaml", "type: document\nname: Lost\n");
+    let lost = server.repo().commit("Lost");
+    server.repo().write("collections/posts.yaml", "type: document\nname: After\n");
+    let after = server.repo().commit("After");
+    server.shows("posts", "name", "After").await;
+    let _cut = cut(server.repo(), &format!("{lost}:collections/posts.yaml"));
+    let events = events(&server).await;
+    let problem = of(&events, &lost, "posts")["problem"].to_string();
+    assert!(problem.contains("corrupt"), "{problem}");
+    assert!(of(&events, &after, "posts")["changes"].is_array());
+    let past = server.get(&format!("/collections/posts?asOf={lost}")).await.is(200);
+    assert_eq!(past.attributes()["name"], "Posts", "the last good version then");
+    assert_eq!(server.get(&format!("/collections?asOf={lost}")).await.is(200).ids().len(), 3);
+    server.get(&format!("/diff?filter[from]={seed}&filter[to]={after}")).await.is(200);
+    let text = text_difference(&server, &seed, &lost);
+    assert!(
+        text.contains("Binary files a/collections/posts.yaml and b/collections/posts.yaml differ"),
+        "{text}"
+    );
+    for path in ["/sync-token", "/collections/posts/events", "/collections/posts/blame"] {
+        server.get(path).await.is(200);
+    }
+    server.patch("posts", json!({"name": "Written"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_cut_object_ends_no_command_and_no_start() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let _cut = cut(server.repo(), "HEAD:collections/posts.yaml");
+    let path = server.repo().path().to_str().unwrap().to_owned();
+    let run = |arguments: &[&str]| run_to_end(program(server.folder()).args(arguments));
+    let checked = run(&["check", &path]).exits(1);
+    assert!(checked.stdout.contains("collections/posts.yaml:1:1: "), "{}", checked.stdout);
+    assert!(checked.stdout.contains("corrupt"), "{}", checked.stdout);
+    run(&["log", "--repo", &path]).exits(0);
+    run(&["verify", "--repo", &path]).exits(0);
+    server.start_again().await;
+    server.problem("collections/posts.yaml").await;
+    server.read("pages").await.is(200);
+    server.patch("pages", json!({"name": "Written"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_new_head_whose_content_is_cut_is_a_problem_of_its_collection_and_stops_no_writer() {
+    let server = TestServer::setup("small").bare().start().await;
+    let seed = server.repo().tip("main").unwrap();
+    let text = "type: document\nname: Lost\n";
+    server.repo().fast_import(&format!(
+        "commit refs/heads/made\ncommitter {WHO}\ndata 1\nx\nfrom {seed}\n\
+         M 100644 inline collections/posts.yaml\ndata {}\n{text}\n",
+        text.len()
+    ));
+    let _cut = cut(server.repo(), "made:collections/posts.yaml");
+    server.repo().git(&["update-ref", "refs/heads/main", "made"]);
+    let problem = server.problem("collections/posts.yaml").await;
+    assert!(problem.to_string().contains("corrupt"), "{problem}");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "the last good one");
+    server.patch("pages", json!({"name": "Written"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_commit_with_two_trees_has_what_git_says_and_is_told_to_be_damaged() {
+    let server = TestServer::setup("small").bare().start().await;
+    let seed = server.repo().tip("main").unwrap();
+    let tree_with = |name: &str| {
+        server.repo().fast_import(&format!(
+            "commit refs/heads/{name}\ncommitter {WHO}\ndata 1\nx\nfrom {seed}\n\
+             M 100644 inline collections/posts.yaml\ndata {}\ntype: document\nname: {name}\n\n",
+            "type: document\nname: \n".len() + name.len()
+        ));
+        server.repo().git(&["rev-parse", &format!("{name}^{{tree}}")])
+    };
+    let (reviewed, evil) = (tree_with("Reviewed"), tree_with("Evil"));
+    let lost = "1".repeat(40);
+    let mut made = Vec::new();
+    for second in [&evil, &lost] {
+        let head = server.repo().tip("main").unwrap();
+        let id = put_commit(
+            &server,
+            &format!("tree {reviewed}\nparent {head}\nauthor {WHO}\ntree {second}\ncommitter {WHO}\n\nTwo\n"),
+        );
+        server.serves(&id).await;
+        assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Reviewed");
+        let past = server.get(&format!("/collections/posts?asOf={id}")).await.is(200);
+        assert_eq!(past.attributes()["name"], "Reviewed");
+        server.get("/sync-token").await.is(200);
+        let all = events(&server).await;
+        assert!(!Value::from(all.clone()).to_string().contains("Evil"));
+        if second == &evil {
+            assert!(of(&all, &id, "posts")["problem"].to_string().contains("missingCommitter"));
+        }
+        made.push(id);
+    }
+    let path = server.repo().path().to_str().unwrap().to_owned();
+    let verified = run_to_end(program(server.folder()).args(["verify", "--repo", &path])).exits(1);
+    assert!(verified.stdout.contains("missingCommitter"), "{}", verified.stdout);
+    // The repository is checked at the end.
+    server.repo().git(&["update-ref", "refs/heads/main", &seed]);
+    server.serves(&seed).await;
+    made.iter().for_each(|id| fs::remove_file(object_file(server.repo(), id)).unwrap());
+}
+
+#[tokio::test]
+async fn a_committed_file_that_is_too_large_is_the_problem_that_a_saved_one_is() {
+    let server = TestServer::setup("small").bare().start().await;
+    let seed = server.repo().tip("main").unwrap();
+    let long = format!("type: document\n#{}\n", "x".repeat(8 << 20));
+    server.repo().fast_import(&format!(
+        "commit refs/heads/main\ncommitter {WHO}\ndata 1\nx\nfrom {seed}\n\
+         M 100644 inline collections/posts.yaml\ndata {}\n{long}\n",
+        long.len()
+    ));
+    let said = server.problem("collections/posts.yaml").await["attributes"].to_string();
+    assert!(said.contains("more than the 65536 bytes"), "{said}");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts", "the last good one");
+    let events = events(&server).await;
+    let head = server.repo().tip("main").unwrap();
+    assert!(of(&events, &head, "posts")["problem"].to_string().contains("more than the 65536 bytes"));
+    let text = text_difference(&server, &seed, &head);
+    assert!(text.len() < 2000 && text.contains("Binary files"), "{text}");
+}
+
+#[tokio::test]
+async fn a_revision_that_no_file_could_be_called_is_400() {
+    let server = TestServer::on("small").await;
+    for name in ["f".repeat(41), "f".repeat(300), "x".repeat(300), "x".repeat(5000)] {
+        server.get(&format!("/collections?asOf={name}")).await.is(400);
+        server.get(&format!("/diff?filter[from]={name}&filter[to]=main")).await.is(400);
+    }
+}
