@@ -1,5 +1,6 @@
 //! The service put together: the only place where the parts meet, and it decides nothing.
 
+mod offline;
 mod running;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -20,6 +21,7 @@ use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
 use crate::watch::{self, Places};
+pub(crate) use offline::Offline;
 use running::Running;
 pub use running::StopError;
 
@@ -304,17 +306,21 @@ fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     }
 }
 
-fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
-    let signing_key = config.signing_key.as_deref().map(SigningKey::read).transpose()?;
-    let options = Options {
+fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
+    Ok(Options {
         branch: config.branch.clone(),
         folder: config.folder.clone(),
         committer: Actor::new(&config.committer_name, &config.committer_email),
-        signing_key: signing_key.clone(),
+        signing_key: config.signing_key.as_deref().map(SigningKey::read).transpose()?,
         lock_wait_ms_max: config.limits.lock_wait_ms_max,
         maintain: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
-    };
+    })
+}
+
+fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
+    let options = journal_options(config)?;
+    let signing_key = options.signing_key.clone();
     // First, so that a slip of the pen makes no repository.
     options.check()?;
     if GitJournal::init(&config.repository)? {
@@ -327,6 +333,9 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
         folder = config.folder,
         "serving the branch"
     );
+    if let Some(incomplete) = journal.incomplete()? {
+        tracing::warn!(path = %config.repository.display(), "{incomplete}");
+    }
     if let Some(key) = signing_key {
         tracing::info!(key = %key, "signing every commit");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::{Done, Failure, answer, note};
+use super::{Done, Failure, answer, counted, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Actor, Revision};
 use crate::engine::{self, Snapshot};
@@ -106,12 +106,9 @@ impl Check {
     }
 }
 
-fn counted(count: usize, noun: &str) -> String {
-    match count {
-        0 => format!("no {noun}s"),
-        1 => format!("1 {noun}"),
-        _ => format!("{count} {noun}s"),
-    }
+/// What a service would serve: the head, and over it the saved files.
+pub(super) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
+    Ok(engine::survey(Glass { journal, view: View::WorkTree }, &engine_options(folder))?)
 }
 
 /// There is nobody to be patient for: every file is taken as it stands.

@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow, bail};
 use uuid::Uuid;
 
 use super::{Done, Failure, note};
-use crate::config::FOLDER_DEFAULT;
+use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Event, Key};
 use crate::format::{self, layout, message};
 use crate::http::Clock;
@@ -22,12 +22,16 @@ use crate::store::{Draft, Journal as _};
 /// Make a repository and commit a commented example
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, long_about = "\
-Make a repository with a work tree at DIR, which must be absent or empty, and commit a commented example \
+Make a repository with a work tree at DIR (./settings without it), which must be absent or empty, and commit a commented example \
 of a collection. It is an ordinary git repository: edit, commit, pull and push as you like, also while it \
 is served.")]
 pub(super) struct Init {
     /// The folder of the new repository.
     #[arg(value_name = "DIR")]
+    dir: Option<PathBuf>,
+
+    /// The same as DIR, which wins over it.
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
     repository: PathBuf,
 
     /// The folder of the collection files inside the repository.
@@ -67,7 +71,8 @@ recursive: true            # whether folders inside the directory belong to it
 ";
 
 impl Init {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(super) fn run(mut self) -> Result<Done, Failure> {
+        self.repository = self.dir.take().unwrap_or(self.repository);
         // First, so that a slip of the pen makes no repository.
         self.options(Access::Serve).check()?;
         let signing_key = self.signing_key.as_deref().map(SigningKey::read).transpose()?;
@@ -84,14 +89,13 @@ impl Init {
         if self.hook {
             // Also beside a running service.
             let journal = GitJournal::open(self.options(Access::Survey))?;
-            let hook = self.install_hook(&journal)?;
-            note(&format!("installed {}", hook.display()));
+            note(&self.install_hook(&journal)?);
         }
         Ok(Done::Well)
     }
 
-    /// Installs the hook where git looks for it.
-    fn install_hook(&self, journal: &GitJournal) -> anyhow::Result<PathBuf> {
+    /// Installs the hook where git looks for it; answers what was done.
+    fn install_hook(&self, journal: &GitJournal) -> anyhow::Result<String> {
         let repository = self.repository.display();
         if journal.work_tree_root().is_none() {
             bail!("{repository} has no work tree, so nobody commits there and git runs no pre-commit hook");
@@ -115,7 +119,7 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let collection =
         format::read(&key, EXAMPLE.as_bytes()).map_err(|fault| anyhow!("BUG: {}", fault.message))?;
     let event = Event::Created(Arc::new(collection));
-    let about = message::About::default();
+    let about = message::About { by_command: true, ..message::About::default() };
     let draft = Draft {
         files: vec![(layout::new_file_name(&key), Some(EXAMPLE.into()))],
         message: message::compose(&[(Uuid::now_v7(), &event)], &about),
@@ -126,34 +130,59 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Installs the person's pre-commit hook, unless there is one.
+/// Installs the person's pre-commit hook, unless there is one; answers what was done.
 ///
 /// A hook with another folder than the default names it, so that it goes on working in a shell
 /// without our variables.
-fn install_hook(git_dir: &Path, folder: &str) -> anyhow::Result<PathBuf> {
+fn install_hook(git_dir: &Path, folder: &str) -> anyhow::Result<String> {
     let hooks = git_dir.join("hooks");
     let path = hooks.join("pre-commit");
+    let script = script(folder)?;
     fs::create_dir_all(&hooks).with_context(|| format!("cannot make {}", hooks.display()))?;
     let mut file = match OpenOptions::new().write(true).create_new(true).mode(0o755).open(&path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            if fs::read_to_string(&path).is_ok_and(|there| there == script) {
+                return Ok(format!("{} is installed already", path.display()));
+            }
             bail!("there is a hook already; add `{}` to {}", command(folder), path.display())
         }
         Err(error) => return Err(error).with_context(|| format!("cannot make {}", path.display())),
     };
-    let script = format!(
-        "#!/bin/sh\n# Refuses a commit with a broken collection file; `git commit --no-verify` passes it by.\nexec {}\n",
-        command(folder)
-    );
     file.write_all(script.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-    Ok(path)
+    Ok(format!("installed {}", path.display()))
+}
+
+/// The hook. Programs with windows have a short PATH, so it names this program by its path too; where
+/// there is none any more a commit passes, since a hook that stops every commit helps nobody.
+fn script(folder: &str) -> anyhow::Result<String> {
+    let program = std::env::current_exe().context("cannot tell where this program is")?;
+    Ok(format!(
+        "#!/bin/sh\n\
+         # Refuses a commit with a broken collection file; `git commit --no-verify` passes it by.\n\
+         for program in collectory {}; do\n  \
+           if command -v \"$program\" >/dev/null 2>&1; then exec \"$program\" {}; fi\n\
+         done\n\
+         echo 'collectory is not installed here, so the collection files are not checked' >&2\n",
+        quoted(&program.to_string_lossy()),
+        arguments(folder),
+    ))
 }
 
 fn command(folder: &str) -> String {
-    if folder == FOLDER_DEFAULT {
-        return "collectory check --staged .".into();
+    format!("collectory {}", arguments(folder))
+}
+
+fn arguments(folder: &str) -> String {
+    match folder {
+        FOLDER_DEFAULT => "check --staged .".to_owned(),
+        _ => format!("check --staged --path {} .", quoted(folder)),
     }
-    format!("collectory check --staged --path '{}' .", folder.replace('\'', r"'\''"))
+}
+
+/// A text as one word of a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 #[cfg(test)]
@@ -172,11 +201,28 @@ mod tests {
     #[test]
     fn a_hook_is_installed_once_and_never_over_another() {
         let folder = tempfile::tempdir().unwrap();
-        let path = install_hook(folder.path(), "it's/here").unwrap();
+        let install = |folder_name| install_hook(folder.path(), folder_name);
+        assert!(install("it's/here").unwrap().starts_with("installed "));
+        let path = folder.path().join("hooks/pre-commit");
         let script = fs::read_to_string(&path).unwrap();
-        assert!(script.ends_with("exec collectory check --staged --path 'it'\\''s/here' .\n"), "{script}");
+        assert!(script.contains("\"$program\" check --staged --path 'it'\\''s/here' .;"), "{script}");
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o111, 0o111);
-        assert!(install_hook(folder.path(), "collections").unwrap_err().to_string().contains("already"));
+        assert!(install("it's/here").unwrap().ends_with(" is installed already"));
+        assert!(install("collections").unwrap_err().to_string().contains("there is a hook already"));
         assert_eq!(fs::read_to_string(&path).unwrap(), script);
+    }
+
+    #[test]
+    fn a_hook_without_its_program_lets_the_commit_pass_with_a_warning() {
+        let folder = tempfile::tempdir().unwrap();
+        let own = script("collections").unwrap();
+        let program = std::env::current_exe().unwrap();
+        let gone = own.replace(&*program.to_string_lossy(), "/nowhere/collectory");
+        fs::write(folder.path().join("hook"), gone).unwrap();
+        let run =
+            std::process::Command::new("/bin/sh").arg(folder.path().join("hook")).env("PATH", "").output();
+        let run = run.unwrap();
+        assert!(run.status.success());
+        assert!(String::from_utf8_lossy(&run.stderr).contains("collectory is not installed"));
     }
 }

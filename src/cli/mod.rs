@@ -12,7 +12,10 @@ mod check;
 mod init;
 mod open_files;
 mod past;
+mod repository;
 mod serve;
+mod take_back;
+mod through;
 mod token;
 
 use std::io::{self, Write as _};
@@ -50,11 +53,15 @@ enum Command {
     Init(init::Init),
     Check(check::Check),
     Token(token::Token),
+    List(past::List),
+    Get(past::Get),
     Log(past::Log),
     Show(past::Show),
     Diff(past::Diff),
     Blame(past::Blame),
     Verify(past::Verify),
+    Undo(take_back::Undo),
+    Restore(take_back::Restore),
 }
 
 /// How a command ended that did what it was asked.
@@ -100,11 +107,15 @@ impl Cli {
             Command::Init(init) => init.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),
+            Command::List(list) => list.run(),
+            Command::Get(get) => get.run(),
             Command::Log(log) => log.run(),
             Command::Show(show) => show.run(),
             Command::Diff(diff) => diff.run(),
             Command::Blame(blame) => blame.run(),
             Command::Verify(verify) => verify.run(),
+            Command::Undo(undo) => undo.run(),
+            Command::Restore(restore) => restore.run(),
         }
     }
 }
@@ -126,6 +137,15 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
 fn note(text: &str) {
     // Whoever has closed standard error does not want to hear it.
     let _closed = writeln!(io::stderr(), "collectory: {text}");
+}
+
+/// A number of things, in words.
+fn counted(count: usize, noun: &str) -> String {
+    match count {
+        0 => format!("no {noun}s"),
+        1 => format!("1 {noun}"),
+        _ => format!("{count} {noun}s"),
+    }
 }
 
 /// Answers on standard output.

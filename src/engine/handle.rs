@@ -24,6 +24,8 @@ pub struct Submission {
     pub reason: Option<String>,
     /// The request that asks, for the commit's `Request-Id` trailer.
     pub request_id: Option<String>,
+    /// Whether the command line asks, for the commit's `Collectory-Origin` trailer.
+    pub by_command: bool,
     /// Whether to do everything short of the commit, and tell what it would be.
     pub dry_run: bool,
     /// The name under which the caller asks, to have it done once however often it asks. Dry runs

@@ -185,6 +185,7 @@ impl Desk {
                 reason: submission.reason.as_deref(),
                 request_id: submission.request_id.as_deref(),
                 idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
+                by_command: submission.by_command,
                 unread: &commit.unread,
                 reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
                 ..message::About::default()

@@ -73,14 +73,20 @@ pub use self::context::{Clock, Context, Guard, Readiness};
 pub use self::cors::Cors;
 pub use self::sites::Hosts;
 
-/// Resources of the past as the API shows them, for the command line.
+/// Resources as the API shows them, for the command line.
 pub(crate) mod resources {
     use bytes::Bytes;
 
-    use super::jsonapi::past;
     use super::jsonapi::query::Fields;
+    use super::jsonapi::{document, past};
     use crate::domain::Key;
+    use crate::engine::Entry;
     use crate::engine::history::{Blame, CollectionDifference, EventRecord};
+
+    /// A collection.
+    pub(crate) fn collection(entry: &Entry) -> Bytes {
+        document::resource(entry)
+    }
 
     /// An event.
     pub(crate) fn event(event: &EventRecord) -> Bytes {

@@ -57,7 +57,6 @@ fn wrong_usage_is_2() {
         &["check", "--path", ".git"],
         &["init", "--path", "a//b", "made"],
         &["log", "--branch", "a..b"],
-        &["init"],
         &["token"],
     ] {
         let finished = run(folder.path(), arguments).exits(2);

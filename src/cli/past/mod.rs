@@ -1,4 +1,4 @@
-//! `collectory log`, `show`, `diff`, `blame` and `verify`: the history on the command line, read
+//! `collectory list`, `get`, `log`, `show`, `diff`, `blame` and `verify`: the present and the past on the command line, read
 //! from the repository itself, with or without a service beside.
 //!
 //! People get lines, coloured on a terminal; programs get `--json`, one resource a line, as the API
@@ -9,10 +9,11 @@ mod blame;
 mod diff;
 mod log;
 mod show;
+mod state;
 mod verify;
 
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use chrono::SecondsFormat;
@@ -21,9 +22,10 @@ pub(super) use self::blame::Blame;
 pub(super) use self::diff::Diff;
 pub(super) use self::log::Log;
 pub(super) use self::show::Show;
+pub(super) use self::state::{Get, List};
 pub(super) use self::verify::Verify;
 use super::{Done, Failure};
-use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
+use crate::config::FOLDER_DEFAULT;
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
@@ -34,9 +36,9 @@ const LONG_READING_LEN: usize = 10_000;
 /// Which history, and for whom it is shown.
 #[derive(Debug, clap::Args)]
 struct Source {
-    /// The repository.
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
-    repository: PathBuf,
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
 
     /// The branch; without it the one that HEAD names.
     #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
@@ -61,22 +63,38 @@ struct Source {
 impl Source {
     /// Reads the history as the branch stands now.
     fn view(&self) -> anyhow::Result<View> {
-        let journal = GitJournal::open(JournalOptions {
+        let journal = self.journal(Access::Read)?;
+        if let Some(incomplete) = journal.incomplete()? {
+            super::note(incomplete);
+        }
+        Ok(History::read(Arc::new(journal.archive()), &self.history_options())?)
+    }
+
+    fn repository(&self) -> anyhow::Result<PathBuf> {
+        super::repository::find(self.repository.as_deref())
+    }
+
+    fn journal(&self, access: Access) -> anyhow::Result<GitJournal> {
+        let options = |repository: &Path| JournalOptions {
             branch: self.branch.clone(),
             folder: self.folder.clone(),
-            access: Access::Read,
-            ..JournalOptions::new(&self.repository)
-        })?;
-        let archive = journal.archive();
+            access,
+            ..JournalOptions::new(repository)
+        };
+        // First, since it is wrong wherever the repository is.
+        options(Path::new(".")).check()?;
+        Ok(GitJournal::open(options(&self.repository()?))?)
+    }
+
+    fn history_options(&self) -> Options {
         let usual = Actor::service().email().to_owned();
         let mut committers = vec![self.committer_email.clone()];
         committers.extend((self.committer_email != usual).then_some(usual));
-        let options = Options {
+        Options {
             committers,
             progress: Arc::new(tell_how_far),
             ..Options::new(self.folder.trim_matches('/'))
-        };
-        Ok(History::read(Arc::new(archive), &options)?)
+        }
     }
 }
 
@@ -87,7 +105,7 @@ fn tell_how_far(done: usize, total: usize) {
     }
 }
 
-fn key(text: &str) -> Result<Key, String> {
+pub(super) fn key(text: &str) -> Result<Key, String> {
     Key::parse(text).map_err(|error| error.to_string())
 }
 

@@ -8,8 +8,8 @@ use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
 
 use super::{Done, Failure, Ink, SHORT_LEN, Screen, Source, shown};
-use crate::cli::note;
-use crate::engine::history::{Maker, Rules, Verdict};
+use crate::cli::{counted, note};
+use crate::engine::history::{Maker, Rules, Verdict, View};
 use crate::store::git::{SignatureFiles, signature_files};
 use crate::store::signature::{AllowedSigners, Checker, Signature};
 
@@ -21,6 +21,7 @@ person made it, whether its trailers agree with what it did, and whether its sig
 it is. Exits with 1 if there is any disagreement:
 
 - the service's trailers under another committer, or trailers that tell something else than what happened;
+- an event id that an earlier commit has;
 - a signature that does not hold: the commit was altered, it was signed for something else than git, or the \
 signature is damaged;
 - a signature with a key that is revoked or, when there is a file of allowed signers, is not allowed by it \
@@ -49,6 +50,11 @@ pub(crate) struct Verify {
     #[arg(long, env = "COLLECTORY_REVOKED_KEYS", value_name = "FILE")]
     revoked_keys: Option<PathBuf>,
 
+    /// Fail, too, when this commit is no longer part of the branch: write down `git rev-parse HEAD`, and prove
+    /// later that nothing up to there was rewritten.
+    #[arg(long, env = "COLLECTORY_HEAD_WAS", value_name = "R")]
+    head_was: Option<String>,
+
     /// Every commit of the service in the range needs a valid signature.
     #[arg(long, env = "COLLECTORY_REQUIRE_SIGNATURE")]
     require_signature: bool,
@@ -76,6 +82,7 @@ impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let rules = self.rules()?;
         let view = self.source.view()?;
+        let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
         let (after, until) = sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
         let (after, until) = (resolved(after)?, resolved(until)?);
@@ -95,18 +102,19 @@ impl Verify {
             Ok(told?)
         });
         outcome?;
-        note(&format!("{commits} commits, {disagreeing} with a disagreement"));
+        note(&format!("{}, {disagreeing} with a disagreement", counted(commits, "commit")));
         if unattributed > 0 {
-            note(&format!("{unattributed} signatures fit their own keys; {SIGNERS_MISSING}"));
+            let signatures = counted(unattributed, "signature");
+            note(&format!("{signatures} checked against the signer's own key only; {SIGNERS_MISSING}"));
         }
-        Ok(if disagreeing == 0 { Done::Well } else { Done::FoundProblems })
+        Ok(if disagreeing == 0 && kept { Done::Well } else { Done::FoundProblems })
     }
 
     /// Whom to believe, from the flags or else from git's configuration.
     fn rules(&self) -> Result<Rules, Failure> {
         let configured = match (&self.allowed_signers, &self.revoked_keys) {
             (Some(_), Some(_)) => SignatureFiles::default(),
-            _ => signature_files(&self.source.repository)?,
+            _ => signature_files(&self.source.repository()?)?,
         };
         let mut allowed = None;
         if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {
@@ -131,6 +139,15 @@ impl Verify {
         }
         Ok(Rules { checker, require_signature: self.require_signature })
     }
+}
+
+/// Whether the branch still reaches a commit that was its head once; says so where it doesn't.
+fn is_kept(view: &View, revision: &str) -> bool {
+    let kept = view.resolve(revision);
+    if let Err(error) = &kept {
+        note(&format!("the history was rewritten: {error}"));
+    }
+    kept.is_ok()
 }
 
 fn read(path: &Path, what: &str) -> anyhow::Result<Vec<u8>> {

@@ -80,6 +80,8 @@ pub struct Undoer {
     pub reason: Option<String>,
     /// The request that asks.
     pub request_id: Option<String>,
+    /// Whether the command line asks.
+    pub by_command: bool,
     /// What the caller believes the collection to be.
     pub condition: Condition,
     /// Whether to do everything short of the commit, and tell what it would be.
@@ -169,6 +171,7 @@ impl Undoer {
             author: self.author.clone(),
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),
+            by_command: self.by_command,
             dry_run: self.dry_run,
             once: self.once.clone(),
         }

@@ -7,6 +7,8 @@
 
 use std::ops::ControlFlow;
 
+use uuid::Uuid;
+
 use super::event::Action;
 use super::index::partition;
 use super::{HistoryError, View};
@@ -54,6 +56,14 @@ pub enum Disagreement {
         told: String,
         /// What happened.
         did: Action,
+    },
+    /// An event has the id of another one.
+    #[error("its event `{id}` is one of {earlier} already")]
+    Repeated {
+        /// The id.
+        id: Uuid,
+        /// The commit that had it first.
+        earlier: Revision,
     },
     /// The service committed it, but there is no trailer, although it touched collections.
     #[error("the service committed it without trailers")]
@@ -157,7 +167,9 @@ impl View {
         let message = message::parse(&commit.message);
         let by_service = self.shared.options.committers.iter().any(|it| it == commit.committer.email());
         let events = self.index.events_of(number);
-        let claims = !message.events.is_empty() || message.origin.is_some();
+        // What a commit did that a shallow clone cut off nobody can tell.
+        let is_cut_off = self.shared.archive.cut_off()?.contains(&commit.revision);
+        let claims = !is_cut_off && (!message.events.is_empty() || message.origin.is_some());
         let mut disagreements = Vec::new();
         if self.index.commit(number).is_damaged {
             disagreements.extend(self.shared.damage(commit.revision)?.map(Disagreement::Damaged));
@@ -167,7 +179,7 @@ impl View {
         }
         if claims {
             self.compare(number, &message, &mut disagreements)?;
-        } else if by_service && !events.is_empty() {
+        } else if by_service && !events.is_empty() && !is_cut_off {
             disagreements.push(Disagreement::Unexplained);
         }
         let signature = self.shared.archive.signature(commit.revision)?;
@@ -187,6 +199,7 @@ impl View {
         let events: Vec<u32> = self.index.events_of(number).collect();
         let key_of = |event: u32| self.index.key(self.index.event(event).key);
         for told in &message.events {
+            disagreements.extend(told.id.and_then(|id| self.repeated(id, number)));
             let at = partition(events.len(), |at| key_of(events[at]) < &told.key);
             let Some(event) = events.get(at).filter(|event| *key_of(**event) == told.key) else {
                 disagreements.push(Disagreement::Untouched(told.key.clone()));
@@ -203,6 +216,13 @@ impl View {
         let untold = untold.filter(|key| !message.events.iter().any(|told| told.key == **key));
         disagreements.extend(untold.cloned().map(Disagreement::Untold));
         Ok(())
+    }
+
+    /// Says so of an id that an event of another commit has.
+    fn repeated(&self, id: Uuid, commit: u32) -> Option<Disagreement> {
+        let owner = self.index.event(self.index.find_event(id)?).commit;
+        let earlier = self.index.commit(owner).revision;
+        (owner != commit).then_some(Disagreement::Repeated { id, earlier })
     }
 
     /// Whether a word says what happened. A collection whose file never could be read counts as

@@ -198,6 +198,7 @@ mod tests {
             author: Actor::new("Ed", "ed@example.org"),
             reason: None,
             request_id: None,
+            by_command: false,
             dry_run: false,
             once: None,
         };

@@ -22,6 +22,7 @@ fn once(running: &Running, command: Command) -> Result<Written, SubmitError> {
         author: Actor::anonymous(),
         reason: None,
         request_id: None,
+        by_command: false,
         dry_run: false,
         once: Some(Once { key: "name".to_owned(), fingerprint: Fingerprint::of(&[b"request"]) }),
     };
@@ -61,6 +62,7 @@ fn what_is_only_asked_for_waits_for_no_disk() {
         author: Actor::anonymous(),
         reason: None,
         request_id: None,
+        by_command: false,
         dry_run: true,
         once: None,
     };

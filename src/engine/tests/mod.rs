@@ -90,6 +90,7 @@ impl Running {
             author: Actor::new("Mara", "mara@example.org"),
             reason: None,
             request_id: None,
+            by_command: false,
             dry_run: false,
             once: None,
         };

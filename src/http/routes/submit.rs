@@ -60,7 +60,7 @@ pub(super) async fn submit(
     let request_id = Some(call.id.as_str().to_owned());
     let Asked { reason, preferences, once } = asked;
     let dry_run = preferences.dry_run;
-    let submission = Submission { changes, author, reason, request_id, dry_run, once };
+    let submission = Submission { changes, author, reason, request_id, by_command: false, dry_run, once };
     match call.context.handle.submit(submission).await {
         Err(error) => Err(discreet(call, error).await),
         written => written,

@@ -98,6 +98,7 @@ impl<'a> Request<'a> {
             author: allowed.actor,
             reason,
             request_id: Some(call.id.as_str().to_owned()),
+            by_command: false,
             condition,
             dry_run: preferences.dry_run,
             once,

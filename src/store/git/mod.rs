@@ -22,5 +22,6 @@ pub use read::archive::GitArchive;
 pub(crate) use read::archive::testing;
 pub use read::rev_parse;
 pub use repo::access::Access;
+pub use repo::layout::around;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 pub use write::sign::{SigningKey, SigningKeyError, Unfit};

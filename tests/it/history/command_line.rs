@@ -1,4 +1,4 @@
-//! `log`, `show`, `diff`, `blame` and `verify`.
+//! `list`, `get`, `log`, `show`, `diff`, `blame`, `verify`, `undo` and `restore`.
 
 use std::io::BufRead as _;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{first_parents, told};
-use crate::support::{Finished, Repo, TestServer, program, run_to_end};
+use crate::support::{Finished, PERSON, Repo, TestServer, program, run_to_end};
 
 fn run(repo: &Repo, arguments: &[&str]) -> Finished {
     let path = repo.path().to_str().unwrap();
@@ -118,4 +118,122 @@ async fn a_message_drives_no_terminal() {
     server.serves(&head).await;
     let text = run(server.repo(), &["log"]).exits(0).stdout;
     assert!(text.contains("Red") && !text.contains('\u{1b}'), "{text}");
+}
+
+#[tokio::test]
+async fn the_state_of_a_day_and_of_now_is_listed_beside_a_running_service() {
+    let server = told().await;
+    let list = run(server.repo(), &["list"]).exits(0).stdout;
+    assert!(list.contains("posts document content/posts By hand"), "{list}");
+    server.repo().save("collections/new.yaml", "type: media\n");
+    assert!(run(server.repo(), &["list"]).exits(0).stdout.contains("new media (not committed)"));
+    server.repo().remove("collections/new.yaml");
+    let table = run(server.repo(), &["list", "--csv", "--at", "HEAD"]).exits(0).stdout;
+    assert!(table.starts_with("id,type,name,directory"), "{table}");
+    let before = run(server.repo(), &["get", "posts", "--at", "HEAD~3", "--json"]).exits(0).stdout;
+    let before: Value = serde_json::from_str(&before).unwrap();
+    assert_eq!(before["attributes"]["name"], "Posts");
+    assert!(
+        run(server.repo(), &["get", "posts"]).exits(0).stdout.starts_with("type: document\nname: By hand\n")
+    );
+    assert!(run(server.repo(), &["get", "nope"]).exits(1).stderr.contains("Collection 'nope' not found."));
+}
+
+#[tokio::test]
+async fn a_change_is_taken_back_in_a_repository_that_nobody_serves() {
+    let mut server = told().await;
+    let list = server.get("/collections/posts/events").await.is(200).json();
+    let id = list["data"][0]["id"].as_str().unwrap().to_owned();
+    let refused = run(server.repo(), &["undo", &id]).exits(1);
+    assert!(refused.stderr.contains("serves"), "{}", refused.stderr);
+    server.stop();
+    let repo = server.repo();
+    run(repo, &["undo", &id, "-m", "By mistake"]).exits(0);
+    assert_eq!(repo.field("HEAD", "%an <%ae> %cn"), format!("{} <{}> Collectory", PERSON.0, PERSON.1));
+    assert_eq!(repo.trailer("HEAD", "Collectory-Origin"), ["command"]);
+    assert_eq!(repo.trailer("HEAD", "Collectory-Undoes"), [id]);
+    assert!(repo.field("HEAD", "%B").contains("By mistake"));
+    run(repo, &["restore", "posts", "HEAD~4"]).exits(0);
+    assert!(repo.read("collections/posts.yaml").contains("name: Posts"), "the work tree follows");
+    assert_eq!(repo.git(&["status", "--porcelain"]), "");
+    let log = run(repo, &["log", "-n", "1", "--json"]).exits(0).stdout;
+    assert_eq!(serde_json::from_str::<Value>(&log).unwrap()["attributes"]["origin"], "command");
+    run(repo, &["verify"]).exits(0);
+}
+
+#[tokio::test]
+async fn a_change_is_taken_back_through_a_service() {
+    let server = told().await;
+    let list = server.get("/collections/posts/events").await.is(200).json();
+    let (id, url) =
+        (list["data"][0]["id"].as_str().unwrap().to_owned(), format!("http://{}/", server.address()));
+    let run = |arguments: Vec<String>| {
+        tokio::task::spawn_blocking(move || run_to_end(program(std::path::Path::new(".")).args(arguments)))
+    };
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    run(words(&["undo", &id, "--to", &url, "-m", "Größe"])).await.unwrap().exits(0);
+    assert_eq!(server.repo().trailer("HEAD", "Collectory-Undoes"), [id.as_str()]);
+    let again = run(words(&["undo", &id, "--to", &url])).await.unwrap().exits(1);
+    assert!(again.stderr.contains("answers 409"), "{}", again.stderr);
+    run(words(&["restore", "posts", "HEAD~4", "--to", &url])).await.unwrap().exits(0);
+    assert_eq!(server.get("/collections/posts").await.is(200).attributes()["name"], "Posts");
+}
+
+#[test]
+fn the_repository_around_the_present_folder_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    let inside = repo.path().join("collections");
+    for arguments in [&["log"][..], &["list"], &["verify"], &["show", "HEAD"]] {
+        run_to_end(program(&inside).args(arguments)).exits(0);
+    }
+    let nowhere = run_to_end(program(folder.path()).args(["log"])).exits(1);
+    assert!(nowhere.stderr.contains("--repo"), "{}", nowhere.stderr);
+}
+
+#[test]
+fn a_clone_without_all_of_the_history_says_so_and_accuses_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    run_to_end(program(folder.path()).args(["init", "made"])).exits(0);
+    let made = folder.path().join("made");
+    for number in 0..2 {
+        repo.write("collections/posts.yaml", &format!("type: document\nname: {number}x\n"));
+        repo.commit("Again");
+    }
+    for source in [repo.path(), &made] {
+        let url = format!("file://{}", source.display());
+        let shallow = folder.path().join("shallow");
+        repo.git(&["clone", "--quiet", "--depth", "1", &url, &shallow.to_string_lossy()]);
+        for command in ["log", "verify"] {
+            let told = run_to_end(program(&shallow).args([command, "--repo", "."])).exits(0);
+            assert!(told.stderr.contains("git fetch --unshallow"), "{command}: {}", told.stderr);
+        }
+        std::fs::remove_dir_all(&shallow).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_was_written_down_proves_that_nothing_was_rewritten() {
+    let server = told().await;
+    let head = server.repo().head();
+    run(server.repo(), &["verify", "--head-was", &head]).exits(0);
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    let rewritten = run(server.repo(), &["verify", "--head-was", &head]).exits(1);
+    assert!(rewritten.stderr.contains("the history was rewritten"), "{}", rewritten.stderr);
+    server.repo().git(&["reset", "--quiet", "--hard", &head]);
+    let message = server.repo().field("HEAD", "%B");
+    server.repo().git(&[
+        "-c",
+        "user.name=Collectory",
+        "-c",
+        "user.email=collectory@localhost",
+        "commit",
+        "--quiet",
+        "--allow-empty",
+        "--message",
+        &message,
+    ]);
+    let twice = run(server.repo(), &["verify"]).exits(1).stdout;
+    assert!(twice.contains("already"), "{twice}");
 }

@@ -33,8 +33,15 @@ impl Running {
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
         let wish = Wish { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
-        let submission =
-            Submission { changes: vec![wish], author, reason, request_id: None, dry_run: false, once: None };
+        let submission = Submission {
+            changes: vec![wish],
+            author,
+            reason,
+            request_id: None,
+            by_command: false,
+            dry_run: false,
+            once: None,
+        };
         self.engine.handle.submit(submission).await.map(drop)
     }
 
@@ -108,6 +115,7 @@ fn undoer() -> Undoer {
         author: Actor::new("Ada", "ada@example.org"),
         reason: Some("Oh".into()),
         request_id: None,
+        by_command: false,
         condition: Condition::default(),
         dry_run: false,
         once: None,

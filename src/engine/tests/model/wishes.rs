@@ -250,6 +250,7 @@ fn submission(id: &str, changes: Vec<Wish>) -> Submission {
         author: Actor::new("Ed", "ed@example.org"),
         reason: None,
         request_id: Some(id.to_owned()),
+        by_command: false,
         dry_run: false,
         once: None,
     }

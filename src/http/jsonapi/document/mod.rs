@@ -57,6 +57,13 @@ pub(in crate::http) fn kind_of(resource_type: &str) -> Option<Kind> {
     }
 }
 
+/// The resource of a collection by itself.
+pub(in crate::http) fn resource(entry: &Entry) -> Bytes {
+    let mut out = Vec::new();
+    resource::write_resource(entry, &BasePath::root(), None, &mut out);
+    out.into()
+}
+
 /// The path of one collection; a key needs no escape.
 pub(in crate::http) fn path_of(entry: &Entry, base: &BasePath) -> String {
     format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())

@@ -157,6 +157,15 @@ impl GitJournal {
         files
     }
 
+    /// What of the history is not here, and how to have it, in one sentence; `None` of a whole clone.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
+        self.place.incomplete()
+    }
+
     /// The read side of the same branch, which need not read what this commits.
     #[must_use]
     pub fn archive(&self) -> GitArchive {

@@ -75,6 +75,21 @@ impl Place {
         })
     }
 
+    /// What of the history is not here, and how to have it, in one sentence; `None` of a whole clone.
+    pub(crate) fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
+        if read_if_there(&self.common_dir.join("shallow"))?.is_some_and(|cut| !cut.is_empty()) {
+            return Ok(Some(
+                "this is a shallow clone, so its history is cut off and its oldest commit seems to have made \
+                 everything; `git fetch --unshallow` completes it",
+            ));
+        }
+        let is_partial = Config::read(&self.git_dir, &self.common_dir)?.has_promisor();
+        Ok(is_partial.then_some(
+            "this is a partial clone, so contents of the past may be missing; `git fetch --refetch --no-filter` \
+             completes it",
+        ))
+    }
+
     /// Our own folder in the part of the repository that all work trees share.
     pub(crate) fn desk(&self) -> PathBuf {
         self.common_dir.join(DESK)
@@ -101,9 +116,15 @@ impl Place {
     }
 }
 
+/// The repository that a folder lies in, or is: the nearest one above it.
+#[must_use]
+pub fn around(folder: &Path) -> Option<PathBuf> {
+    let folder = fs::canonicalize(folder).ok()?;
+    folder.ancestors().find(|above| matches!(find_git_dir(above), Ok(Some(_)))).map(Path::to_owned)
+}
+
 fn not_a_repository(path: &Path) -> String {
-    let above = path.ancestors().skip(1).find(|above| above.join(".git").exists());
-    match above {
+    match path.parent().and_then(around) {
         Some(above) => format!(
             "it is not a repository itself but lies in the one at {}; name that and, with --path, the folder",
             above.display()
@@ -208,6 +229,18 @@ impl Config {
         self.0.get_string(name).ok()
     }
 
+    /// Whether some objects are left to a remote (gitrepository-layout(5), partial-clone of git's
+    /// technical documentation).
+    fn has_promisor(&self) -> bool {
+        let is_true = |entry: &git2::ConfigEntry<'_>| entry.value().is_ok_and(|value| value != "false");
+        let mut found = self.text("extensions.partialclone").is_some();
+        if let Ok(entries) = self.0.entries(Some(r"^remote\..*\.promisor$")) {
+            // An entry that can't be read says nothing.
+            let _unreadable = entries.for_each(|entry| found |= is_true(entry));
+        }
+        found
+    }
+
     fn flag(&self, name: &str) -> Option<bool> {
         self.0.get_bool(name).ok()
     }
@@ -233,13 +266,6 @@ impl Config {
             return Err("its refs are stored as a reftable, which is not supported; run \
                         `git refs migrate --ref-format=files` there"
                 .to_owned());
-        }
-        if self.text("extensions.partialclone").is_some() {
-            return Err(
-                "it is a partial clone, so contents may be missing; make a full one (git clone without \
-                        --filter)"
-                    .to_owned(),
-            );
         }
         if self.flag("core.sparsecheckout") == Some(true) {
             return Err("its work tree is sparse, so files are missing on purpose; run `git sparse-checkout disable` \

@@ -174,7 +174,6 @@ fn what_can_t_be_served_is_refused_with_a_sentence() {
     };
     refused_after(&["checkout", "-q", "--detach"], "HEAD is detached");
     refused_after(&["sparse-checkout", "set", "other"], "sparse");
-    refused_after(&["config", "extensions.partialClone", "origin"], "partial clone");
     for (format, why) in [("--object-format=sha256", "SHA-256"), ("--ref-format=reftable", "reftable")] {
         let folder = tempfile::tempdir().unwrap();
         git_in(folder.path(), &["init", "-q", format, "."]);

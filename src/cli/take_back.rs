@@ -1,0 +1,182 @@
+//! `collectory undo` and `collectory restore`: as the API does, in the repository itself or through a
+//! service.
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+use super::through::{Through, Told};
+use super::{Done, Failure, answer, repository};
+use crate::config::{FOLDER_DEFAULT, ServeConfig};
+use crate::domain::{Key, Revision};
+use crate::engine::history::Undoer;
+use crate::engine::{Condition, Outcome, Written};
+use crate::service::Offline;
+
+/// Take back what one event did
+#[derive(Debug, clap::Args)]
+#[command(after_help = UNDO_EXAMPLES, long_about = "\
+Take back what one event did, by a commit of its own. Refused when a later change touched the same \
+attributes.")]
+pub(super) struct Undo {
+    /// The event's id, as `collectory show` and `/events` tell it.
+    #[arg(value_name = "EVENT")]
+    event: Uuid,
+
+    #[command(flatten)]
+    how: How,
+}
+
+const UNDO_EXAMPLES: &str = "\
+Examples:
+  collectory undo 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e -m 'By mistake'
+  collectory undo 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e --to https://settings.example.org --token-file token";
+
+/// Bring one collection back to what it was
+#[derive(Debug, clap::Args)]
+#[command(after_help = RESTORE_EXAMPLES, long_about = "\
+Bring one collection, a deleted one too, back to what it was at a revision, by a commit of its own.")]
+pub(super) struct Restore {
+    /// The collection.
+    #[arg(value_name = "KEY", value_parser = super::past::key)]
+    key: Key,
+
+    /// What it was at: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
+    #[arg(value_name = "R")]
+    revision: String,
+
+    #[command(flatten)]
+    how: How,
+}
+
+const RESTORE_EXAMPLES: &str = "\
+Examples:
+  collectory restore posts HEAD~1
+  collectory restore posts 2026-03-01 -m 'The move is off'";
+
+/// Where and as whom.
+#[derive(Debug, clap::Args)]
+struct How {
+    /// Why, for the commit's message.
+    #[arg(short = 'm', long, env = "COLLECTORY_MESSAGE", value_name = "REASON")]
+    message: Option<String>,
+
+    #[command(flatten)]
+    through: Through,
+
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    /// The folder of the collection files inside the repository.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    folder: String,
+
+    /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
+    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    signing_key: Option<PathBuf>,
+}
+
+impl Undo {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        let Self { event, how } = self;
+        let told = match how.through.url() {
+            Some(url) => {
+                how.through.post(&url.join(&["events", &event.to_string(), "undo"]), None, how.reason())?
+            }
+            None => how.offline(What::Event(event))?,
+        };
+        tell(&told)
+    }
+}
+
+impl Restore {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        let Self { key, revision, how } = self;
+        let told = match how.through.url() {
+            Some(url) => {
+                let body =
+                    serde_json::json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+                how.through.post(
+                    &url.join(&["collections", key.as_str(), "restore"]),
+                    Some(&body),
+                    how.reason(),
+                )?
+            }
+            None => how.offline(What::Since(key, revision))?,
+        };
+        tell(&told)
+    }
+}
+
+/// What is to be taken back.
+enum What {
+    Event(Uuid),
+    Since(Key, String),
+}
+
+impl How {
+    fn reason(&self) -> Option<&str> {
+        self.message.as_deref()
+    }
+
+    /// Opens the repository, changes it, and lets go of it.
+    fn offline(&self, what: What) -> Result<Told, Failure> {
+        let config = ServeConfig {
+            branch: self.branch.clone(),
+            folder: self.folder.clone(),
+            signing_key: self.signing_key.clone(),
+            ..ServeConfig::new(repository::find(self.repository.as_deref())?)
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        runtime.block_on(async {
+            let offline = Offline::open(&config).await?;
+            let done = self.take_back(&offline, what).await;
+            offline.close().await;
+            done
+        })
+    }
+
+    async fn take_back(&self, offline: &Offline, what: What) -> Result<Told, Failure> {
+        let undoer = Undoer {
+            author: offline.person.clone(),
+            reason: self.message.clone(),
+            request_id: None,
+            by_command: true,
+            condition: Condition::default(),
+            dry_run: false,
+            once: None,
+        };
+        let (history, engine) = (&offline.history, offline.engine());
+        let view = history.ready().await?;
+        let written = match what {
+            What::Event(event) => history.undo(engine, event, &undoer).await,
+            What::Since(key, revision) => {
+                let revision = view.resolve(&revision)?;
+                history.restore(engine, &key, revision, &undoer).await
+            }
+        };
+        Ok(told(&written?))
+    }
+}
+
+fn told(written: &Written) -> Told {
+    let what = match &written.outcomes[..] {
+        [Outcome::Created(_) | Outcome::Updated(_)] => "done",
+        [Outcome::Deleted] => "deleted",
+        _ => "it was so already",
+    };
+    Told { what, revision: written.revision.as_ref().map(Revision::to_string) }
+}
+
+fn tell(told: &Told) -> Result<Done, Failure> {
+    let revision = told.revision.as_deref().unwrap_or("no revision");
+    answer(&format!("{revision} {}", told.what))?;
+    Ok(Done::Well)
+}

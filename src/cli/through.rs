@@ -1,0 +1,135 @@
+//! A command that works through a running service: the one HTTP client of the command line.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::Value;
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+/// How long one request may take: a write waits for the disk, and for others' locks.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
+
+/// What stands encoded in a path and in a header: all but the unreserved characters (RFC 3986 section 2.3).
+const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The media type of JSON:API.
+const JSON_API: &str = "application/vnd.api+json";
+
+/// Which service, and as whom.
+#[derive(Debug, clap::Args)]
+pub(super) struct Through {
+    /// Ask the service at this address to do it, in place of the repository.
+    #[arg(long = "to", env = "COLLECTORY_TO", value_name = "URL")]
+    url: Option<Url>,
+
+    /// The file with the bearer token for it.
+    #[arg(long, env = "COLLECTORY_TOKEN_FILE", value_name = "FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// Where a service is, its base path included.
+#[derive(Debug, Clone)]
+pub(super) struct Url(String);
+
+impl std::str::FromStr for Url {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if !text.starts_with("http://") && !text.starts_with("https://") {
+            return Err(
+                "write http://HOST:PORT/ or https://HOST/, and the base path if there is one".to_owned()
+            );
+        }
+        Ok(Self(text.trim_end_matches('/').to_owned()))
+    }
+}
+
+impl Url {
+    /// A path below it.
+    pub(super) fn join(&self, parts: &[&str]) -> String {
+        let parts = parts.iter().map(|part| format!("/{}", utf8_percent_encode(part, RESERVED)));
+        std::iter::once(self.0.clone()).chain(parts).collect()
+    }
+}
+
+/// What became of a request to change something.
+pub(super) struct Told {
+    pub(super) what: &'static str,
+    pub(super) revision: Option<String>,
+}
+
+impl Through {
+    /// The service, if one is to be asked.
+    pub(super) const fn url(&self) -> Option<&Url> {
+        self.url.as_ref()
+    }
+
+    /// Asks the service to change something.
+    ///
+    /// # Errors
+    ///
+    /// Says why it was not reached, or what it answered.
+    pub(super) fn post(&self, url: &str, body: Option<&Value>, reason: Option<&str>) -> anyhow::Result<Told> {
+        let mut request = self.agent().post(url).header("Accept", JSON_API);
+        if let Some(token) = self.token()? {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        if let Some(reason) = reason {
+            let encoded = utf8_percent_encode(reason, RESERVED).to_string();
+            request = request.header("Commit-Message-Encoded", encoded);
+        }
+        let sent = match body {
+            Some(body) => request.content_type(JSON_API).send(body.to_string()),
+            None => request.send_empty(),
+        };
+        let mut response = sent.with_context(|| format!("cannot reach {url}"))?;
+        let status = response.status().as_u16();
+        if !(200..300).contains(&status) {
+            let answered = response.body_mut().read_to_string().unwrap_or_default();
+            bail!("{url} answers {status}: {}", detail(&answered));
+        }
+        let revision = response.headers().get("Collectory-Revision").and_then(|value| value.to_str().ok());
+        let what = if status == 204 { "deleted" } else { "done" };
+        Ok(Told { what, revision: revision.map(str::to_owned) })
+    }
+
+    fn token(&self) -> anyhow::Result<Option<String>> {
+        let Some(path) = &self.token_file else { return Ok(None) };
+        let text = fs::read_to_string(path)
+            .with_context(|| format!("cannot read the token file {}", path.display()))?;
+        let token = text.trim();
+        if token.is_empty() || token.contains(char::is_whitespace) {
+            return Err(anyhow!("the token file {} holds one token and nothing else", path.display()));
+        }
+        Ok(Some(token.to_owned()))
+    }
+
+    fn agent(&self) -> Agent {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .timeout_global(Some(REQUEST_TIME_MAX))
+            // A token goes to whom it was meant for.
+            .max_redirects(0)
+            .http_status_as_error(false)
+            .user_agent(concat!("collectory/", env!("CARGO_PKG_VERSION")))
+            .build();
+        config.into()
+    }
+}
+
+/// What a JSON:API error says, or the answer's first line.
+fn detail(answered: &str) -> String {
+    let parsed: Value = serde_json::from_str(answered).unwrap_or_default();
+    let errors = parsed["errors"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let details: Vec<&str> = errors.iter().filter_map(|error| error["detail"].as_str()).collect();
+    if details.is_empty() {
+        answered.lines().next().unwrap_or_default().to_owned()
+    } else {
+        details.join(" ")
+    }
+}

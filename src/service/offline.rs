@@ -1,0 +1,55 @@
+//! The engine and the history of a repository without a server: for a command that changes it.
+
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use super::{StartError, engine_options, history_options};
+use crate::config::ServeConfig;
+use crate::domain::Actor;
+use crate::engine::history::History;
+use crate::engine::{self, Engine, Handle, Projection, Signal};
+use crate::store::Journal as _;
+use crate::store::git::GitJournal;
+
+/// A repository that is open for one change; no service serves it meanwhile.
+pub(crate) struct Offline {
+    engine: Engine,
+    /// What the change may be about.
+    pub(crate) history: History,
+    follower: JoinHandle<()>,
+    /// Who git says commits by hand.
+    pub(crate) person: Actor,
+}
+
+impl Offline {
+    /// Opens a repository that is there already, and reads it.
+    ///
+    /// # Errors
+    ///
+    /// Says why it can't be changed; one that is served is among the reasons.
+    pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
+        let mut journal = GitJournal::open(super::journal_options(config)?)?;
+        let (archive, person) = (journal.archive(), journal.person());
+        let engine = engine::start(journal, engine_options(config)).map_err(StartError::Thread)?;
+        let history_options = history_options(config, engine.projection.clone());
+        let (history, follower) =
+            History::start(Arc::new(archive), engine.projection.heads(), history_options)
+                .map_err(StartError::Thread)?;
+        engine.projection.told().await;
+        Ok(Self { engine, history, follower, person })
+    }
+
+    /// Where changes are submitted, and read.
+    pub(crate) const fn engine(&self) -> (&Handle, &Projection) {
+        (&self.engine.handle, &self.engine.projection)
+    }
+
+    /// Lets go of the repository when the last change is finished.
+    pub(crate) async fn close(self) {
+        drop(self.engine.signals.send(Signal::Shutdown).await);
+        self.engine.projection.ended().await;
+        self.history.ended().await;
+        // They have ended; a panic in one of them was told.
+        drop((self.engine.writer.join(), self.follower.join()));
+    }
+}
