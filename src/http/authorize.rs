@@ -270,6 +270,12 @@ impl Allowed {
         &self.actor
     }
 
+    /// Whether no key is hidden.
+    #[must_use]
+    pub fn sees_all(&self) -> bool {
+        self.visibility.is_none()
+    }
+
     /// Whether a list shows this key.
     #[must_use]
     pub fn sees(&self, key: &Key) -> bool {

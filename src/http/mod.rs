@@ -77,6 +77,7 @@ pub use self::sites::Hosts;
 pub(crate) mod resources {
     use bytes::Bytes;
 
+    use super::authorize::Allowed;
     use super::jsonapi::query::Fields;
     use super::jsonapi::{document, past};
     use crate::domain::Key;
@@ -90,7 +91,7 @@ pub(crate) mod resources {
 
     /// An event.
     pub(crate) fn event(event: &EventRecord) -> Bytes {
-        past::event(event, &Fields::default(), &|_| true)
+        past::event(event, &Fields::default(), &Allowed::anonymous())
     }
 
     /// What differs in a collection.
@@ -100,7 +101,7 @@ pub(crate) mod resources {
 
     /// An attribute and the event that gave it its value.
     pub(crate) fn blame(key: &Key, blame: &Blame) -> Bytes {
-        past::blame(key, blame, &Fields::default(), &|_| true)
+        past::blame(key, blame, &Fields::default(), &Allowed::anonymous())
     }
 }
 

@@ -353,3 +353,46 @@ fn the_repository_is_settings_unless_named() {
     ]));
     assert!(elsewhere.exits(1).stderr.contains("letter.txt"));
 }
+
+#[test]
+fn a_service_listens_on_a_socket_for_its_owner_and_group() {
+    use std::os::unix::fs::PermissionsExt as _;
+    use std::os::unix::net::UnixStream;
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("socket");
+    let mut command = program(folder.path());
+    command.args(["serve", "--auth", "none", "--listen"]).arg(format!("unix:{}", path.display()));
+    let mut child = command.stdout(std::process::Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut ready)
+        .unwrap();
+    assert_eq!(ready.trim_end(), format!("listening on unix:{}", path.display()));
+    assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o660);
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.write_all(b"GET /collections HTTP/1.1\r\nHost: any\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let ended = std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    assert!(ended.success() && child.wait().unwrap().success());
+    assert!(!path.exists(), "nothing is left");
+}
+
+#[test]
+fn an_open_service_that_everybody_reaches_is_warned_of() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = program(folder.path());
+    command.args(["serve", "--auth", "allow-all", "--listen", ":0"]);
+    let mut child =
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut ready = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut ready)
+        .unwrap();
+    assert!(ready.starts_with("listening on http://"), "{ready}");
+    std::process::Command::new("kill").arg(child.id().to_string()).status().unwrap();
+    let mut log = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert!(log.contains("everybody who reaches this address may do everything"), "{log}");
+}

@@ -517,3 +517,38 @@ async fn a_merge_that_fails_shows_the_past_to_those_only_who_may_audit() {
         assert_eq!((&clash["theirs"], clash.get("base").is_some()), (&json!("Theirs"), is_shown), "{clash}");
     }
 }
+
+#[tokio::test]
+async fn the_message_of_a_batch_is_for_those_who_may_see_all_of_it() {
+    let setup =
+        TestServer::setup("small").auth(Auth::Policy(audited("may: [audit]\n    keys: [\"blog-*\"]")));
+    let server = setup.start().await;
+    let batch = |keys: &[&str]| -> serde_json::Value {
+        keys.iter().map(|key| json!({"op": "add", "data": document(key, json!({}))["data"]})).collect()
+    };
+    let mara = server.with_token("mara");
+    mara.operations(batch(&["blog-a", "secret"])).await.is(200);
+    mara.operations(batch(&["blog-b", "blog-c"])).await.is(200);
+    let events = server.with_token("auditor").get("/events").await.is(200);
+    let told: Vec<_> =
+        events.data().as_array().unwrap().iter().map(|it| it["attributes"]["subject"].clone()).collect();
+    assert_eq!(told.len(), 3, "{told:?}");
+    assert!(told[0].is_string() && told[1].is_string() && told[2].is_null(), "{told:?}");
+}
+
+#[tokio::test]
+async fn a_policy_file_that_others_may_write_is_warned_of() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let server = guarded().await;
+    let new = server.folder().join("policy.new");
+    std::fs::write(&new, policy().replace("blog-*", "*")).unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o666)).unwrap();
+    std::fs::rename(&new, server.folder().join("policy.yaml")).unwrap();
+    eventually("the renamed file holds", async || {
+        let answer = server.with_token("blogger").read("posts").await;
+        (answer.status() == 200).then(|| answer.is(200))
+    })
+    .await;
+    assert!(server.log().contains("chmod go-w"), "{}", server.log());
+}

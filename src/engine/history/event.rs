@@ -75,6 +75,9 @@ impl Origin {
     }
 }
 
+/// Of how many collections of a commit each of its events knows.
+pub(super) const TOGETHER_MAX: usize = 1_000;
+
 /// One event, with everything that an answer tells of it.
 #[derive(Debug)]
 pub struct EventRecord {
@@ -102,6 +105,9 @@ pub struct EventRecord {
     /// The collection that the file moved to or from in the same commit, with its content unchanged: to,
     /// of a deletion, and from, of a creation.
     pub moved: Option<Key>,
+    /// The collections that its commit is about if they are several, for whoever must not hear of all of
+    /// them; `None` when they are more than a thousand.
+    pub together: Option<Box<[Key]>>,
     /// The ready-made resource, filled by whoever answers first.
     pub answer: OnceLock<Bytes>,
     /// The ready-made message of the stream, filled by whoever tells it first.

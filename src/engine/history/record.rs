@@ -4,11 +4,11 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use super::event::{Effect, EventMessage, EventRecord, Fault, Origin, Position};
+use super::event::{Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX};
 use super::index::number;
 use super::row::CommitRow;
 use super::{HistoryError, Reading, View};
-use crate::domain::changes;
+use crate::domain::{Key, changes};
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
@@ -28,7 +28,7 @@ impl View {
 
     /// The collection that an event is of, if there is such an event.
     #[must_use]
-    pub fn key_of(&self, id: Uuid) -> Option<&crate::domain::Key> {
+    pub fn key_of(&self, id: Uuid) -> Option<&Key> {
         let event = self.index.find_event(id)?;
         Some(self.index.key(self.index.event(event).key))
     }
@@ -85,6 +85,7 @@ impl View {
             message: told(commit.origin, message),
             effect,
             moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
+            together: self.together(row.commit),
             answer: OnceLock::new(),
             streamed: OnceLock::new(),
         });
@@ -104,6 +105,16 @@ impl View {
         };
         let problem = if row.is_damaged { self.shared.damage(row.revision)? } else { None };
         Ok((commit.message, problem))
+    }
+
+    /// The collections that a commit is about, if they are several and not too many.
+    fn together(&self, commit: u32) -> Option<Box<[Key]>> {
+        let events = self.index.events_of(commit);
+        match events.len() {
+            0 | 1 => Some(Box::default()),
+            len if len > TOGETHER_MAX => None,
+            _ => Some(events.map(|event| self.index.key(self.index.event(event).key).clone()).collect()),
+        }
     }
 
     /// Where an event stands: its commit, and its number if the commit has several.

@@ -1,6 +1,6 @@
 //! Adding a token to a policy file, and taking some out.
 
-use super::entry::NewToken;
+use super::entry::{NewToken, actor};
 use super::{Fault, read, shape};
 use crate::domain::{Actor, Token};
 
@@ -46,12 +46,21 @@ pub fn add(old: Option<&str>, token: &NewToken) -> Result<String, EditError> {
         return Ok(format!("{old}{line_end}tokens:\n{}", token.item("  ")));
     }
     let before = read(old.as_bytes()).map_err(EditError::Broken)?;
+    let token = &one_of(&before, token);
     // Whatever the file looks like, the proof is in the reading.
     let expected: Vec<Token> = before.into_iter().chain([token.granted()]).collect();
     let is_right = |text: &String| read(text.as_bytes()).as_ref() == Ok(&expected);
     // What follows a running service's eye is whole only with an end to its last line.
     let whole = |text: String| if text.ends_with('\n') { text } else { text + "\n" };
     shape::with(old, token).map(whole).find(is_right).ok_or(EditError::Shape)
+}
+
+/// Another token of a name is for the same person, whose address need not be said again.
+fn one_of(tokens: &[Token], new: &NewToken) -> NewToken {
+    let same = tokens.iter().rev().find(|token| token.actor.name() == new.name);
+    let email =
+        same.map(|token| token.actor.email()).filter(|email| *email != actor(&new.name, None).email());
+    NewToken { email: new.email.clone().or(email.map(str::to_owned)), ..new.clone() }
 }
 
 /// The text of a policy file without some of its tokens, and those; every byte of the others is

@@ -83,16 +83,14 @@ fn braces_around(text: &str, at: usize) -> Option<Range<usize>> {
     None
 }
 
-/// An item of a list in brackets together with the comma behind it or before it.
-fn with_comma(text: &str, item: Range<usize>) -> [Range<usize>; 3] {
-    let behind = text[item.end..].trim_start();
-    let blanks_behind = text.len() - item.end - behind.len();
-    let after = match behind.strip_prefix(',') {
-        Some(rest) => item.end + blanks_behind + 1 + (rest.len() - rest.trim_start_matches(' ').len()),
-        None => item.end,
-    };
+/// An item of a list in brackets together with the comma behind it, or else the one before it.
+fn with_comma(text: &str, item: Range<usize>) -> [Range<usize>; 2] {
     let before = text[..item.start].trim_end().strip_suffix(',').map_or(item.start, str::len);
-    [item.start..after, before..item.end, item]
+    let with = match text[item.end..].trim_start().strip_prefix(',') {
+        Some(rest) => item.start..text.len() - rest.trim_start_matches(' ').len(),
+        None => before..item.end,
+    };
+    [with, item]
 }
 
 /// The indentation of the list's items.

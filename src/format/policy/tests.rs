@@ -179,9 +179,10 @@ fn an_impossible_name_is_refused() {
 #[test]
 fn a_name_may_have_several_tokens() {
     let new = add(Some(TWO), &token("Mara")).unwrap();
-    let names: Vec<_> =
-        read(new.as_bytes()).unwrap().iter().map(|token| token.actor.name().to_owned()).collect();
-    assert_eq!(names, ["Mara", "The build", "Mara"]);
+    let tokens = read(new.as_bytes()).unwrap();
+    let [mara, _build, another] = &tokens[..] else { panic!("{new}") };
+    assert_eq!(another.actor, mara.actor, "an author has one address");
+    assert_ne!(another.secret_hash, mara.secret_hash);
 }
 
 #[test]
@@ -216,7 +217,7 @@ fn a_revoked_token_is_taken_out_of_every_shape_of_list() {
         let (text, gone) = revoke(&old, |token| token.actor.name() == "B").unwrap();
         assert_eq!((text, gone.len()), (new, 1), "{old}");
     }
-    assert_eq!(revoke(&a, |_| true).unwrap_err().to_string().contains("tokens"), true);
+    assert!(matches!(revoke(&a, |_| true), Err(EditError::Broken(_))));
     let (text, gone) = revoke(&format!("tokens:\n{a}{b}{c}"), |_| true).unwrap();
     assert_eq!((&*text, gone.len()), ("tokens:\n", 3));
     let (text, gone) = revoke(TWO, |_| false).unwrap();

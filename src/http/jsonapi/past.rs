@@ -14,6 +14,7 @@ use bytes::Bytes;
 use chrono::SecondsFormat;
 use serde_json::json;
 
+use super::super::authorize::Allowed;
 use super::json::{self, Members, write_list};
 use super::query::{Fields, Wanted};
 use crate::domain::{Actor, Change, Key, Reverses};
@@ -42,18 +43,42 @@ pub(in crate::http) const SYNC_TOKEN: &str = "sync-token";
 /// The resource type of what the service can do.
 pub(in crate::http) const CAPABILITIES: &str = "collection-settings-capabilities";
 
-/// The resource of an event; where its file moved to or from is told of a key that `sees` allows only.
-pub(in crate::http) fn event(record: &EventRecord, fields: &Fields, sees: &dyn Fn(&Key) -> bool) -> Bytes {
-    let moved = record.moved.as_ref().filter(|key| sees(key));
+/// The resource of an event. What names other keys than the caller may see is left out: where its file
+/// moved to or from, and the message of a commit that is about several collections.
+pub(in crate::http) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
+    let seen = Seen::of(record, allowed);
     match fields.wanted(EVENT) {
-        None if moved.is_some() == record.moved.is_some() => {
-            record.answer.get_or_init(|| written(record, moved, None)).clone()
-        }
-        wanted => written(record, moved, wanted),
+        None if seen.is_whole(record) => record.answer.get_or_init(|| written(record, &seen, None)).clone(),
+        wanted => written(record, &seen, wanted),
     }
 }
 
-fn written(record: &EventRecord, moved: Option<&Key>, wanted: Option<&Wanted>) -> Bytes {
+/// Whether a caller is told all of an event.
+pub(in crate::http) fn is_whole(record: &EventRecord, allowed: &Allowed) -> bool {
+    Seen::of(record, allowed).is_whole(record)
+}
+
+/// What a caller may see of an event.
+struct Seen<'a> {
+    moved: Option<&'a Key>,
+    message: bool,
+}
+
+impl<'a> Seen<'a> {
+    fn of(record: &'a EventRecord, allowed: &Allowed) -> Self {
+        let sees_all = |keys: &[Key]| keys.iter().all(|key| allowed.sees(key));
+        Self {
+            moved: record.moved.as_ref().filter(|key| allowed.sees(key)),
+            message: allowed.sees_all() || record.together.as_deref().is_some_and(sees_all),
+        }
+    }
+
+    fn is_whole(&self, record: &EventRecord) -> bool {
+        self.message && self.moved.is_some() == record.moved.is_some()
+    }
+}
+
+fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> Bytes {
     resource(EVENT, &record.id.to_string(), wanted, |attributes| {
         attributes.text("action", record.action.as_str());
         attributes.text("collection", record.key.as_str());
@@ -61,8 +86,10 @@ fn written(record: &EventRecord, moved: Option<&Key>, wanted: Option<&Wanted>) -
         attributes.text("at", &record.at.to_rfc3339_opts(SecondsFormat::Secs, true));
         attributes.member("actor", |out| write_actor(&record.actor, out));
         attributes.text("origin", record.origin.as_str());
-        attributes.text("subject", &record.message.subject);
-        if let Some(reason) = &record.message.reason {
+        if seen.message {
+            attributes.text("subject", &record.message.subject);
+        }
+        if let Some(reason) = record.message.reason.as_ref().filter(|_| seen.message) {
             attributes.text("reason", reason);
         }
         match &record.message.reverses {
@@ -70,7 +97,7 @@ fn written(record: &EventRecord, moved: Option<&Key>, wanted: Option<&Wanted>) -
             Some(Reverses::Since(revision)) => attributes.text("restores", &revision.to_string()),
             None => {}
         }
-        if let Some(other) = moved {
+        if let Some(other) = seen.moved {
             let name = if record.action == Action::Deleted { "movedTo" } else { "movedFrom" };
             attributes.text(name, other.as_str());
         }
@@ -117,17 +144,12 @@ pub(in crate::http) fn difference(difference: &CollectionDifference, fields: &Fi
 }
 
 /// The resource of an attribute and the event that gave it its value.
-pub(in crate::http) fn blame(
-    key: &Key,
-    blame: &Blame,
-    fields: &Fields,
-    sees: &dyn Fn(&Key) -> bool,
-) -> Bytes {
+pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed) -> Bytes {
     let Blame { attribute, value, event } = blame;
     resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
         attributes.text("attribute", attribute);
         attributes.member("value", |out| json::write(value, out));
-        attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields, sees)));
+        attributes.member("event", |out| out.extend_from_slice(&self::event(event, fields, allowed)));
     })
 }
 
@@ -239,6 +261,7 @@ mod tests {
             },
             effect,
             moved: None,
+            together: Some([key("posts"), key("pages")].into()),
             answer: OnceLock::new(),
             streamed: OnceLock::new(),
         }
@@ -261,7 +284,7 @@ mod tests {
             change("format", Some("md".into()), None),
         ];
         assert_eq!(
-            shown(&event(&record(Effect::Changes(changes)), &Fields::default(), &|_| true)),
+            shown(&event(&record(Effect::Changes(changes)), &Fields::default(), &Allowed::anonymous())),
             json!({"type": "collection-event", "id": "00000000-0000-0000-0000-000000000000", "attributes": {
                 "action": "updated", "collection": "posts", "revision": "ab".repeat(20),
                 "at": "1970-01-01T00:00:00Z", "actor": {"name": "Mara", "email": "mara@example.org"},
@@ -275,9 +298,12 @@ mod tests {
     #[test]
     fn a_broken_file_has_a_problem_in_place_of_changes() {
         let fault = Fault { path: "c/a.yaml".into(), line: 2, column: 3, message: "is wrong".into() };
-        let attributes =
-            shown(&event(&record(Effect::Problem(fault)), &Fields::default(), &|_| true))["attributes"]
-                .clone();
+        let attributes = shown(&event(
+            &record(Effect::Problem(fault)),
+            &Fields::default(),
+            &Allowed::anonymous(),
+        ))["attributes"]
+            .clone();
         assert_eq!(
             attributes["problem"],
             json!({"path": "c/a.yaml", "line": 2, "column": 3, "message": "is wrong"})
@@ -286,14 +312,29 @@ mod tests {
     }
 
     #[test]
+    fn the_message_of_a_commit_is_for_those_who_see_all_that_it_is_about() {
+        let record = record(Effect::Changes(Vec::new()));
+        let told = |allowed: &Allowed| {
+            let attributes = shown(&event(&record, &Fields::default(), allowed))["attributes"].clone();
+            (attributes.get("subject").is_some(), attributes.get("reason").is_some())
+        };
+        assert_eq!(told(&Allowed::anonymous()), (true, true));
+        assert_eq!(told(&Allowed::anonymous().seeing(|key| key.as_str() == "posts")), (false, false));
+        assert_eq!(told(&Allowed::anonymous().seeing(|key| key.as_str().starts_with('p'))), (true, true));
+    }
+
+    #[test]
     fn only_the_wanted_attributes_are_shown() {
         let query = Query::parse("fields[collection-event]=at,nope").unwrap();
         let fields = query::fields(&query, &[EVENT]).unwrap();
         let record = record(Effect::Changes(Vec::new()));
         assert_eq!(
-            shown(&event(&record, &fields, &|_| true))["attributes"],
+            shown(&event(&record, &fields, &Allowed::anonymous()))["attributes"],
             json!({"at": "1970-01-01T00:00:00Z"})
         );
-        assert_eq!(shown(&event(&record, &Fields::default(), &|_| true))["attributes"]["changes"], json!([]));
+        assert_eq!(
+            shown(&event(&record, &Fields::default(), &Allowed::anonymous()))["attributes"]["changes"],
+            json!([])
+        );
     }
 }

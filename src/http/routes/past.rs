@@ -115,7 +115,7 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
         let sees = |key: &Key| allowed.sees(key);
         let blames = view.blame(&key, &sees)?;
         let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
-        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields, &sees));
+        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields, &allowed));
         let body = past::list(resources, &links, None);
         Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })

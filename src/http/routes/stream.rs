@@ -209,17 +209,15 @@ impl Teller {
 
 /// What happened, made once for all who want to hear the whole of it.
 fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
-    let sees = |key: &Key| allowed.sees(key);
-    let is_whole = fields.wanted(EVENT).is_none() && event.moved.as_ref().is_none_or(sees);
-    if is_whole {
-        event.streamed.get_or_init(|| bytes(&happened(event, fields, &sees))).clone()
+    if fields.wanted(EVENT).is_none() && past::is_whole(event, allowed) {
+        event.streamed.get_or_init(|| bytes(&happened(event, fields, allowed))).clone()
     } else {
-        bytes(&happened(event, fields, &sees))
+        bytes(&happened(event, fields, allowed))
     }
 }
 
-fn happened(event: &EventRecord, fields: &Fields, sees: &dyn Fn(&Key) -> bool) -> Event {
-    let resource = past::event(event, fields, sees);
+fn happened(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Event {
+    let resource = past::event(event, fields, allowed);
     let data = String::from_utf8_lossy(&resource);
     Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
 }
