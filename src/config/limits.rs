@@ -125,7 +125,8 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.wrong_tokens_per_s_max)]
     pub wrong_tokens_per_s_max: usize,
 
-    /// How often a stream of events that has nothing to tell sends the head of the branch.
+    /// How often a stream that has nothing to tell sends something all the same: one of events the head
+    /// of the branch, one of what is served a comment.
     #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
     pub heartbeat_ms: u64,

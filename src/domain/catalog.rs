@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use imbl::OrdMap;
+use imbl::ordmap::DiffItem;
 
 use super::{Collection, Event, Key};
 
@@ -85,6 +86,19 @@ impl<T: Held> Catalog<T> {
     /// The collections whose keys come before this one, in order.
     pub fn before(&self, key: &Key) -> impl DoubleEndedIterator<Item = &T> {
         self.by_key.range(..key.clone()).map(|(_, item)| item)
+    }
+
+    /// What differs in `other`, in the order of the keys: what was here, and what is there. What both
+    /// share is not looked at, so that a step from one moment to the next costs what it changes.
+    pub fn differences<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (Option<&'a T>, Option<&'a T>)>
+    where
+        T: PartialEq,
+    {
+        self.by_key.diff(&other.by_key).map(|item| match item {
+            DiffItem::Add(_, now) => (None, Some(now)),
+            DiffItem::Update { old: (_, was), new: (_, now) } => (Some(was), Some(now)),
+            DiffItem::Remove(_, was) => (Some(was), None),
+        })
     }
 
     /// How many collections there are.

@@ -36,6 +36,7 @@ mod problem;
 mod projection;
 mod recall;
 mod refuse;
+mod shown;
 mod signal;
 #[cfg(test)]
 mod tests;
@@ -56,6 +57,7 @@ pub use merge::Clash;
 pub use mirror::Clock;
 pub use problem::{Problem, Serving};
 pub use projection::{Entry, Head, Projection, Snapshot};
+pub use shown::{Change, Mark, Shown, Sight, SyncToken};
 pub use signal::{Hint, Signal};
 
 /// How the engine works; every limit with its unit.

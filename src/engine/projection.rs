@@ -1,12 +1,12 @@
 //! The collections as readers see them right now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 use super::problem::Problem;
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
@@ -75,17 +75,8 @@ impl Entry {
         }
     }
 
-    /// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
-    pub(super) fn is_same(&self, other: &Self) -> bool {
-        self.ending == other.ending
-            && self.blob == other.blob
-            && self.uncommitted == other.uncommitted
-            && self.stale == other.stale
-            && self.problem == other.problem
-    }
-
     /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
-    fn weight(&self) -> u128 {
+    pub(super) fn weight(&self) -> u128 {
         let mut digest = Sha256::new()
             .chain_update(self.collection.key().as_str())
             .chain_update([0, u8::from(self.uncommitted)])
@@ -96,6 +87,21 @@ impl Entry {
         digest.finalize().iter().take(16).fold(0, |sum, byte| sum << 8 | u128::from(*byte))
     }
 }
+
+/// Whether both say the same of the same bytes, so that one's ready-made answer is the other's.
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.collection.key() == other.collection.key()
+            && self.ending == other.ending
+            && self.blob == other.blob
+            && self.uncommitted == other.uncommitted
+            && self.stale == other.stale
+            && self.problem == other.problem
+    }
+}
+
+/// Two pointers to one entry are equal without a look at it.
+impl Eq for Entry {}
 
 #[cfg(test)]
 impl Entry {
@@ -125,6 +131,8 @@ pub struct Snapshot {
     pub problems: Arc<BTreeMap<String, Arc<Problem>>>,
     /// How many uncommitted hand edits are served, deleted files included.
     pub uncommitted: usize,
+    /// The collections that have an uncommitted hand edit, whatever is served of it.
+    pub edited: Arc<BTreeSet<Key>>,
     /// Why the work tree is not looked at, or what stands half-done there.
     pub work_tree: Option<Arc<str>>,
     /// The sum of what the entries weigh: follows a change without visiting the others.
@@ -162,6 +170,17 @@ impl Snapshot {
         format!("{:032x}-{}", self.digest, self.uncommitted)
     }
 
+    /// The sum of what the entries weigh.
+    pub(super) const fn digest(&self) -> u128 {
+        self.digest
+    }
+
+    /// The collections of which something else may be served than the commit alone tells.
+    pub(super) fn apart(&self) -> BTreeSet<&Key> {
+        let broken = self.problems.values().filter_map(|problem| problem.collection.as_ref());
+        self.edited.iter().chain(broken).collect()
+    }
+
     /// What was served at a revision.
     pub(super) fn of_the_past(revision: Revision, entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut snapshot = Self { revision: Some(revision), ..Self::default() };
@@ -177,6 +196,7 @@ impl Snapshot {
             catalog: self.catalog.clone(),
             problems: Arc::clone(&self.problems),
             uncommitted: self.uncommitted,
+            edited: Arc::clone(&self.edited),
             work_tree: self.work_tree.clone(),
             digest: self.digest,
             list: OnceLock::new(),
@@ -210,7 +230,8 @@ pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
     heads: Arc<watch::Sender<Head>>,
-    told: Arc<Notify>,
+    /// Tells that there is something to look at: a snapshot, or trouble.
+    news: Arc<watch::Sender<()>>,
 }
 
 /// The head of the served branch, as far as readers have been told.
@@ -241,13 +262,15 @@ impl Projection {
 
     /// Waits until the repository has been read, or could not be.
     pub async fn told(&self) {
-        loop {
-            let told = self.told.notified();
-            if self.current.load().is_some() || self.trouble.load().is_some() {
-                return;
-            }
-            told.await;
-        }
+        let is_told = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
+        // The sender lives as long as this does.
+        drop(self.news().wait_for(is_told).await);
+    }
+
+    /// Tells of each snapshot once it can be read; who is slow misses those between.
+    #[must_use]
+    pub fn news(&self) -> watch::Receiver<()> {
+        self.news.subscribe()
     }
 
     /// Why what is served may be out of date, if the repository can't be read at the moment.
@@ -259,7 +282,7 @@ impl Projection {
     /// Notes why the repository can't be read, or that it can.
     pub(crate) fn note_trouble(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
-        self.told.notify_waiters();
+        self.news.send_replace(());
     }
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.
@@ -284,6 +307,6 @@ impl Projection {
         let head = Head::At(next.revision);
         self.current.store(Some(next));
         self.heads.send_if_modified(|told| std::mem::replace(told, head) != head);
-        self.told.notify_waiters();
+        self.news.send_replace(());
     }
 }

@@ -36,6 +36,7 @@ use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::domain::{Actor, Collection, Grant, Key, Patch};
+use crate::engine::Sight;
 
 /// The answer to "who" under way.
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
@@ -193,7 +194,7 @@ pub enum Action<'a> {
         /// The collection, which need not exist.
         key: &'a Key,
     },
-    /// Read the token that a poll for changes begins with.
+    /// Read the token that names what is served now; see [`Allowed::seeing`].
     ReadSyncToken,
     /// Poll for changes; see [`Allowed::seeing`].
     ReadChanges,
@@ -274,6 +275,11 @@ impl Allowed {
     #[must_use]
     pub fn sees_all(&self) -> bool {
         self.visibility.is_none()
+    }
+
+    /// Which of the collections a list shows.
+    pub(super) fn sight(&self) -> Sight<'_> {
+        self.visibility.as_deref().map_or(Sight::All, |visible| Sight::Some(visible))
     }
 
     /// Whether a list shows this key.

@@ -15,6 +15,7 @@ mod dry_runs;
 mod durability;
 mod errors;
 mod faults;
+mod following;
 mod format_on_disk;
 mod hand_edits;
 mod history;

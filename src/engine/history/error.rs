@@ -42,8 +42,10 @@ pub enum HistoryError {
     /// The text is no sync token.
     #[error("this is no sync token")]
     BadToken,
-    /// The sync token is of a history that was rewritten since.
-    #[error("the history was rewritten since this token was given; read everything and take a new token")]
+    /// What the sync token names is not known any more, or of a history that was rewritten since.
+    #[error(
+        "it can not be told what has changed since this token was given; read everything and take a new token"
+    )]
     Gone,
     /// The repository can't be read.
     #[error(transparent)]

@@ -85,7 +85,6 @@ pub use feed::{Followed, Subscription};
 pub use follow::{History, KnownKey, Options, Progress};
 pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use past::{AsOf, PastEntry};
-pub use sync::{ChangeSummary, Changes, SyncToken};
 pub use time::Side;
 pub use undo::{Plan, UndoRefusal, Undoer};
 pub use verify::{Disagreement, Maker, Rules, Verdict};

@@ -1,88 +1,108 @@
-//! What changed since somebody looked last, for those who poll.
+//! What changed since somebody looked last.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::str::FromStr;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use super::event::Position;
 use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
-use crate::store::BlobId;
-
-/// How far somebody has read: opaque to them. Before the first commit it is git's own name for
-/// nothing, since an empty text is easily taken for no token.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SyncToken(Option<Revision>);
-
-/// The id that git writes where there is no commit.
-const NOTHING: Revision = Revision::new([0; 20]);
-
-impl fmt::Display for SyncToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(&self.0.unwrap_or(NOTHING), f)
-    }
-}
-
-impl FromStr for SyncToken {
-    type Err = HistoryError;
-
-    fn from_str(text: &str) -> Result<Self, HistoryError> {
-        let revision: Revision = text.parse().map_err(|_| HistoryError::BadToken)?;
-        Ok(Self((revision != NOTHING).then_some(revision)))
-    }
-}
-
-/// What changed since a token was given.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Changes {
-    /// The token for the next time.
-    pub token: SyncToken,
-    /// What changed, by key.
-    pub changes: Vec<ChangeSummary>,
-}
-
-/// A collection that changed.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ChangeSummary {
-    /// The collection.
-    pub key: Key,
-    /// The id of the bytes that it is served from now; none when it is gone.
-    pub version: Option<BlobId>,
-}
-
-impl ChangeSummary {
-    /// Whether the collection is gone.
-    #[must_use]
-    pub const fn is_deleted(&self) -> bool {
-        self.version.is_none()
-    }
-}
+use crate::engine::shown::{Change, Mark, Shown, Sight, SyncToken};
+use crate::engine::{Entry, Snapshot};
 
 impl View {
-    /// The token of what is committed now.
-    #[must_use]
-    pub fn sync_token(&self) -> SyncToken {
-        SyncToken(self.head())
-    }
-
-    /// One summary for each collection that any commit touched since, even if it is again as it
-    /// was. A file that never could be read is told as gone: there is nothing to fetch.
+    /// What became of the collections since the reader was shown what the token names: each that is
+    /// another now, and each that a commit touched since, even if it is again as it was. `shown` is what
+    /// `sight` shows now, and was taken before this view.
     ///
     /// # Errors
     ///
-    /// [`HistoryError::Gone`] when the branch does not descend from the token's revision.
-    pub fn changes_since(&self, token: SyncToken) -> Result<Changes, HistoryError> {
-        let from = match token.0 {
-            None => 0,
-            Some(revision) => self.seen_until(Position::from(revision))?.ok_or(HistoryError::Gone)?,
-        };
-        let touched: BTreeMap<&Key, u32> =
-            self.index.events_from(from).map(|row| (self.index.key(row.key), row.key)).collect();
-        let mut changes = Vec::with_capacity(touched.len());
-        for (key, number) in touched {
-            let standing = self.standing_at(number, u32::MAX)?;
-            changes.push(ChangeSummary { key: key.clone(), version: standing.map(|it| it.good.blob) });
+    /// [`HistoryError::Gone`] when the branch does not descend from the token's revision, and when it
+    /// can't be told for certain what the reader was shown.
+    pub fn changes_since(
+        &self,
+        token: &SyncToken,
+        shown: &Shown,
+        sight: Sight<'_>,
+    ) -> Result<Vec<Change>, HistoryError> {
+        let then = self.then(token.revision)?;
+        let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
+        let touched = self.index.events_from(then.events).map(|row| self.index.key(row.key));
+        let touched: BTreeSet<&Key> = touched.collect();
+        let keys: BTreeSet<&Key> = touched
+            .iter()
+            .copied()
+            .chain(named.iter().flat_map(|apart| apart.keys()))
+            .chain(shown.apart.keys())
+            .filter(|key| sight.sees(key))
+            .collect();
+        let mut changes = Vec::with_capacity(keys.len());
+        for key in keys {
+            let was = match named.and_then(|apart| apart.get(key)) {
+                Some(mark) => *mark,
+                None => self.committed(key, &then)?,
+            };
+            let now = shown.catalog.get(key.as_str()).map(Arc::clone);
+            changes.push(Change { key: key.clone(), was, now });
         }
-        Ok(Changes { token: self.sync_token(), changes })
+        if !leads_to(token, shown, &changes) {
+            return Err(HistoryError::Gone);
+        }
+        changes.retain(|change| touched.contains(&change.key) || change.differs());
+        Ok(changes)
     }
+
+    /// The place in the history that a revision is.
+    fn then(&self, revision: Option<Revision>) -> Result<Then, HistoryError> {
+        let Some(revision) = revision else { return Ok(Then { events: 0, at: At::Beginning }) };
+        let events = self.seen_until(Position::from(revision))?.ok_or(HistoryError::Gone)?;
+        let at = match self.index.find(revision) {
+            Some(commit) => At::Line(commit),
+            None => At::Beside(self.snapshot_as_of(revision)?),
+        };
+        Ok(Then { events, at })
+    }
+
+    /// What was committed of a collection, in the form of what is served.
+    fn committed(&self, key: &Key, then: &Then) -> Result<Option<Mark>, HistoryError> {
+        match &then.at {
+            At::Beginning => Ok(None),
+            At::Beside(snapshot) => Ok(snapshot.get(key.as_str()).map(|entry| Mark::of(entry))),
+            At::Line(commit) => {
+                let Some(number) = self.index.find_key(key.as_str()) else { return Ok(None) };
+                let standing = self.standing_at(number, *commit)?;
+                Ok(standing.map(|it| {
+                    Mark::of(&Entry::of_file(it.good.collection, &it.version.name(key), it.good.blob))
+                }))
+            }
+        }
+    }
+}
+
+/// A place in the history.
+struct Then {
+    /// How many events there were.
+    events: u32,
+    at: At,
+}
+
+/// How the place is found.
+enum At {
+    /// Before the first commit.
+    Beginning,
+    /// This commit along first parents.
+    Line(u32),
+    /// A commit that came in by a merge, and what it holds.
+    Beside(Arc<Snapshot>),
+}
+
+/// Whether the changes, taken back, lead from what is shown to what the token names. A token that is a
+/// revision alone does not say.
+fn leads_to(token: &SyncToken, shown: &Shown, changes: &[Change]) -> bool {
+    let Some(then) = &token.state else { return true };
+    let now = shown.token.state.as_ref().map_or(0, |now| now.digest);
+    let back = changes.iter().fold(now, |sum, change| {
+        let [was, now] = [change.was, change.mark()].map(|mark| mark.map_or(0, |mark| mark.weight));
+        sum.wrapping_sub(now).wrapping_add(was)
+    });
+    back == then.digest
 }

@@ -50,6 +50,7 @@ impl<J: Journal> Mirror<J> {
             next.problems = Arc::new(problems);
         }
         next.uncommitted = self.count_uncommitted(&next);
+        next.edited = Arc::new(self.edited());
         self.snapshot = Arc::new(next);
         Ok(())
     }
@@ -117,7 +118,7 @@ impl<J: Journal> Mirror<J> {
             };
             work.ready
                 .get(key.as_str())
-                .filter(|ready| ready.is_same(&entry))
+                .filter(|ready| ***ready == entry)
                 .cloned()
                 .unwrap_or_else(|| Arc::new(entry))
         });
@@ -299,6 +300,16 @@ impl<J: Journal> Mirror<J> {
             }
         }
         Ok(None)
+    }
+
+    /// The collections that have an uncommitted hand edit, if such edits are served.
+    fn edited(&self) -> BTreeSet<Key> {
+        let names = self.edits.keys().filter(|_| self.options.serve_uncommitted);
+        let keys = names.filter_map(|name| match file_name(name) {
+            FileName::Collection { key, .. } => Some(key),
+            FileName::BadKey(_) | FileName::Other => None,
+        });
+        keys.collect()
     }
 
     /// How many hand edits are served that are not committed, deleted files included.

@@ -18,9 +18,8 @@ use super::super::authorize::Allowed;
 use super::json::{self, Members, write_list};
 use super::query::{Fields, Wanted};
 use crate::domain::{Actor, Change, Key, Reverses};
-use crate::engine::history::{
-    Action, Blame, ChangeSummary, CollectionDifference, Effect, EventRecord, Fault,
-};
+use crate::engine;
+use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, Fault};
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
@@ -154,14 +153,14 @@ pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed:
 }
 
 /// The resource of a collection that changed.
-pub(in crate::http) fn change(change: &ChangeSummary, fields: &Fields) -> Bytes {
+pub(in crate::http) fn change(change: &engine::Change, fields: &Fields) -> Bytes {
     resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
-        attributes.member("version", |out| match &change.version {
-            Some(version) => json::write_text(&version.to_string(), out),
+        attributes.member("version", |out| match &change.now {
+            Some(entry) => json::write_text(&entry.tag(), out),
             None => out.extend_from_slice(b"null"),
         });
         attributes.member("deleted", |out| {
-            out.extend_from_slice(if change.is_deleted() { b"true" } else { b"false" });
+            out.extend_from_slice(if change.now.is_none() { b"true" } else { b"false" });
         });
     })
 }

@@ -25,18 +25,23 @@ const JSON_API_WITH_CURSOR: &str =
 
 /// `GET /events`: a page of them, or the stream.
 pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
-    if negotiate::prefers(call.headers(), stream::EVENT_STREAM) {
-        return stream::open(call).await;
+    let wanted = Wanted::of(call);
+    if stream::is_wanted(call) {
+        let scope = EventScope { collection: true, pages: false, cursor_profile: false };
+        return stream::events(call, wanted, scope).await;
     }
     let accepted = call.negotiate()?;
-    let wanted = Wanted::of(call);
     let allowed = wanted.seen_by(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
     let scope = EventScope { collection: true, pages: true, cursor_profile: accepted.cursor_profile };
     page(call, wanted, allowed, scope).await
 }
 
-/// `GET /collections/:key/events`
+/// `GET /collections/:key/events`: the same of one collection.
 pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
+    if stream::is_wanted(call) {
+        let scope = EventScope { collection: false, pages: false, cursor_profile: false };
+        return stream::events(call, Wanted::Of(vec![key]), scope).await;
+    }
     let accepted = call.negotiate()?;
     let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
     let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };

@@ -16,8 +16,8 @@ use super::super::jsonapi::query::{self, Query};
 use super::super::reply::Reply;
 use super::events::revision_text;
 use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
-use crate::engine::history::{HistoryError, SyncToken, View};
-use crate::engine::{Entry, Snapshot};
+use crate::engine::history::{HistoryError, View};
+use crate::engine::{Entry, Shown, Snapshot, SyncToken};
 
 /// The media type of unified text.
 const TEXT_DIFF: &str = "text/x-diff";
@@ -125,19 +125,21 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
 /// `GET /sync-token`
 pub(super) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
-    call.authorize(Action::ReadSyncToken).await?;
-    let view = call.past().await?;
+    let allowed = call.authorize(Action::ReadSyncToken).await?;
+    let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &[past::SYNC_TOKEN])?;
-    let attributes = json!({"syncToken": view.sync_token().to_string()});
-    let resource = past::about_itself(past::SYNC_TOKEN, attributes, &fields);
+    let token = Shown::of(&snapshot, allowed.sight()).token;
+    let resource = past::about_itself(past::SYNC_TOKEN, json!({"syncToken": token.to_string()}), &fields);
     let body = past::one(&resource, &self_link(&call.link()));
-    Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
+    Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
 
 /// `GET /changes`
 pub(super) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadChanges).await?;
+    // In this order, so that the history is at least as new as what is served.
+    let snapshot = call.snapshot()?;
     let view = call.past().await?;
     let query = call.query()?;
     let fields = query::fields_beside(&query, &[past::CHANGE], &[SINCE])?;
@@ -146,12 +148,12 @@ pub(super) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
     looking(move || {
-        let found = view.changes_since(token).map_err(|error| ApiError::from(error).parameter(SINCE))?;
-        let seen = found.changes.iter().filter(|change| allowed.sees(&change.key));
-        let resources = seen.map(|change| past::change(change, &fields));
-        let meta = json!({"syncToken": found.token.to_string()});
+        let shown = Shown::of(&snapshot, allowed.sight());
+        let changes = view.changes_since(&token, &shown, allowed.sight()).map_err(blamed)?;
+        let resources = changes.iter().map(|change| past::change(change, &fields));
+        let meta = json!({"syncToken": shown.token.to_string()});
         let body = past::list(resources, &links, Some(&meta));
-        Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
+        Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
     })
     .await
 }

@@ -83,6 +83,10 @@ async fn a_token_for_some_keys_reads_the_past_of_those_only() {
         reader.get(path).await.is(403);
         server.get(path).await.is(401);
     }
+    for (path, status) in [("/sync-token", 200), ("/changes", 400)] {
+        reader.get(path).await.is(status);
+        server.get(path).await.is(401);
+    }
     reader.request("POST", &format!("/events/{}/undo", all.ids()[0])).send().await.is(403);
 }
 

@@ -42,12 +42,21 @@ impl Stream {
         Self::try_open_with(address, query, &resume)
     }
 
+    /// Opens any path, with header lines.
+    #[track_caller]
+    pub(crate) fn of(address: SocketAddr, path: &str, headers: &str) -> Self {
+        Self::try_of(address, path, headers).expect("the service answers")
+    }
+
     fn try_open_with(address: SocketAddr, query: &str, header: &str) -> Option<Self> {
+        Self::try_of(address, &format!("/events{query}"), header)
+    }
+
+    fn try_of(address: SocketAddr, path: &str, header: &str) -> Option<Self> {
         let mut socket = TcpStream::connect(address).ok()?;
         socket.set_read_timeout(Some(DEADLINE)).expect("a time limit can be set");
-        let request = format!(
-            "GET /events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{header}\r\n"
-        );
+        let request =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n{header}\r\n");
         socket.write_all(request.as_bytes()).ok()?;
         let mut body = BufReader::new(socket);
         let mut head = String::new();
@@ -57,8 +66,8 @@ impl Stream {
         Some(Self { head: head.to_lowercase(), body, text: String::new() })
     }
 
-    /// The next thing that is said; `None` at the end.
-    pub(crate) fn next(&mut self) -> Option<Heard> {
+    /// The next lines up to a blank one, whatever they say; `None` at the end.
+    pub(crate) fn block(&mut self) -> Option<String> {
         while !self.text.contains("\n\n") {
             let mut size = String::new();
             self.body.read_line(&mut size).ok()?;
@@ -68,15 +77,25 @@ impl Stream {
             self.text.push_str(std::str::from_utf8(&chunk[..size]).expect("a stream is UTF-8"));
         }
         let (block, rest) = self.text.split_once("\n\n").expect("the block is whole");
-        let field = |name: &str| {
-            let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
-            value.map(|value| value.trim_start().to_owned())
-        };
-        let data = field("data").expect("everything that is said has data");
-        let data = serde_json::from_str(&data).expect("the data is JSON");
-        let heard = Heard { id: field("id"), event: field("event").expect("it has a name"), data };
-        self.text = rest.to_owned();
-        Some(heard)
+        let (block, rest) = (block.to_owned(), rest.to_owned());
+        self.text = rest;
+        Some(block)
+    }
+
+    /// The next thing that is said, comments aside; `None` at the end.
+    pub(crate) fn next(&mut self) -> Option<Heard> {
+        loop {
+            let block = self.block()?;
+            let field = |name: &str| {
+                let value = block.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+                value.map(|value| value.trim_start().to_owned())
+            };
+            if let Some(data) = field("data") {
+                let data = serde_json::from_str(&data).expect("the data is JSON");
+                let event = field("event").expect("it has a name");
+                return Some(Heard { id: field("id"), event, data });
+            }
+        }
     }
 
     /// The next event, heartbeats aside.

@@ -1,6 +1,7 @@
 //! What can be asked of a history.
 
 use super::*;
+use crate::engine::{Shown, Sight, SyncToken};
 use crate::store::git::testing::{Making, Put};
 
 fn small() -> (Repo, Vec<Revision>) {
@@ -183,25 +184,66 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
     assert_eq!(blamed("posts"), [("type".to_owned(), again), ("name".to_owned(), again)], "a new life");
 }
 
+/// What has become of the collections since a token, as somebody is shown it who may see all.
+fn since(view: &View, token: &SyncToken) -> Result<Vec<(String, bool)>, HistoryError> {
+    let served = view.snapshot_as_of(view.head().unwrap()).unwrap();
+    let changes = view.changes_since(token, &Shown::of(&served, Sight::All), Sight::All)?;
+    Ok(changes.into_iter().map(|it| (it.key.to_string(), it.now.is_none())).collect())
+}
+
 #[test]
-fn a_sync_token_leads_to_what_changed_since() {
+fn a_revision_leads_to_what_commits_have_touched_since() {
     let (repo, revisions) = small();
     let view = read(&repo);
-    let nothing = read(&Repo::new("collections")).sync_token().to_string();
-    let since = |token: &str| -> Vec<(String, bool)> {
-        let changes = view.changes_since(token.parse().unwrap()).unwrap();
-        assert_eq!(changes.token.to_string(), revisions[4].to_string());
-        changes.changes.into_iter().map(|it| (it.key.to_string(), it.is_deleted())).collect()
-    };
-    assert_eq!(since(&nothing), [("media".into(), false), ("pages".into(), true), ("posts".into(), false)]);
-    assert_eq!(since(&revisions[3].to_string()), [("posts".into(), false)]);
+    let since = |token: &str| since(&view, &token.parse().unwrap()).unwrap();
+    let [media, pages, posts] =
+        [("media", false), ("pages", true), ("posts", false)].map(|(key, is_gone)| (key.to_owned(), is_gone));
+    assert_eq!(since(&"0".repeat(40)), [media, pages, posts.clone()]);
+    assert_eq!(since(&revisions[3].to_string()), [posts]);
     assert_eq!(since(&revisions[4].to_string()), []);
-    for text in ["", "x"] {
+    for text in ["", "x", "~", &format!("{}~", "0".repeat(40))] {
         assert!(matches!(text.parse::<SyncToken>(), Err(HistoryError::BadToken)), "{text:?}");
     }
+}
+
+#[test]
+fn a_token_leads_to_what_differs_or_to_nothing_at_all() {
+    let (repo, revisions) = small();
+    let tokens: Vec<SyncToken> = revisions
+        .iter()
+        .map(|revision| {
+            let then = read(&repo).snapshot_as_of(*revision).unwrap();
+            Shown::of(&then, Sight::All).token
+        })
+        .collect();
+    for token in &tokens {
+        assert_eq!(token.to_string().parse::<SyncToken>().unwrap(), *token);
+        assert!(since(&read(&repo), token).is_ok(), "{token}");
+    }
+    let forged = tokens[2].to_string().replace(&revisions[2].to_string(), &revisions[3].to_string());
+    let gone = |token: &SyncToken| assert!(matches!(since(&read(&repo), token), Err(HistoryError::Gone)));
+    gone(&forged.parse().unwrap());
     repo.point("refs/heads/main", revisions[1]);
-    let gone = read(&repo).changes_since(revisions[4].to_string().parse().unwrap());
-    assert!(matches!(gone, Err(HistoryError::Gone)));
+    gone(&tokens[4]);
+}
+
+#[test]
+fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
+    let repo = Repo::new("collections");
+    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
+    let ours = repo.commit(&[("posts.yaml", &named("B"))], "ours");
+    let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), Sight::All).token;
+    repo.point("refs/heads/main", root);
+    let theirs = repo.commit(&[("pages.yaml", &named("P"))], "theirs");
+    let (parents, files) = ([theirs, ours], [("posts.yaml", Put::File(named("B")))]);
+    let mara = ("Mara", "mara@example.org");
+    let (message, author, committer, at) = ("theirs takes ours in", mara, mara, 1_800_000_000);
+    let merge = repo.make(&Making { parents: &parents, files: &files, message, author, committer, at });
+    repo.point("refs/heads/main", merge);
+    assert_eq!(
+        since(&read(&repo), &token).unwrap(),
+        [("pages".to_owned(), false), ("posts".to_owned(), false)]
+    );
 }
 
 #[test]

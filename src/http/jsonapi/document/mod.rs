@@ -32,7 +32,7 @@ pub(in crate::http) use failure::errors;
 pub(in crate::http) use list::List;
 pub(in crate::http) use problems::problems;
 pub(in crate::http) use ready::Ready;
-use resource::push_resource;
+pub(in crate::http) use resource::push_resource;
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;

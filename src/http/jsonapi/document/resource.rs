@@ -10,7 +10,12 @@ use crate::domain::Attribute;
 use crate::engine::{Entry, Problem};
 
 /// Appends the resource, from the ready-made bytes if all its attributes are wanted.
-pub(super) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
+pub(in crate::http) fn push_resource(
+    entry: &Entry,
+    base: &BasePath,
+    fields: Option<&Fields>,
+    out: &mut Vec<u8>,
+) {
     let kind = resource_type(entry.collection.kind());
     match fields.and_then(|fields| fields.wanted(kind)) {
         None => out.extend_from_slice(Ready::one(entry, base).resource(entry, base)),

@@ -90,6 +90,11 @@ pub(in crate::http) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     let mut wanted = 0.0;
     let mut json_api = 0.0;
     for value in headers.get_all(ACCEPT) {
+        // Most requests ask for nothing else, and need not be taken apart.
+        if value == "*/*" || value == JSON_API {
+            json_api = if value == JSON_API { 1.0 } else { json_api };
+            continue;
+        }
         for media_type in value.to_str().ok().and_then(MediaType::list).unwrap_or_default() {
             if media_type.is(essence) {
                 wanted = media_type.weight().max(wanted);

@@ -5,7 +5,7 @@ use super::super::error::{Code, ErrorObject};
 use super::super::page::{self, Page};
 use super::super::sort::Sort;
 use super::{ApiError, COLLECTION_TYPES, Fields, Query, member, not_understood, repeated};
-use crate::domain::{Attribute, Collection};
+use crate::domain::{Attribute, Collection, Kind};
 
 /// The page that explains which sorts can't be paged.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
@@ -37,7 +37,7 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
                 Ok(sort) => list.sort = sort,
                 Err(message) => faults.push(unsorted(message, query.has_pages())),
             },
-            ("filter", Some("type")) => list.filter.resource_type = Some(value.clone()),
+            _ if name == FILTER_TYPE => list.filter.resource_type = Some(value.clone()),
             ("filter", Some("name")) => list.filter.name = Some(value.clone()),
             ("filter", Some("directory")) => list.filter.directory = Some(value.clone()),
             ("page", Some(member)) if page.set(member, value) => {}
@@ -51,6 +51,9 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
     }
     if faults.is_empty() { Ok(list) } else { Err(faults.into()) }
 }
+
+/// The parameter that asks for collections of one kind.
+pub(in crate::http) const FILTER_TYPE: &str = "filter[type]";
 
 /// The parameter that asks for how it was.
 pub(in crate::http) const AS_OF: &str = "asOf";
@@ -80,12 +83,15 @@ impl Filter {
         let is = |wanted: &Option<String>, attribute| {
             wanted.as_deref().is_none_or(|wanted| text_of(collection, attribute) == Some(wanted))
         };
-        self.resource_type
-            .as_deref()
-            .is_none_or(|wanted| wanted == kind.as_str() || wanted == document::resource_type(kind))
+        self.resource_type.as_deref().is_none_or(|wanted| is_type(wanted, kind))
             && is(&self.name, &Attribute::Name)
             && is(&self.directory, &Attribute::Directory)
     }
+}
+
+/// Whether a value of `filter[type]` means this kind.
+pub(in crate::http) fn is_type(wanted: &str, kind: Kind) -> bool {
+    wanted == kind.as_str() || wanted == document::resource_type(kind)
 }
 
 /// An attribute that is a text.

@@ -24,7 +24,7 @@ use super::error::{ApiError, Code, ErrorObject};
 pub(in crate::http) use events::{EventQuery, EventScope, events, listed};
 pub(in crate::http) use fields::{COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none};
 pub(super) use list::text_of;
-pub(in crate::http) use list::{AS_OF, ListQuery, list};
+pub(in crate::http) use list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list};
 
 /// The query of a request: names and values, decoded, in order.
 #[derive(Debug, Default)]

@@ -17,7 +17,7 @@ use super::super::super::jsonapi::listing::Listing;
 use super::super::super::jsonapi::negotiate::{self, Accepted};
 use super::super::super::jsonapi::query::{self, Fields, ListQuery, Query};
 use super::super::super::reply::Reply;
-use super::super::past;
+use super::super::{past, stream};
 use super::one;
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
@@ -31,6 +31,9 @@ const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
 pub(in super::super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    if stream::is_wanted(call) {
+        return Box::pin(stream::served(call, None)).await;
+    }
     let accepted = call.negotiate()?;
     let as_of = as_of(call);
     let action = if as_of.is_some() { Action::ListPast } else { Action::List };
@@ -149,6 +152,9 @@ fn digest(body: &[u8]) -> String {
 
 /// `GET /collections/:key`
 pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> {
+    if stream::is_wanted(call) {
+        return Box::pin(stream::served(call, Some(key.clone()))).await;
+    }
     call.negotiate()?;
     if let Some(text) = as_of(call) {
         return Box::pin(read_past(call, key, &text)).await;

@@ -1,0 +1,240 @@
+//! What one reader is shown of what is served, and the token that names it.
+//!
+//! Two readers may see different keys, so each has a state of its own, named by three things:
+//!
+//! ```text
+//! 9fceb02d…~5d41402a…~pages~d7f1b…~news~
+//! revision  digest    pages: a document collection, of this weight; news: not served
+//! ```
+//!
+//! * the revision, for what is committed;
+//! * the digest of all that the reader is shown;
+//! * the collections of which the commit alone does not tell what is served: edited by hand and not
+//!   committed, or with a problem. Only those that the reader may see.
+//!
+//! So a token says all there is to know, and the service keeps nothing: it holds over a restart and in
+//! any process that serves the repository. What differs is worked out backwards from what is served
+//! now, and counts only if it leads to the digest that the token names ([`View::changes_since`]). Where
+//! it does not (the reader may see other keys now, a key had a state that nobody knows any more), the
+//! token is treated as unknown: a change may be told twice but never missed.
+//!
+//! A revision alone is a token too, for what was committed there, and so is git's name for nothing,
+//! which is the token of an empty repository.
+//!
+//! [`View::changes_since`]: super::history::View::changes_since
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use super::history::HistoryError;
+use super::projection::{Entry, Snapshot};
+use crate::domain::{Catalog, Key, Kind, Revision};
+
+/// The most bytes of a token; the collections of a longer one are not named. It has room in the
+/// path or the header of a request.
+const TOKEN_BYTES_MAX: usize = 4096;
+
+/// The id that git writes where there is no commit.
+const NOTHING: Revision = Revision::new([0; 20]);
+
+/// Separates the parts of a token; no key holds it, and no URL escapes it.
+const SEPARATOR: char = '~';
+
+/// Stands where the collections would make the token too long.
+const TOO_MANY: &str = "more";
+
+/// The collections that a reader is shown at one moment.
+#[derive(Debug, Clone)]
+pub struct Shown {
+    /// The collections.
+    pub catalog: Catalog<Arc<Entry>>,
+    /// Names them.
+    pub token: SyncToken,
+    /// Those of which the commit alone does not tell what is served.
+    pub(super) apart: BTreeMap<Key, Option<Mark>>,
+}
+
+/// Which collections a reader may see.
+#[derive(Clone, Copy)]
+pub enum Sight<'a> {
+    /// All.
+    All,
+    /// Those with such keys.
+    Some(&'a dyn Fn(&Key) -> bool),
+    /// This one.
+    One(&'a Key),
+}
+
+impl Sight<'_> {
+    pub(super) fn sees(self, key: &Key) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(sees) => sees(key),
+            Self::One(one) => one == key,
+        }
+    }
+
+    /// The collections that are seen, and the sum of what they weigh.
+    fn of(self, snapshot: &Snapshot) -> (Catalog<Arc<Entry>>, u128) {
+        let catalog: Catalog<Arc<Entry>> = match self {
+            Self::All => return (snapshot.catalog().clone(), snapshot.digest()),
+            Self::Some(sees) => {
+                snapshot.catalog().iter().filter(|entry| sees(entry.collection.key())).cloned().collect()
+            }
+            Self::One(key) => snapshot.get(key.as_str()).into_iter().cloned().collect(),
+        };
+        let digest = catalog.iter().fold(0_u128, |sum, entry| sum.wrapping_add(entry.weight()));
+        (catalog, digest)
+    }
+}
+
+impl Shown {
+    /// What is shown of a snapshot.
+    #[must_use]
+    pub fn of(snapshot: &Snapshot, sight: Sight<'_>) -> Self {
+        let (catalog, digest) = sight.of(snapshot);
+        let apart = snapshot.apart().into_iter().filter(|key| sight.sees(key));
+        let apart = apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| Mark::of(entry))));
+        let apart: BTreeMap<_, _> = apart.collect();
+        let is_nothing = snapshot.revision.is_none() && catalog.is_empty() && apart.is_empty();
+        let state = State { digest, apart: has_room(&apart).then(|| apart.clone()) };
+        let token = SyncToken { revision: snapshot.revision, state: (!is_nothing).then_some(state) };
+        Self { catalog, token, apart }
+    }
+}
+
+/// Whether the collections can be named in a token.
+fn has_room(apart: &BTreeMap<Key, Option<Mark>>) -> bool {
+    // Beside the key there are two separators, a letter and 32 digits.
+    apart.keys().map(|key| key.as_str().len() + 35).sum::<usize>() <= TOKEN_BYTES_MAX
+}
+
+/// What was served of a collection, in short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// Its kind.
+    pub kind: Kind,
+    /// What it adds to the digest.
+    pub(super) weight: u128,
+}
+
+impl Mark {
+    /// What is served of this collection.
+    #[must_use]
+    pub fn of(entry: &Entry) -> Self {
+        Self { kind: entry.collection.kind(), weight: entry.weight() }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let kind = match text.get(..1)? {
+            "d" => Kind::Document,
+            "m" => Kind::Media,
+            _ => return None,
+        };
+        Some(Self { kind, weight: digits(&text[1..])? })
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            Kind::Document => 'd',
+            Kind::Media => 'm',
+        };
+        write!(f, "{kind}{:032x}", self.weight)
+    }
+}
+
+/// Names what a reader was shown: opaque to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SyncToken {
+    /// What was committed.
+    pub(super) revision: Option<Revision>,
+    /// What was shown; without it what was committed.
+    pub(super) state: Option<State>,
+}
+
+/// What a token says beside the revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) digest: u128,
+    /// What was served of the collections of which the commit alone does not tell; unknown where
+    /// they were too many to name.
+    pub(super) apart: Option<BTreeMap<Key, Option<Mark>>>,
+}
+
+impl State {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(SEPARATOR);
+        let digest = digits(parts.next()?)?;
+        let mut apart = BTreeMap::new();
+        while let Some(key) = parts.next() {
+            let Some(mark) = parts.next() else {
+                return (key == TOO_MANY && apart.is_empty()).then_some(Self { digest, apart: None });
+            };
+            let mark = if mark.is_empty() { None } else { Some(Mark::parse(mark)?) };
+            apart.insert(Key::parse(key).ok()?, mark);
+        }
+        Some(Self { digest, apart: Some(apart) })
+    }
+}
+
+impl fmt::Display for SyncToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.revision.unwrap_or(NOTHING), f)?;
+        let Some(State { digest, apart }) = &self.state else { return Ok(()) };
+        write!(f, "{SEPARATOR}{digest:032x}")?;
+        let Some(apart) = apart else { return write!(f, "{SEPARATOR}{TOO_MANY}") };
+        for (key, mark) in apart {
+            write!(f, "{SEPARATOR}{key}{SEPARATOR}")?;
+            mark.map_or(Ok(()), |mark| write!(f, "{mark}"))?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for SyncToken {
+    type Err = HistoryError;
+
+    fn from_str(text: &str) -> Result<Self, HistoryError> {
+        let (revision, state) = match text.split_once(SEPARATOR) {
+            None => (text, None),
+            Some((revision, state)) => (revision, Some(State::parse(state).ok_or(HistoryError::BadToken)?)),
+        };
+        let revision: Revision = revision.parse().map_err(|_| HistoryError::BadToken)?;
+        Ok(Self { revision: (revision != NOTHING).then_some(revision), state })
+    }
+}
+
+/// A number in the 32 digits that it is written with.
+fn digits(text: &str) -> Option<u128> {
+    let is_written_so = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_written_so.then(|| u128::from_str_radix(text, 16).ok()).flatten()
+}
+
+/// What became of a collection between two moments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Change {
+    /// The collection.
+    pub key: Key,
+    /// What was served of it.
+    pub was: Option<Mark>,
+    /// What is served of it.
+    pub now: Option<Arc<Entry>>,
+}
+
+impl Change {
+    /// What is served of it, in short.
+    #[must_use]
+    pub fn mark(&self) -> Option<Mark> {
+        self.now.as_deref().map(Mark::of)
+    }
+
+    /// Whether it is not again as it was.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.was != self.mark()
+    }
+}

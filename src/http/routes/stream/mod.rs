@@ -1,0 +1,161 @@
+//! Answers that go on for ever, as server-sent events
+//! (<https://html.spec.whatwg.org/multipage/server-sent-events.html>).
+//!
+//! Every stream begins with a comment, so that whoever stands in between sees at once that there is an
+//! answer, and with the time after which a browser is to come back when it ends. Nobody in between is to
+//! keep anything back (`X-Accel-Buffering: no`, which nginx knows).
+//!
+//! Whoever may follow now need not be allowed to for ever: the authorizer is asked again about the
+//! same request before anything is sent, once for all that is read together. When it refuses the
+//! stream ends, and a client that comes back is told why. So does one whose reader takes nothing, like
+//! any other connection, and every one when the service stops.
+
+mod events;
+mod served;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use futures_core::Stream;
+use warp::http::{HeaderName, HeaderValue};
+use warp::reply::Reply as _;
+
+use super::super::authorize::{Action, Allowed};
+use super::super::call::{Call, Caller};
+use super::super::jsonapi::error::ApiError;
+use super::super::jsonapi::negotiate;
+use super::super::reply::Reply;
+use crate::domain::Key;
+use crate::shutdown::Shutdown;
+pub(super) use events::events;
+pub(super) use served::served;
+
+const EVENT_STREAM: &str = "text/event-stream";
+
+/// How a stream begins: a comment, and after how many milliseconds to come back.
+const BEGINNING: &[u8] = b":\nretry: 2000\n\n";
+
+/// What is sent at once ends with the message that reaches this length.
+const CHUNK_BYTES_MAX: usize = 16 * 1024;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// Whether a stream is asked for.
+pub(super) fn is_wanted(call: &Call<'_>) -> bool {
+    negotiate::prefers(call.headers(), EVENT_STREAM)
+}
+
+/// What the client was told last.
+fn last_event_id<'a>(call: &'a Call<'_>) -> Option<&'a str> {
+    let text = call.headers().get(LAST_EVENT_ID)?.to_str().unwrap_or("?").trim();
+    (!text.is_empty()).then_some(text)
+}
+
+/// What tells one connection of what happens.
+trait Teller: Send + Sized + 'static {
+    /// What to tell next; `None` at the end.
+    fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// The answer that a teller gives.
+fn answer(call: &Call<'_>, teller: impl Teller) -> Reply {
+    let response = warp::reply::stream(Told::by(teller, call.context.shutdown.clone())).into_response();
+    Reply::stream(EVENT_STREAM, response).with(X_ACCEL_BUFFERING, HeaderValue::from_static("no"))
+}
+
+/// What the reader of a stream may hear, as the authorizer said last.
+struct Leave {
+    caller: Caller,
+    /// The collection that is followed, if it is one.
+    key: Option<Key>,
+    action: fn(Option<&Key>) -> Action<'_>,
+    allowed: Allowed,
+    asked: Instant,
+    /// For how long an answer holds for what was read together.
+    age_max: Duration,
+}
+
+impl Leave {
+    /// Asks for the first time.
+    async fn take(
+        call: &Call<'_>,
+        key: Option<Key>,
+        action: fn(Option<&Key>) -> Action<'_>,
+    ) -> Result<Self, ApiError> {
+        negotiate::content_type_without_body(call.headers())?;
+        let allowed = call.authorize(action(key.as_ref())).await?;
+        let age_max = call.context.limits.policy_age_max();
+        Ok(Self { caller: call.caller(), key, action, allowed, asked: Instant::now(), age_max })
+    }
+
+    fn is_old(&self) -> bool {
+        self.asked.elapsed() >= self.age_max
+    }
+
+    /// Asks again; `false` when the reader may hear nothing any more.
+    async fn renew(&mut self) -> bool {
+        let answer = self.caller.authorize((self.action)(self.key.as_ref())).await;
+        self.asked = Instant::now();
+        match answer {
+            Ok(allowed) => self.allowed = allowed,
+            Err(denied) => {
+                let (status, id) = (denied.status().as_u16(), self.caller.request_id());
+                tracing::info!(
+                    request.id = id,
+                    status,
+                    "a stream ends, its reader may not follow it any more"
+                );
+                return false;
+            }
+        }
+        true
+    }
+}
+
+/// What one connection is told, as it comes.
+struct Told<T> {
+    /// `None` at the end. Only one ever looks at it, but a body may be shared between threads.
+    next: Mutex<Option<Next<T>>>,
+    shutdown: Shutdown,
+}
+
+type Next<T> = Pin<Box<dyn Future<Output = Option<(Bytes, T)>> + Send>>;
+
+impl<T: Teller> Told<T> {
+    fn by(teller: T, shutdown: Shutdown) -> Self {
+        let beginning = std::future::ready(Some((Bytes::from_static(BEGINNING), teller)));
+        Self { next: Mutex::new(Some(Box::pin(beginning))), shutdown }
+    }
+}
+
+/// What comes next, and who tells what comes after; `None` when the service stops.
+async fn next<T: Teller>(mut teller: T, shutdown: Shutdown) -> Option<(Bytes, T)> {
+    let told = tokio::select! {
+        biased;
+        () = shutdown.begun() => None,
+        told = teller.next() => told,
+    };
+    Some((told?, teller))
+}
+
+impl<T: Teller> Stream for Told<T> {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let shutdown = self.shutdown.clone();
+        let slot = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let Some(coming) = slot else { return Poll::Ready(None) };
+        let Some((told, teller)) = ready!(coming.as_mut().poll(cx)) else {
+            *slot = None;
+            return Poll::Ready(None);
+        };
+        *slot = Some(Box::pin(next(teller, shutdown)));
+        Poll::Ready(Some(Ok(told)))
+    }
+}

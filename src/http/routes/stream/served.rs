@@ -1,0 +1,273 @@
+//! `GET /collections` and `GET /collections/:key` as a stream: what is served, and whatever changes in
+//! it, committed or not.
+//!
+//! ```text
+//! event:collection        event:ready                        event:removed
+//! data:{"type": …}        id:9fceb02…~5d4140…                id:41d7a3e…~09f7e0…
+//!                         data:{"syncToken":"9fceb02…~…"}    data:{"type":"media-collection","id":"a"}
+//! ```
+//!
+//! First comes a listing, then `ready`, then what changes. An `id` is a [`SyncToken`]: the reader knows
+//! all that it names. So the events of the listing have none, and of the events of one snapshot only the
+//! last. A client that comes back with it hears what differs from then; when nobody can tell what that
+//! is, it hears `reset` and everything anew.
+//!
+//! A connection keeps what it has told, which shares everything with the snapshot it comes from, and
+//! compares it with the present snapshot when there is one: it is told nothing of what was between, and a
+//! slow reader costs nothing but itself. A collection that the reader may not see any more is `removed`,
+//! and one whose kind has changed is so too, before it comes as the other.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::super::super::authorize::{Action, Allowed};
+use super::super::super::call::Call;
+use super::super::super::jsonapi::document::{push_resource, resource_type};
+use super::super::super::jsonapi::error::ApiError;
+use super::super::super::jsonapi::query::{self, FILTER_TYPE, Fields};
+use super::super::super::reply::Reply;
+use super::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
+use crate::config::BasePath;
+use crate::domain::{Key, Kind};
+use crate::engine::history::{History, HistoryError};
+use crate::engine::{Change, Entry, Mark, Projection, Shown, Sight, Snapshot, SyncToken};
+
+/// What is sent when there is nothing to tell.
+const COMMENT: &[u8] = b":\n\n";
+
+/// `GET /collections`, or of one key.
+pub(in super::super) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, ApiError> {
+    let leave = Leave::take(call, key, |key| Action::Follow { key }).await?;
+    let filters: &[&str] = if leave.key.is_none() { &[FILTER_TYPE] } else { &[] };
+    let query = call.query()?;
+    let fields = query::fields_beside(&query, query::COLLECTION_TYPES, filters)?;
+    let of_type = query.first(FILTER_TYPE).map(str::to_owned);
+    let wording = Wording { fields, of_type, base: call.context.base_path.clone() };
+    let projection = call.context.projection.clone();
+    // Before the snapshot is taken, so that the next one is not missed.
+    let news = projection.news();
+    let snapshot = call.snapshot()?;
+    let heartbeat = call.context.limits.heartbeat();
+    let mut teller = ServedTeller {
+        shown: shown(&snapshot, &leave),
+        last_seen: None,
+        queue: VecDeque::new(),
+        wording,
+        projection,
+        news,
+        heartbeat,
+        silent_until: Instant::now() + heartbeat,
+        leave,
+    };
+    match last_event_id(call) {
+        None => teller.list(),
+        Some(id) => {
+            let history = call.context.history.clone().zip(Some(call.context.limits.history_wait_max()));
+            teller.last_seen = Some((id.to_owned(), history));
+        }
+    }
+    Ok(answer(call, teller).of_snapshot(&snapshot))
+}
+
+/// Which collections the reader may see.
+fn sight<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> Sight<'a> {
+    key.map_or_else(|| allowed.sight(), Sight::One)
+}
+
+fn shown(snapshot: &Snapshot, leave: &Leave) -> Shown {
+    Shown::of(snapshot, sight(leave.key.as_ref(), &leave.allowed))
+}
+
+/// What tells one connection of what is served.
+struct ServedTeller {
+    /// What the reader knows once it has taken all that is queued.
+    shown: Shown,
+    /// The id that the reader came back with, and the history to look it up in for so long.
+    last_seen: Option<(String, Option<(History, Duration)>)>,
+    queue: VecDeque<(News, Option<SyncToken>)>,
+    wording: Wording,
+    projection: Projection,
+    news: watch::Receiver<()>,
+    heartbeat: Duration,
+    /// When something is to be sent even if there is nothing to tell.
+    silent_until: Instant,
+    leave: Leave,
+}
+
+/// Something to tell.
+enum News {
+    Reset,
+    Collection(Arc<Entry>),
+    Removed(Kind, Key),
+    Ready,
+}
+
+impl Teller for ServedTeller {
+    async fn next(&mut self) -> Option<Bytes> {
+        if let Some((id, history)) = self.last_seen.take() {
+            self.resume(&id, history).await;
+        }
+        loop {
+            if !self.queue.is_empty() {
+                if self.leave.is_old() && !self.leave.renew().await {
+                    return None;
+                }
+                let chunk = self.chunk();
+                if !chunk.is_empty() {
+                    return Some(self.sent(chunk));
+                }
+            }
+            let is_time = tokio::select! {
+                told = self.news.changed() => told.map(|()| false).ok()?,
+                () = tokio::time::sleep_until(self.silent_until) => true,
+            };
+            if !self.leave.renew().await {
+                return None;
+            }
+            self.look();
+            if is_time && self.queue.is_empty() {
+                return Some(self.sent(COMMENT.into()));
+            }
+        }
+    }
+}
+
+impl ServedTeller {
+    fn sent(&mut self, chunk: Bytes) -> Bytes {
+        self.silent_until = Instant::now() + self.heartbeat;
+        chunk
+    }
+
+    /// Queues everything.
+    fn list(&mut self) {
+        let wanted = self.shown.catalog.iter().filter(|entry| self.wording.wants(entry.collection.kind()));
+        self.queue.extend(wanted.map(|entry| (News::Collection(Arc::clone(entry)), None)));
+        self.queue.push_back((News::Ready, Some(self.shown.token.clone())));
+    }
+
+    /// Queues what differs from what the reader was told last, or everything if that can't be told.
+    async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
+        match changes_since(id, history, &self.shown, &self.leave).await {
+            Ok(changes) => self.tell(changes.into_iter().filter(Change::differs)),
+            Err(error) => {
+                tracing::debug!(error = crate::engine::chain(&error), "a stream begins anew");
+                self.queue.push_back((News::Reset, None));
+                self.list();
+            }
+        }
+    }
+
+    /// Queues what has changed in what is served, or in what the reader may see.
+    fn look(&mut self) {
+        let Some(snapshot) = self.projection.snapshot() else { return };
+        let now = shown(&snapshot, &self.leave);
+        let changes: Vec<Change> = self.shown.catalog.differences(&now.catalog).map(change).collect();
+        self.shown = now;
+        self.tell(changes);
+    }
+
+    fn tell(&mut self, changes: impl IntoIterator<Item = Change>) {
+        let before = self.queue.len();
+        for Change { key, was, now } in changes {
+            let was = was.map(|mark| mark.kind).filter(|kind| self.wording.wants(*kind));
+            let now = now.filter(|entry| self.wording.wants(entry.collection.kind()));
+            if let Some(kind) = was.filter(|kind| now.as_ref().is_none_or(|it| it.collection.kind() != *kind))
+            {
+                self.queue.push_back((News::Removed(kind, key), None));
+            }
+            self.queue.extend(now.map(|entry| (News::Collection(entry), None)));
+        }
+        if self.queue.len() > before
+            && let Some((_, id)) = self.queue.back_mut()
+        {
+            *id = Some(self.shown.token.clone());
+        }
+    }
+
+    /// The first of what is queued, as far as the reader may still see it.
+    fn chunk(&mut self) -> Bytes {
+        let mut out = Vec::new();
+        while out.len() < CHUNK_BYTES_MAX
+            && let Some((news, id)) = self.queue.pop_front()
+        {
+            if !matches!(&news, News::Collection(entry) if !self.leave.allowed.sees(entry.collection.key())) {
+                self.wording.write(&news, id.as_ref(), &mut out);
+            }
+        }
+        out.into()
+    }
+}
+
+fn change((was, now): (Option<&Arc<Entry>>, Option<&Arc<Entry>>)) -> Change {
+    let entry = was.or(now).expect("what differs is in one of the two");
+    let key = entry.collection.key().clone();
+    Change { key, was: was.map(|entry| Mark::of(entry)), now: now.cloned() }
+}
+
+/// What differs from what an id names.
+async fn changes_since(
+    id: &str,
+    history: Option<(History, Duration)>,
+    shown: &Shown,
+    leave: &Leave,
+) -> Result<Vec<Change>, HistoryError> {
+    let token: SyncToken = id.parse()?;
+    if token == shown.token {
+        return Ok(Vec::new());
+    }
+    let building = HistoryError::Building { done: 0, total: 0 };
+    let Some((history, wait_max)) = history else { return Err(building) };
+    let view = tokio::time::timeout(wait_max, history.ready()).await.map_err(|_| building)??;
+    let (shown, key, allowed) = (shown.clone(), leave.key.clone(), leave.allowed.clone());
+    // Looking waits for the disk.
+    let look = move || view.changes_since(&token, &shown, sight(key.as_ref(), &allowed));
+    tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(HistoryError::Gone))
+}
+
+/// How things are said to one reader.
+struct Wording {
+    fields: Fields,
+    /// The value of `filter[type]`.
+    of_type: Option<String>,
+    base: BasePath,
+}
+
+impl Wording {
+    fn wants(&self, kind: Kind) -> bool {
+        self.of_type.as_deref().is_none_or(|wanted| query::is_type(wanted, kind))
+    }
+
+    /// Appends one event. No line of it ends early: JSON has no line ends, and neither has a token.
+    fn write(&self, news: &News, id: Option<&SyncToken>, out: &mut Vec<u8>) {
+        let name: &[u8] = match news {
+            News::Reset => b"reset",
+            News::Collection(_) => b"collection",
+            News::Removed(..) => b"removed",
+            News::Ready => b"ready",
+        };
+        out.extend_from_slice(b"event:");
+        out.extend_from_slice(name);
+        if let Some(id) = id {
+            out.extend_from_slice(format!("\nid:{id}").as_bytes());
+        }
+        out.extend_from_slice(b"\ndata:");
+        match news {
+            News::Reset => out.extend_from_slice(b"{}"),
+            News::Collection(entry) => push_resource(entry, &self.base, Some(&self.fields), out),
+            News::Removed(kind, key) => {
+                let kind = resource_type(*kind);
+                out.extend_from_slice(format!(r#"{{"type":"{kind}","id":"{key}"}}"#).as_bytes());
+            }
+            News::Ready => {
+                let token = id.expect("the reader knows everything by then");
+                out.extend_from_slice(format!(r#"{{"syncToken":"{token}"}}"#).as_bytes());
+            }
+        }
+        out.extend_from_slice(b"\n\n");
+    }
+}

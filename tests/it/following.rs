@@ -1,0 +1,322 @@
+//! What is served as a stream, and polled: nothing that changes is missed, and nothing told that one may
+//! not read.
+
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::support::{Auth, Heard, Stream, TestServer, document};
+
+fn follow(server: &TestServer, path: &str, headers: &str) -> Stream {
+    let stream = Stream::of(server.address(), path, headers);
+    assert!(stream.head.starts_with("http/1.1 200"), "{}", stream.head);
+    stream
+}
+
+fn resumed(server: &TestServer, id: &str) -> Stream {
+    follow(server, "/collections", &format!("Last-Event-ID: {id}\r\n"))
+}
+
+/// `collection posts`, `removed posts`, `ready`, `reset`.
+fn line(heard: &Heard) -> String {
+    match heard.data["id"].as_str() {
+        Some(key) => format!("{} {key}", heard.event),
+        None => heard.event.clone(),
+    }
+}
+
+/// What is told up to the next event with an id, and that id.
+#[track_caller]
+fn told(stream: &mut Stream) -> (Vec<String>, String) {
+    let mut lines = Vec::new();
+    loop {
+        let heard = stream.next().expect("the stream goes on");
+        lines.push(line(&heard));
+        if let Some(id) = heard.id {
+            return (lines, id);
+        }
+    }
+}
+
+fn hash(secret: &str) -> String {
+    Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+async fn token(server: &TestServer) -> String {
+    let told = server.get("/sync-token").await.is(200).json();
+    told["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
+}
+
+/// The changes since a token, as `KEY` or `-KEY`, and the next token.
+async fn changes(server: &TestServer, since: &str) -> (Vec<String>, String) {
+    let answer = server.get(&format!("/changes?filter[since]={since}")).await.is(200).json();
+    let shown = |change: &Value| {
+        let sign = if change["attributes"]["deleted"] == true { "-" } else { "" };
+        assert_eq!(change["attributes"]["deleted"], change["attributes"]["version"].is_null());
+        format!("{sign}{}", change["id"].as_str().unwrap())
+    };
+    let keys = answer["data"].as_array().unwrap().iter().map(shown).collect();
+    (keys, answer["meta"]["syncToken"].as_str().unwrap().to_owned())
+}
+
+#[tokio::test]
+async fn everything_is_listed_and_then_whatever_changes() {
+    let mut server = TestServer::on("small").await;
+    let mut stream = follow(&server, "/collections", "");
+    for header in ["content-type: text/event-stream", "x-accel-buffering: no", "cache-control: no-store"] {
+        assert!(stream.head.contains(header), "{}", stream.head);
+    }
+    assert_eq!(stream.block().unwrap(), ":\nretry: 2000");
+    let list = server.list().await.is(200).data();
+    for resource in list.as_array().unwrap() {
+        let expected = Heard { id: None, event: "collection".into(), data: resource.clone() };
+        assert_eq!(stream.next().unwrap(), expected);
+    }
+    let ready = stream.next().unwrap();
+    let sync = token(&server).await;
+    assert_eq!((ready.event.as_str(), &ready.data), ("ready", &json!({"syncToken": sync})));
+    assert_eq!(ready.id, Some(sync));
+
+    server.patch("posts", json!({"name": "By API"})).await.is(200);
+    let heard = stream.next().unwrap();
+    assert_eq!(heard.data, server.read("posts").await.is(200).data(), "committed");
+    assert_eq!(heard.id, Some(token(&server).await));
+
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    let heard = stream.next().unwrap();
+    assert_eq!(heard.data["meta"], json!({"uncommitted": true}), "saved");
+    assert_eq!(heard.data["attributes"]["name"], "By hand");
+
+    server.repo().save("collections/posts.yaml", "name: [\n");
+    let heard = stream.next().unwrap();
+    assert_eq!(heard.data["meta"]["problem"]["line"], 2, "broken: {}", heard.data);
+    assert_eq!(heard.data, server.read("posts").await.is(200).data());
+
+    server.repo().git(&["checkout", "--", "collections/posts.yaml"]);
+    assert_eq!(stream.next().unwrap().data["attributes"]["name"], "By API", "taken back");
+
+    server.repo().remove("collections/pages.yaml");
+    let heard = stream.next().unwrap();
+    assert_eq!(
+        (heard.event.as_str(), heard.data),
+        ("removed", json!({"type": "document-collection", "id": "pages"}))
+    );
+    server.leaves(" D collections/pages.yaml");
+}
+
+#[tokio::test]
+async fn of_the_events_of_one_commit_only_the_last_has_an_id() {
+    let server = TestServer::on("small").await;
+    let mut stream = follow(&server, "/collections", "");
+    told(&mut stream);
+    let add = |key: &str| json!({"op": "add", "data": document(key, json!({}))["data"]});
+    server.operations(json!([add("a"), add("b"), add("c")])).await.is(200);
+    let head = server.repo().head();
+    let (lines, id) = told(&mut stream);
+    assert_eq!(lines, ["collection a", "collection b", "collection c"]);
+    assert!(id.starts_with(&head), "{id}");
+}
+
+#[tokio::test]
+async fn who_comes_back_hears_what_differs_over_restarts_and_hand_edits() {
+    let mut server = TestServer::on("small").await;
+    let (lines, clean) = told(&mut follow(&server, "/collections", ""));
+    assert_eq!(lines, ["collection images", "collection pages", "collection posts", "ready"]);
+    server.repo().save("collections/new.yaml", "type: media\n");
+    server.shows("new", "type", "media").await;
+    server.repo().remove("collections/pages.yaml");
+    server.loses("pages").await;
+    let (lines, edited) = told(&mut resumed(&server, &clean));
+    assert_eq!(lines, ["collection new", "removed pages"]);
+    server.kill();
+    server.repo().save("collections/images.yaml", "type: media\nname: While away\n");
+    server.start_again().await;
+    let mut stream = resumed(&server, &edited);
+    let (lines, id) = told(&mut stream);
+    assert_eq!(lines, ["collection images"], "what was edited before and is as it was is not told again");
+    server.repo().commit("What was saved");
+    let (lines, committed) = told(&mut stream);
+    assert_eq!(lines, ["collection images", "collection new"], "they are uncommitted no more");
+    for (id, lines) in [
+        (&clean, vec!["collection images", "collection new", "removed pages"]),
+        (&edited, vec!["collection images", "collection new"]),
+        (&id, vec!["collection images", "collection new"]),
+    ] {
+        assert_eq!(told(&mut resumed(&server, id)).0, lines);
+    }
+    let mut stream = resumed(&server, &committed);
+    server.delete("new").await.is(204);
+    assert_eq!(told(&mut stream).0, ["removed new"], "nothing before differs");
+}
+
+#[tokio::test]
+async fn an_id_that_nobody_knows_begins_anew() {
+    let server = TestServer::on("small").await;
+    let known = token(&server).await;
+    server.patch("posts", json!({"name": "Gone soon"})).await.is(200);
+    let gone = token(&server).await;
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD~1"]);
+    server.serves(&server.repo().head()).await;
+    let forged = format!("{}~{}", &known[..40], "0".repeat(32));
+    for id in ["nonsense", &gone, &forged, "0123456789012345678901234567890123456789~"] {
+        let mut stream = resumed(&server, id);
+        let reset = stream.next().unwrap();
+        assert_eq!(reset, Heard { id: None, event: "reset".into(), data: json!({}) }, "{id}");
+        assert_eq!(
+            told(&mut stream).0,
+            ["collection images", "collection pages", "collection posts", "ready"]
+        );
+    }
+}
+
+#[tokio::test]
+async fn one_collection_is_followed_before_it_is_made_and_after_it_is_gone() {
+    let server = TestServer::on("small").await;
+    let mut stream = follow(&server, "/collections/new", "");
+    let (lines, before) = told(&mut stream);
+    assert_eq!(lines, ["ready"]);
+    server.patch("posts", json!({"name": "Nobody asked"})).await.is(200);
+    server.create(&document("new", json!({"name": "New"}))).await.is(201);
+    assert_eq!(told(&mut stream).0, ["collection new"]);
+    let headers = format!("Last-Event-ID: {before}\r\n");
+    assert_eq!(told(&mut follow(&server, "/collections/new", &headers)).0, ["collection new"]);
+    server.delete("new").await.is(204);
+    assert_eq!(told(&mut stream).0, ["removed new"]);
+}
+
+#[tokio::test]
+async fn the_filter_of_the_type_holds_and_what_is_not_understood_is_refused() {
+    let server = TestServer::on("small").await;
+    let mut stream = follow(&server, "/collections?filter[type]=media&fields[media-collection]=type", "");
+    let (lines, id) = told(&mut stream);
+    assert_eq!(lines, ["collection images", "ready"]);
+    server.patch("posts", json!({"name": "A document"})).await.is(200);
+    server.repo().save("collections/posts.yaml", "type: media\nname: x\n");
+    let heard = stream.next().unwrap();
+    assert_eq!(heard.data["attributes"], json!({"type": "media"}));
+    let headers = format!("Last-Event-ID: {id}\r\n");
+    let mut documents = follow(&server, "/collections?filter[type]=document", &headers);
+    assert_eq!(told(&mut documents).0, ["removed posts"]);
+    let mut all = resumed(&server, &id);
+    let told = [all.next().unwrap(), all.next().unwrap()];
+    assert_eq!(
+        told.each_ref().map(line),
+        ["removed posts", "collection posts"],
+        "of its old kind, of its new one"
+    );
+    server.repo().git(&["checkout", "--", "collections/posts.yaml"]);
+    assert_eq!(line(&stream.next().unwrap()), "removed posts");
+    for query in ["?page[size]=1", "?asOf=main", "?sort=name", "?include=x"] {
+        let refused = Stream::of(server.address(), &format!("/collections{query}"), "");
+        assert!(refused.head.starts_with("http/1.1 400"), "{}", refused.head);
+    }
+    let refused = Stream::of(server.address(), "/collections/posts?filter[type]=media", "");
+    assert!(refused.head.starts_with("http/1.1 400"), "{}", refused.head);
+}
+
+#[tokio::test]
+async fn a_stream_that_has_nothing_to_tell_sends_comments() {
+    let server = TestServer::setup("small").flag(&["--heartbeat-ms", "50"]).start().await;
+    let mut stream = follow(&server, "/collections/posts", "");
+    told(&mut stream);
+    for _ in 0..2 {
+        assert_eq!(stream.block().unwrap(), ":");
+    }
+}
+
+fn policy(keys: &str) -> String {
+    format!(
+        "tokens:\n  - name: R\n    hash: sha256:{}\n    may: [read]\n    keys: [{keys}]\n",
+        hash("reader")
+    )
+}
+
+fn set_policy(server: &TestServer, policy: &str) {
+    std::fs::write(server.folder().join("policy.yaml"), policy).unwrap();
+}
+
+#[tokio::test]
+async fn a_reader_hears_of_the_keys_that_it_may_read_as_long_as_it_may() {
+    const EDITED: &str = " M collections/images.yaml\n M collections/pages.yaml";
+    let setup = TestServer::setup("small").auth(Auth::Policy(policy("p*"))).flag(&["--heartbeat-ms", "50"]);
+    let mut server = setup.start().await;
+    server.leaves(EDITED);
+    let reader = "Authorization: Bearer reader\r\n";
+    let mut stream = follow(&server, "/collections", reader);
+    let (lines, id) = told(&mut stream);
+    assert_eq!(lines, ["collection pages", "collection posts", "ready"]);
+    let refused = Stream::of(server.address(), "/collections/images", reader);
+    assert!(refused.head.starts_with("http/1.1 403"), "{}", refused.head);
+    let polled = server.with_token("reader");
+    assert_eq!(
+        polled.get("/sync-token").await.is(200).json()["data"]["attributes"]["syncToken"],
+        id.as_str()
+    );
+    server.repo().save("collections/images.yaml", "type: media\nname: Not told\n");
+    server.repo().save("collections/pages.yaml", "type: document\nname: Told\n");
+    assert_eq!(told(&mut stream).0, ["collection pages"]);
+    let since = format!("/changes?filter[since]={id}");
+    assert_eq!(polled.get(&since).await.is(200).ids(), ["pages"]);
+
+    set_policy(&server, &policy("posts, images"));
+    let (mut lines, _) = told(&mut stream);
+    if lines.len() == 1 {
+        lines.extend(told(&mut stream).0);
+    }
+    assert_eq!(lines, ["collection images", "removed pages"], "other keys may be read now");
+    assert_eq!(polled.get(&since).await.is(410).error().0, "gone", "the token is of other keys");
+    let mut resumed = follow(&server, "/collections", &format!("{reader}Last-Event-ID: {id}\r\n"));
+    assert_eq!(told(&mut resumed).0, ["reset", "collection images", "collection posts", "ready"]);
+
+    set_policy(&server, "tokens: []\n");
+    while let Some(heard) = stream.next() {
+        panic!("{heard:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_poll_tells_of_hand_edits_and_problems_over_a_restart() {
+    let mut server = TestServer::on("small").await;
+    let clean = token(&server).await;
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    server.shows("posts", "name", "By hand").await;
+    let (keys, edited) = changes(&server, &clean).await;
+    assert_eq!(keys, ["posts"]);
+    assert_ne!(edited, clean);
+    assert_eq!(edited, token(&server).await);
+    let shown = server.get(&format!("/changes?filter[since]={clean}")).await.is(200);
+    let tag = server.read("posts").await.is(200).header("etag");
+    assert_eq!(shown.data()[0]["attributes"]["version"], tag.trim_matches('"'));
+    assert_eq!(changes(&server, &edited).await.0, [""; 0]);
+
+    server.repo().save("collections/pages.yaml", "name: [\n");
+    server.problem("collections/pages.yaml").await;
+    server.repo().save("collections/new.yaml", "type: media\n");
+    server.shows("new", "type", "media").await;
+    server.kill();
+    server.start_again().await;
+    let (keys, broken) = changes(&server, &edited).await;
+    assert_eq!(keys, ["new", "pages"]);
+    server.repo().remove("collections/new.yaml");
+    server.loses("new").await;
+    server.repo().git(&["checkout", "--", "collections"]);
+    server.shows("posts", "name", "Posts").await;
+    assert_eq!(changes(&server, &broken).await.0, ["-new", "pages", "posts"]);
+    assert_eq!(changes(&server, &clean).await.0, [""; 0], "everything is again as it was");
+}
+
+#[tokio::test]
+async fn there_is_a_token_before_the_first_commit() {
+    let mut server = TestServer::setup("small").unborn().start().await;
+    let nothing = token(&server).await;
+    assert_eq!(changes(&server, &nothing).await.0, [""; 0]);
+    let mut stream = follow(&server, "/collections", "");
+    assert_eq!(told(&mut stream), (vec!["ready".to_owned()], nothing.clone()));
+    server.repo().write("collections/a.yaml", "type: media\n");
+    assert_eq!(told(&mut stream).0, ["collection a"]);
+    let (keys, saved) = changes(&server, &nothing).await;
+    assert_eq!(keys, ["a"]);
+    server.create(&document("b", json!({}))).await.is(201);
+    assert_eq!(changes(&server, &saved).await.0, ["b"]);
+    assert_eq!(changes(&server, &nothing).await.0, ["a", "b"]);
+    server.leaves("?? collections/a.yaml");
+}
