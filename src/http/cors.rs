@@ -13,7 +13,7 @@ use crate::config::Origin;
 const EXPOSED: &str = "ETag, Location, Preference-Applied, Retry-After, Collectory-Revision, X-Request-Id";
 
 /// What a page may send.
-const SENDABLE: &str = "Accept, Authorization, Commit-Message, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id";
+const SENDABLE: &str = "Accept, Authorization, Commit-Message, Commit-Message-Encoded, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id";
 
 /// How long a browser may remember the answer to a preflight.
 const PREFLIGHT_SECONDS_MAX: &str = "600";

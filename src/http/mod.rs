@@ -33,6 +33,7 @@ mod idempotency;
 mod jsonapi;
 pub mod policy;
 mod prefer;
+mod reason;
 mod rejection;
 mod reply;
 mod request_id;

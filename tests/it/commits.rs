@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::support::{Auth, TestServer, document, media};
+use crate::support::{ATOMIC, Auth, TestServer, document, media, raw_exchange};
 
 #[tokio::test]
 async fn every_write_is_one_commit_with_a_subject_in_words() {
@@ -127,6 +127,65 @@ async fn a_reason_stands_in_the_body() {
         assert_eq!(message.lines().next(), Some("Update posts: name"));
         assert_eq!(server.repo().trailer("HEAD", "Collectory-Key"), ["posts"]);
     }
+}
+
+#[tokio::test]
+async fn every_write_takes_a_reason_from_any_client() {
+    const WHY: &str = "Größe – 日本語";
+    const ENCODED: &str = "Gr%C3%B6%C3%9Fe%20%E2%80%93%20%E6%97%A5%E6%9C%AC%E8%AA%9E";
+    let server = TestServer::on("small").await;
+    let said = |why: &str| {
+        assert!(server.repo().field("HEAD", "%B").contains(why), "{}", server.repo().field("HEAD", "%B"))
+    };
+    let meta = |mut body: serde_json::Value| {
+        body["meta"] = json!({"reason": WHY, "other": 1});
+        body
+    };
+    server.create(&meta(document("new", json!({})))).await.is(201);
+    said(WHY);
+    server.update("new", &meta(document("new", json!({"name": "A"})))).await.is(200);
+    said(WHY);
+    let event = server.get("/events?page[size]=1").await.is(200).ids().remove(0);
+    let undo = format!("/events/{event}/undo");
+    server.request("POST", &undo).document(&meta(json!({}))).send().await.is(201);
+    said(WHY);
+    let revision = server.repo().git(&["rev-parse", "HEAD~1"]);
+    let restore = meta(json!({"data": {"type": "restore", "attributes": {"revision": revision}}}));
+    server.request("POST", "/collections/new/restore").document(&restore).send().await.is(200);
+    said(WHY);
+    let operation = json!({"op": "update", "data": document("new", json!({"name": "B"}))["data"]});
+    let batch = meta(json!({"atomic:operations": [operation]}));
+    server.request("POST", "/operations").body(ATOMIC, &batch).send().await.is(200);
+    said(WHY);
+    server.request("DELETE", "/collections/new").document(&meta(json!({}))).send().await.is(204);
+    said(WHY);
+    let encoded = server.request("DELETE", "/collections/pages").header("Commit-Message-Encoded", ENCODED);
+    encoded.send().await.is(204);
+    said(WHY);
+    let latin1 = b"DELETE /collections/images HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCommit-Message: Gr\xf6\xdfe\r\n\r\n";
+    assert!(raw_exchange(server.address(), latin1).starts_with(b"HTTP/1.1 204"));
+    said("Größe");
+}
+
+#[tokio::test]
+async fn reasons_that_differ_or_are_none_are_refused() {
+    let server = TestServer::on("small").await;
+    let head = server.repo().head();
+    let with = |reason: serde_json::Value| json!({"meta": {"reason": reason}});
+    let request = || server.request("DELETE", "/collections/posts").header("Commit-Message", "One");
+    let same = request().header("Commit-Message-Encoded", "Another").send().await.is(400);
+    assert_eq!(same.error(), ("invalid_data".into(), json!({"header": "Commit-Message-Encoded"})));
+    for (reason, told) in [
+        (json!("Another"), "gives another reason"),
+        (json!(7), "Expected a string"),
+        (json!("r".repeat(1025)), "A reason has at most 1024"),
+    ] {
+        let refused = request().document(&with(reason)).send().await.is(400);
+        assert_eq!(refused.error(), ("invalid_data".into(), json!({"pointer": "/meta/reason"})));
+        assert!(refused.detail().contains(told), "{}", refused.detail());
+    }
+    assert_eq!(server.repo().head(), head);
+    request().document(&with(json!("One"))).send().await.is(204);
 }
 
 #[tokio::test]

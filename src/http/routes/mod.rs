@@ -138,7 +138,7 @@ pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         Target::Collection(key) => match verb {
             Get => Box::pin(collections::read(call, &key)).await,
             Patch => Box::pin(collections::update(call, key, body)).await,
-            Delete => Box::pin(collections::delete(call, key)).await,
+            Delete => Box::pin(collections::delete(call, key, body)).await,
             Options => Ok(options(call, allow)),
             Post | Other => Err(ApiError::method_not_allowed(allow)),
         },
@@ -200,7 +200,7 @@ async fn read_only(call: &Call<'_>, target: Target) -> Result<Reply, ApiError> {
 async fn take_back(call: &Call<'_>, target: Target, body: &mut Body) -> Result<Reply, ApiError> {
     match target {
         Target::Restore(key) => undo::restore(call, key, body).await,
-        Target::Undo(id) => undo::undo(call, &id, body.is_there()).await,
+        Target::Undo(id) => undo::undo(call, &id, body).await,
         other => unreachable!("BUG: {other:?} brings nothing back"),
     }
 }

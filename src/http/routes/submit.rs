@@ -1,7 +1,6 @@
 //! What all writes share on their way to the writer and back.
 
 use bytes::Bytes;
-use warp::http::{HeaderMap, HeaderName};
 
 use super::super::authorize::Action;
 use super::super::call::Call;
@@ -10,35 +9,10 @@ use super::super::jsonapi::document;
 use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
 use super::super::jsonapi::etag;
 use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
+use super::super::reason;
 use super::super::reply::Reply;
 use crate::domain::{Actor, Refusal};
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
-
-const COMMIT_MESSAGE: HeaderName = HeaderName::from_static("commit-message");
-
-/// The most bytes in the reason that a caller gives.
-const REASON_BYTES_MAX: usize = 1024;
-
-/// The reason in the header `Commit-Message`; a blank one is none.
-///
-/// # Errors
-///
-/// 400 when it is too long, not UTF-8, or there more than once.
-pub(super) fn reason(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
-    let wrong = |detail: String| Err(ErrorObject::new(Code::INVALID_DATA, detail).header("Commit-Message"));
-    let mut values = headers.get_all(COMMIT_MESSAGE).iter();
-    let Some(value) = values.next() else { return Ok(None) };
-    if values.next().is_some() {
-        return wrong("the header is there more than once".to_owned());
-    }
-    if value.len() > REASON_BYTES_MAX {
-        return wrong(format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", value.len()));
-    }
-    match std::str::from_utf8(value.as_bytes()) {
-        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
-        Err(_) => wrong("the reason is not UTF-8".to_owned()),
-    }
-}
 
 /// 428, where the service was started to want every change to be about a known state.
 pub(super) fn if_match_required() -> ErrorObject {
@@ -97,7 +71,7 @@ pub(super) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
     error
 }
 
-/// What else a write is asked with, in headers.
+/// What else a write is asked with: in headers, and in the `meta` of its document.
 #[derive(Debug, Default)]
 pub(super) struct Asked {
     /// Why, in the caller's words.
@@ -109,15 +83,12 @@ pub(super) struct Asked {
 }
 
 impl Asked {
-    /// Reads the headers; what is wrong with them is added to `faults`. The body is part of what
-    /// makes a request the same request.
+    /// Reads the headers and the reason in the body; what is wrong with them is added to `faults`. The
+    /// body is part of what makes a request the same request.
     pub(super) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
         let headers = call.headers();
+        let reason = reason::of(headers, body, call.context.limits.json_depth_max, faults);
         let mut keep = |fault| faults.push(fault);
-        let reason = reason(headers).unwrap_or_else(|fault| {
-            keep(fault);
-            None
-        });
         let preferences = Preferences::of(headers).unwrap_or_else(|fault| {
             keep(fault);
             Preferences::default()
@@ -171,28 +142,5 @@ pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
         | SubmitError::Loading
         | SubmitError::ShuttingDown
         | SubmitError::Unavailable { .. }) => error.into(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use warp::http::HeaderValue;
-
-    use super::*;
-
-    fn read(value: &[u8]) -> Result<Option<String>, ()> {
-        let mut headers = HeaderMap::new();
-        headers.insert(COMMIT_MESSAGE, HeaderValue::from_bytes(value).unwrap());
-        reason(&headers).map_err(|_| ())
-    }
-
-    #[test]
-    fn a_reason_is_a_short_text() {
-        assert_eq!(reason(&HeaderMap::new()).ok(), Some(None));
-        assert_eq!(read(b"  "), Ok(None));
-        assert_eq!(read("Fr\u{fc}hjahrsputz".as_bytes()), Ok(Some("Fr\u{fc}hjahrsputz".into())));
-        assert_eq!(read(&[b'x'; 1024]).map(|it| it.unwrap().len()), Ok(1024));
-        assert_eq!(read(&[b'x'; 1025]), Err(()));
-        assert_eq!(read(b"\xff"), Err(()));
     }
 }

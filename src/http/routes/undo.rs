@@ -25,11 +25,12 @@ const RESTORE: &str = "restore";
 /// Where the revision stands in the body.
 const REVISION: &str = "/data/attributes/revision";
 
-/// `POST /events/:id/undo`; what is in a body is of no interest, but a form that a page of another origin
-/// could send is none of ours.
-pub(super) async fn undo(call: &Call<'_>, id: &EventId, has_body: bool) -> Result<Reply, ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Plain, has_body)?;
+/// `POST /events/:id/undo`; of a body only the reason is of interest, but a form that a page of another
+/// origin could send is none of ours.
+pub(super) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Result<Reply, ApiError> {
+    negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
+    let sent = body.collect(&call.context.limits).await.unwrap_or_default();
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));
@@ -37,7 +38,7 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId, has_body: bool) -> Resul
     let allowed = call.authorize(Action::UndoEvent { key }).await?;
     let (history, _) = history?;
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
-    let request = Request::of(call, key, allowed, &[])?;
+    let request = Request::of(call, key, allowed, &sent)?;
     let done = history.undo(request.engine(), uuid, &request.undoer).await;
     let done = request.told(done).await;
     request.answer(done, StatusCode::CREATED).await

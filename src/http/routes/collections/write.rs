@@ -95,12 +95,13 @@ fn examined(
     Ok(condition)
 }
 
-/// `DELETE /collections/:key`; a body is of no interest.
-pub(in super::super) async fn delete(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
+/// `DELETE /collections/:key`; of a body only the reason is of interest.
+pub(in super::super) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate()?;
+    let sent = body.collect(&call.context.limits).await.unwrap_or_default();
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
-    let mut asked = Asked::of(call, &[], &mut faults);
+    let mut asked = Asked::of(call, &sent, &mut faults);
     asked.preferences.merge_attributes = false;
     let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,

@@ -1,0 +1,156 @@
+//! Why somebody wants a change: what they say with it, for the commit message.
+//!
+//! | place | for |
+//! |---|---|
+//! | `meta.reason` of the document | any client, in any language |
+//! | `Commit-Message` | curl; UTF-8, and bytes that are not are Latin-1, which is what browsers send |
+//! | `Commit-Message-Encoded` | scripts whose headers are ASCII; UTF-8, percent-encoded as in a URL |
+//!
+//! A blank reason is none. Where there are several they must be the same.
+
+use percent_encoding::percent_decode;
+use warp::http::{HeaderMap, HeaderName};
+
+use super::jsonapi::error::{Code, ErrorObject};
+use super::jsonapi::request;
+use crate::domain::Value;
+
+/// The most bytes of a reason, in UTF-8.
+const REASON_BYTES_MAX: usize = 1024;
+
+/// A reason and where it stands, or what is wrong there.
+type Given = Result<Option<String>, ErrorObject>;
+
+/// The reason that a request gives; what is wrong with it is added to `faults`. A body that can't be read
+/// gives none.
+pub(super) fn of(
+    headers: &HeaderMap,
+    body: &[u8],
+    depth_max: usize,
+    faults: &mut Vec<ErrorObject>,
+) -> Option<String> {
+    let places = [
+        (in_header(headers, "Commit-Message", utf8_or_latin1), At::Header("Commit-Message")),
+        (in_header(headers, "Commit-Message-Encoded", percent_decoded), At::Header("Commit-Message-Encoded")),
+        (in_document(body, depth_max), At::Document),
+    ];
+    let mut reason: Option<String> = None;
+    for (given, at) in places {
+        let checked = given.and_then(|given| {
+            let Some(text) = given.filter(|text| !text.is_empty()) else { return Ok(()) };
+            if text.len() > REASON_BYTES_MAX {
+                let detail =
+                    format!("a reason has at most {REASON_BYTES_MAX} bytes, this one has {}", text.len());
+                return Err(at.fault(detail));
+            }
+            if reason.as_ref().is_some_and(|other| *other != text) {
+                return Err(at.fault("the request gives another reason too".to_owned()));
+            }
+            reason = Some(text);
+            Ok(())
+        });
+        faults.extend(checked.err());
+    }
+    reason
+}
+
+/// Where a reason stands.
+#[derive(Clone, Copy)]
+enum At {
+    Header(&'static str),
+    Document,
+}
+
+impl At {
+    fn fault(self, detail: String) -> ErrorObject {
+        match self {
+            Self::Header(name) => ErrorObject::new(Code::INVALID_DATA, detail).header(name),
+            Self::Document => ErrorObject::invalid("/meta/reason", detail),
+        }
+    }
+}
+
+fn in_header(headers: &HeaderMap, name: &'static str, read: fn(&[u8]) -> Option<String>) -> Given {
+    let mut values =
+        headers.get_all(HeaderName::from_lowercase(name.to_lowercase().as_bytes()).expect("a name")).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let wrong = |detail: &str| Err(At::Header(name).fault(detail.to_owned()));
+    if values.next().is_some() {
+        return wrong("the header is there more than once");
+    }
+    match read(value.as_bytes()) {
+        Some(text) => Ok(Some(text.trim().to_owned())),
+        None => wrong("the reason is not UTF-8 once its percent signs are decoded"),
+    }
+}
+
+fn utf8_or_latin1(bytes: &[u8]) -> Option<String> {
+    let text = std::str::from_utf8(bytes).map(str::to_owned);
+    Some(text.unwrap_or_else(|_| bytes.iter().copied().map(char::from).collect()))
+}
+
+fn percent_decoded(bytes: &[u8]) -> Option<String> {
+    percent_decode(bytes).decode_utf8().ok().map(Into::into)
+}
+
+/// What else is in `meta` is of no interest, and what is wrong with the body is told by whoever wants it.
+fn in_document(body: &[u8], depth_max: usize) -> Given {
+    let document = request::parse(body, depth_max).ok();
+    match document.as_ref().and_then(|document| document.get("meta")?.get("reason")) {
+        None => Ok(None),
+        Some(Value::Text(text)) => Ok(Some(text.trim().to_owned())),
+        Some(other) => {
+            Err(At::Document.fault(format!("expected a string, found {}", request::article(other))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use warp::http::HeaderValue;
+
+    use super::*;
+
+    fn read(headers: &[(&'static str, &[u8])], body: &str) -> Result<Option<String>, usize> {
+        let named = |(name, value): &(&'static str, &[u8])| {
+            (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
+        };
+        let headers: HeaderMap = headers.iter().map(named).collect();
+        let mut faults = Vec::new();
+        let reason = of(&headers, body.as_bytes(), 64, &mut faults);
+        if faults.is_empty() { Ok(reason) } else { Err(faults.len()) }
+    }
+
+    #[test]
+    fn a_reason_is_read_wherever_it_stands() {
+        const PLAIN: &str = "commit-message";
+        const ENCODED: &str = "commit-message-encoded";
+        let some = |text: &str| Ok(Some(text.to_owned()));
+        let why = r#"{"meta":{"reason":"why"}}"#;
+        let long = "x".repeat(REASON_BYTES_MAX);
+        let too_long = "x".repeat(REASON_BYTES_MAX + 1);
+        for (headers, body, reason) in [
+            (&[][..], "", Ok(None)),
+            (&[(PLAIN, b"  ")], "", Ok(None)),
+            (&[(PLAIN, "Fr\u{fc}hjahrsputz".as_bytes())], "", some("Fr\u{fc}hjahrsputz")),
+            (&[(PLAIN, b"Fr\xfchjahrsputz")], "", some("Fr\u{fc}hjahrsputz")),
+            (&[(ENCODED, b"%E6%97%A5+%E6%9C%AC%20")], "", some("\u{65e5}+\u{672c}")),
+            (&[(ENCODED, b"%ff")], "", Err(1)),
+            (&[(PLAIN, long.as_bytes())], "", some(&long)),
+            (&[(PLAIN, too_long.as_bytes())], "", Err(1)),
+            (&[(PLAIN, &[0xfc; REASON_BYTES_MAX])], "", Err(1)),
+            (&[], why, some("why")),
+            (&[], r#"{"meta":{"other":1}}"#, Ok(None)),
+            (&[], r#"{"meta":{"reason":null}}"#, Err(1)),
+            (&[], r#"{"meta":"reason"}"#, Ok(None)),
+            (&[], "nonsense", Ok(None)),
+            (&[(PLAIN, b"why"), (ENCODED, b" why")], why, some("why")),
+            (&[(PLAIN, b" ")], why, some("why")),
+            (&[(PLAIN, b"because")], why, Err(1)),
+            (&[(PLAIN, b"a"), (ENCODED, b"b")], why, Err(2)),
+            (&[(PLAIN, b"a"), (PLAIN, b"a")], "", Err(1)),
+        ] {
+            assert_eq!(read(headers, body), reason, "{headers:?} {body}");
+        }
+    }
+}
