@@ -70,14 +70,27 @@ impl Tags {
             Self::OneOf(tags) => tags.contains(&entry.tag()),
         }
     }
+
+    /// Whether one of them is of the content of the entry's file.
+    fn name_content(&self, entry: &Entry) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(tags) => !entry.stale && tags.iter().any(|tag| entry.is_tagged(tag)),
+        }
+    }
 }
 
 impl Condition {
     /// Whether the condition is true of what is served now.
+    ///
+    /// `if_match` holds of the same content too whose tag has changed since: because somebody committed
+    /// just what was saved, or for a problem beside it. Whoever read it has missed nothing. It does not
+    /// where the file itself is broken, for there the tag is of an older content.
     #[must_use]
     pub fn holds(&self, current: Option<&Entry>) -> bool {
         let found = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry));
-        self.if_match.as_ref().is_none_or(found) && !self.if_none_match.as_ref().is_some_and(found)
+        let known = |tags: &Tags| current.is_some_and(|entry| tags.hold(entry) || tags.name_content(entry));
+        self.if_match.as_ref().is_none_or(known) && !self.if_none_match.as_ref().is_some_and(found)
     }
 
     /// The tags of older versions that an update may be merged over, if that is all that keeps the

@@ -75,6 +75,12 @@ impl Entry {
         }
     }
 
+    /// Whether this is a tag of the same content, whatever it says beside it.
+    pub(super) fn is_tagged(&self, tag: &str) -> bool {
+        let content = tag.split_once('-').map_or(tag, |(content, _)| content);
+        content == self.blob.to_string()
+    }
+
     /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
     pub(super) fn weight(&self) -> u128 {
         let mut digest = Sha256::new()

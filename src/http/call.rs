@@ -9,6 +9,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
+use chrono::SecondsFormat;
 use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method};
 
@@ -22,7 +23,7 @@ use super::jsonapi::query::Query;
 use super::request_id::RequestId;
 use crate::domain::Key;
 use crate::engine::Snapshot;
-use crate::engine::history::{History, View};
+use crate::engine::history::{self, Filter, History, Page, View};
 
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -141,6 +142,19 @@ impl<'a> Call<'a> {
             return ApiError::new(Code::NOT_FOUND, detail);
         }
         ApiError::no_such_collection(key.as_str())
+    }
+
+    /// Who deleted a collection and when, in a sentence, for those who may audit it. A history that is
+    /// not there yet is not waited for.
+    pub(super) async fn deletion_of(&self, key: &Key) -> Option<String> {
+        let history = self.context.history.as_ref()?;
+        self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
+        let view = history.view().await.ok()?;
+        let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
+        let found = looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
+        let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
+        let at = last.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        Some(format!("It was deleted by {} at {at}, by the commit {}.", last.actor.name(), last.revision))
     }
 
     /// Checks the media types of a request without a body.

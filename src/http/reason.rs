@@ -111,6 +111,8 @@ mod tests {
 
     use super::*;
 
+    type Case<'a> = (&'a [(&'static str, &'a [u8])], &'a str, Result<Option<String>, usize>);
+
     fn read(headers: &[(&'static str, &[u8])], body: &str) -> Result<Option<String>, usize> {
         let named = |(name, value): &(&'static str, &[u8])| {
             (HeaderName::from_static(name), HeaderValue::from_bytes(value).unwrap())
@@ -129,8 +131,8 @@ mod tests {
         let why = r#"{"meta":{"reason":"why"}}"#;
         let long = "x".repeat(REASON_BYTES_MAX);
         let too_long = "x".repeat(REASON_BYTES_MAX + 1);
-        for (headers, body, reason) in [
-            (&[][..], "", Ok(None)),
+        let cases: [Case<'_>; 19] = [
+            (&[], "", Ok(None)),
             (&[(PLAIN, b"  ")], "", Ok(None)),
             (&[(PLAIN, "Fr\u{fc}hjahrsputz".as_bytes())], "", some("Fr\u{fc}hjahrsputz")),
             (&[(PLAIN, b"Fr\xfchjahrsputz")], "", some("Fr\u{fc}hjahrsputz")),
@@ -149,7 +151,8 @@ mod tests {
             (&[(PLAIN, b"because")], why, Err(1)),
             (&[(PLAIN, b"a"), (ENCODED, b"b")], why, Err(2)),
             (&[(PLAIN, b"a"), (PLAIN, b"a")], "", Err(1)),
-        ] {
+        ];
+        for (headers, body, reason) in cases {
             assert_eq!(read(headers, body), reason, "{headers:?} {body}");
         }
     }

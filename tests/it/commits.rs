@@ -135,7 +135,8 @@ async fn every_write_takes_a_reason_from_any_client() {
     const ENCODED: &str = "Gr%C3%B6%C3%9Fe%20%E2%80%93%20%E6%97%A5%E6%9C%AC%E8%AA%9E";
     let server = TestServer::on("small").await;
     let said = |why: &str| {
-        assert!(server.repo().field("HEAD", "%B").contains(why), "{}", server.repo().field("HEAD", "%B"))
+        let message = server.repo().field("HEAD", "%B");
+        assert!(message.contains(why), "{message}");
     };
     let meta = |mut body: serde_json::Value| {
         body["meta"] = json!({"reason": WHY, "other": 1});

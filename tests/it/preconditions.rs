@@ -124,3 +124,35 @@ async fn a_hand_edit_changes_the_tag() {
     assert_ne!(committed.header("etag"), edited, "the body says something else now");
     server.leaves("");
 }
+
+#[tokio::test]
+async fn who_is_refused_is_told_the_present_tag() {
+    let server = TestServer::setup("small").flag(&["--require-if-match"]).start().await;
+    let tag = server.read("posts").await.is(200).header("etag");
+    let none = server.patch("posts", json!({"name": "A"})).await.is(428);
+    assert_eq!(none.header("etag"), tag);
+    for method in ["GET", "PATCH", "DELETE"] {
+        let old = conditional(&server, method, "/collections/posts", ("If-Match", "\"old\"")).await.is(412);
+        assert_eq!(old.header("etag"), tag);
+    }
+    let list = server.list().await.is(200).header("etag");
+    let old = conditional(&server, "GET", "/collections", ("If-Match", "\"old\"")).await.is(412);
+    assert_eq!(old.header("etag"), list);
+    let body = document("posts", json!({"name": "B"}));
+    let gone = server.request("POST", "/collections").document(&body).header("If-None-Match", "*");
+    assert_eq!(gone.send().await.is(412).header("etag"), tag);
+}
+
+#[tokio::test]
+async fn a_tag_holds_as_long_as_the_content_is_the_same() {
+    let server = TestServer::on("small").await;
+    let committed = server.read("posts").await.is(200).header("etag");
+    server.repo().save("collections/posts.yaml", "type: document\nname: By hand\n");
+    let saved = server.shows("posts", "name", "By hand").await.header("etag");
+    assert!(saved.ends_with("-uncommitted\""), "{saved}");
+    let head = server.repo().commit("What was saved");
+    server.serves(&head).await;
+    conditional(&server, "PATCH", "/collections/posts", ("If-Match", &committed)).await.is(412);
+    conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(200);
+    conditional(&server, "PATCH", "/collections/posts", ("If-Match", &saved)).await.is(412);
+}

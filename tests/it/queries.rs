@@ -194,3 +194,30 @@ async fn sizes_above_a_hundred_are_a_hundred() {
     }
     assert_eq!(server.list().await.is(200).ids().len(), 130, "without a page there is no limit");
 }
+
+#[tokio::test]
+async fn a_refusal_of_a_parameter_says_which_ones_there_are() {
+    let server = TestServer::on("small").await;
+    for (path, known) in [
+        (
+            "/collections?fooBar=1",
+            "it takes fields[document-collection], fields[media-collection], sort, filter[type]",
+        ),
+        ("/collections?include=x", "it takes fields[document-collection]"),
+        (
+            "/collections/posts?sort=name",
+            "it takes fields[document-collection], fields[media-collection], asOf.",
+        ),
+        ("/events?sort=name", "filter[collection], filter[attribute], filter[action]"),
+        (
+            "/collections/posts/events?filter[collection]=posts",
+            "it takes fields[collection-event], filter[attribute]",
+        ),
+        ("/changes?x=1", "it takes fields[change-summary], filter[since]."),
+    ] {
+        let refused = server.get(path).await.is(400);
+        assert!(refused.detail().contains(known), "{path}: {}", refused.detail());
+    }
+    let refused = server.request("DELETE", "/collections/posts?x=1").send().await.is(400);
+    assert!(refused.detail().ends_with("it takes none."), "{}", refused.detail());
+}

@@ -331,7 +331,8 @@ impl Follower {
             }
         })?;
         let (commits, events) = (builder.index.len(), builder.index.events_len());
-        tracing::debug!(commits, events, duration_ms = started.elapsed().as_millis(), "the history is read");
+        let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(commits, events, duration_ms, "the history is read");
         Ok(())
     }
 }

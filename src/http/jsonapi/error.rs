@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use warp::http::header::{ALLOW, RETRY_AFTER};
+use warp::http::header::{ALLOW, ETAG, RETRY_AFTER};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 
 use super::super::authorize::Denied;
@@ -59,7 +59,16 @@ impl ApiError {
             None => "The precondition asks for a collection that exists.",
         };
         let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header(header);
-        current.map_or_else(|| error.clone(), |current| error.clone().with_current(current)).into()
+        match current {
+            Some(current) => Self::from(error.with_current(Arc::clone(&current))).with_etag(&current),
+            None => error.into(),
+        }
+    }
+
+    /// The same with the entity tag of what is served now, for the next try.
+    pub(in crate::http) fn with_etag(self, current: &Entry) -> Self {
+        let tag = HeaderValue::try_from(format!("\"{}\"", current.tag()));
+        self.with_header(ETAG, tag.expect("a tag is visible ASCII"))
     }
 
     /// Not now, but soon.
@@ -87,6 +96,14 @@ impl ApiError {
 
     pub(in crate::http) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
+        self
+    }
+
+    /// Adds a sentence to what the first error says.
+    pub(in crate::http) fn with_more(mut self, sentence: &str) -> Self {
+        if let Some(first) = self.errors.first_mut() {
+            first.detail = format!("{} {sentence}", first.detail).into();
+        }
         self
     }
 
@@ -197,7 +214,7 @@ impl From<SubmitError> for ApiError {
                     names.join(", ")
                 );
                 let error = ErrorObject::new(Code::PRECONDITION_FAILED, detail).header("If-Match");
-                error.with_clashes(clashes).with_current(current).into()
+                Self::from(error.with_clashes(clashes).with_current(Arc::clone(&current))).with_etag(&current)
             }
             SubmitError::Broken { index: _, problem } => Self::new(
                 Code::CONFLICT,

@@ -15,7 +15,7 @@ use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
 use uuid::Uuid;
-use warp::http::Method;
+use warp::http::{Method, StatusCode};
 
 use super::body::Body;
 use super::call::Call;
@@ -114,6 +114,27 @@ const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
 /// Every handler is boxed: the future of a request would else have room for all of them at once, and
 /// moving that about costs more than most reads do.
 pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let answer = answer_to(call, body).await;
+    match answer {
+        Err(error) if error.status() == StatusCode::NOT_FOUND && Verb::of(call.method()) == Verb::Get => {
+            Err(Box::pin(explained(call, error)).await)
+        }
+        answer => answer,
+    }
+}
+
+/// Says too what became of a collection that is not there any more, to who wants to read it.
+async fn explained(call: &Call<'_>, error: ApiError) -> ApiError {
+    match target_of(call) {
+        Ok(Target::Collection(key) | Target::Blame(key)) => match call.deletion_of(&key).await {
+            Some(deletion) => error.with_more(&deletion),
+            None => error,
+        },
+        _ => error,
+    }
+}
+
+async fn answer_to(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     use Verb::{Delete, Get, Options, Other, Patch, Post};
     let verb = Verb::of(call.method());
     // Whoever watches over the process asks by any name.

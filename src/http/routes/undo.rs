@@ -30,7 +30,7 @@ const REVISION: &str = "/data/attributes/revision";
 pub(super) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
-    let sent = body.collect(&call.context.limits).await.unwrap_or_default();
+    let sent = call.collect(body).await?.unwrap_or_default();
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));

@@ -176,7 +176,6 @@ async fn the_hook_is_told_what_is_about_to_happen() {
                 format!("update {key} {:?}", content.map(|it| it.written().len()))
             }
             Action::Delete { key } => format!("delete {key}"),
-            Action::Follow { key } => format!("follow {key:?}"),
             Action::ReadOpenApi => "read openapi".to_owned(),
             Action::ReadProblems => "read problems".to_owned(),
             Action::ReadCapabilities => "read capabilities".to_owned(),

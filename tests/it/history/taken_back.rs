@@ -105,3 +105,34 @@ async fn a_collection_is_restored_to_a_revision_even_when_it_is_gone() {
     }
     server.request("POST", "/collections/never/restore").document(&body(&first)).send().await.is(404);
 }
+
+#[tokio::test]
+async fn undoing_what_changed_nothing_is_answered_like_any_undo() {
+    let server = told().await;
+    let text = server.repo().read(POSTS);
+    server.repo().write(POSTS, &format!("# Only said\n{text}"));
+    let commented = server.repo().commit("Say something");
+    server.serves(&commented).await;
+    let event = newest(&server, "posts").await;
+    let undone = server.request("POST", &format!("/events/{event}/undo")).send().await.is(201);
+    assert_eq!(server.repo().committed(POSTS), text);
+    assert_eq!(undone.data()["id"], "posts");
+}
+
+#[tokio::test]
+async fn who_may_audit_is_told_what_became_of_a_collection() {
+    let server = TestServer::on("small").await;
+    server.repo().git(&["rm", "--quiet", "collections/pages.yaml"]);
+    let head = server.repo().commit("Tidy up");
+    server.serves(&head).await;
+    for path in ["/collections/pages", "/collections/pages/blame"] {
+        let gone = server.get(path).await.is(404);
+        let detail = gone.detail();
+        assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
+        assert!(detail.contains(&head), "{detail}");
+    }
+    let again = server.delete("pages").await.is(404);
+    assert_eq!(again.detail(), "Collection 'pages' not found.", "who writes knows what they look for");
+    let never = server.read("never").await.is(404);
+    assert_eq!(never.detail(), "Collection 'never' not found.");
+}

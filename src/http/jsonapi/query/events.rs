@@ -3,7 +3,7 @@
 use super::super::error::{ApiError, Code, ErrorObject};
 use super::super::page::{self, EventPage};
 use super::super::past::EVENT;
-use super::{Fields, Query, member, not_understood, repeated};
+use super::{Fields, Query, fields_of, member, not_understood, repeated};
 use crate::engine::history::{Action, Origin};
 
 /// What is asked of a list of events.
@@ -30,6 +30,19 @@ pub(in crate::http) struct EventScope {
     pub(in crate::http) pages: bool,
     /// Under the cursor pagination profile.
     pub(in crate::http) cursor_profile: bool,
+}
+
+impl EventScope {
+    /// The parameters that are understood.
+    fn known(self) -> Vec<String> {
+        let collection = self.collection.then_some("filter[collection]");
+        let filters = ["attribute", "action", "actor", "origin", "since", "until"];
+        let filters = filters.map(|name| format!("filter[{name}]"));
+        let pages = ["page[size]", "page[after]", "page[before]"].into_iter().filter(|_| self.pages);
+        let own = |name: &str| name.to_owned();
+        let known = fields_of(&[EVENT]).chain(collection.map(own));
+        known.chain(filters).chain(pages.map(own)).collect()
+    }
 }
 
 /// Reads the query of a list of events.
@@ -60,7 +73,7 @@ pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQ
             ("page", Some(member @ ("size" | "after" | "before"))) if scope.pages => {
                 page.set(member, value);
             }
-            _ => faults.push(not_understood(name)),
+            _ => faults.push(not_understood(name, &scope.known())),
         }
     }
     match page.finish_events(scope.cursor_profile) {

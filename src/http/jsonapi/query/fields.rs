@@ -1,7 +1,7 @@
 //! Sparse fieldsets.
 
 use super::super::error::ApiError;
-use super::{Query, member, not_understood, repeated};
+use super::{Query, fields_of, member, not_understood, repeated};
 
 /// The attributes that are wanted of one resource type.
 #[derive(Debug, PartialEq, Eq)]
@@ -67,7 +67,10 @@ pub(in crate::http) fn fields_beside(
                 fields.add(resource_type, value);
             }
             _ if others.contains(&name.as_str()) => {}
-            _ => faults.push(not_understood(name)),
+            _ => {
+                let known: Vec<_> = fields_of(types).chain(others.iter().map(|&it| it.to_owned())).collect();
+                faults.push(not_understood(name, &known));
+            }
         }
     }
     if faults.is_empty() { Ok(fields) } else { Err(faults.into()) }

@@ -4,11 +4,26 @@ use super::super::document;
 use super::super::error::{Code, ErrorObject};
 use super::super::page::{self, Page};
 use super::super::sort::Sort;
-use super::{ApiError, COLLECTION_TYPES, Fields, Query, member, not_understood, repeated};
+use super::{ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated};
 use crate::domain::{Attribute, Collection, Kind};
 
 /// The page that explains which sorts can't be paged.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
+
+/// The parameters of a list beside those that ask for attributes.
+const KNOWN: [&str; 11] = [
+    "sort",
+    FILTER_TYPE,
+    "filter[name]",
+    "filter[directory]",
+    "page[offset]",
+    "page[limit]",
+    "page[number]",
+    "page[size]",
+    "page[after]",
+    "page[before]",
+    AS_OF,
+];
 
 /// What is asked of a list.
 #[derive(Debug, Default)]
@@ -42,7 +57,10 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
             ("filter", Some("directory")) => list.filter.directory = Some(value.clone()),
             ("page", Some(member)) if page.set(member, value) => {}
             (AS_OF, None) => {}
-            _ => faults.push(not_understood(name)),
+            _ => {
+                let known: Vec<_> = fields_of(COLLECTION_TYPES).chain(KNOWN.map(str::to_owned)).collect();
+                faults.push(not_understood(name, &known));
+            }
         }
     }
     match page.finish(&list.sort, cursor_profile) {

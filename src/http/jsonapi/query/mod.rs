@@ -97,11 +97,21 @@ fn repeated(query: &Query) -> Vec<ErrorObject> {
     again.map(|(name, _)| fault(name)).collect()
 }
 
-fn not_understood(name: &str) -> ErrorObject {
-    let detail = if name == "include" {
+/// What a path does not understand; `known` is what it does.
+fn not_understood(name: &str, known: &[String]) -> ErrorObject {
+    let what = if name == "include" {
         "there are no relationships to include"
     } else {
         "this path does not understand the parameter"
     };
+    let detail = match known {
+        [] => format!("{what}; it takes none"),
+        known => format!("{what}; it takes {}", known.join(", ")),
+    };
     ErrorObject::new(Code::BAD_REQUEST, detail).parameter(name)
+}
+
+/// The names of the parameters that ask for attributes of these types.
+fn fields_of(types: &[&str]) -> impl Iterator<Item = String> {
+    types.iter().map(|resource_type| format!("fields[{resource_type}]"))
 }

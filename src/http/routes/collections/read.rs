@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
-use warp::http::header::CONTENT_ENCODING;
+use warp::http::header::{CONTENT_ENCODING, ETAG};
 use warp::http::{HeaderValue, StatusCode};
 
 use super::super::super::authorize::{Action, Allowed};
@@ -193,7 +193,7 @@ fn conditional(
         etag::lists(tags, tag.trim_matches('"'))
     };
     if condition.if_match.as_ref().is_some_and(|tags| !names(tags)) {
-        return Err(ApiError::precondition("If-Match", entry.cloned()));
+        return Err(ApiError::precondition("If-Match", entry.cloned()).with_header(ETAG, etag.clone()));
     }
     let known = condition.if_none_match.as_ref().is_some_and(names);
     let reply = if known { Reply::empty(StatusCode::NOT_MODIFIED) } else { reply };

@@ -98,7 +98,7 @@ fn examined(
 /// `DELETE /collections/:key`; of a body only the reason is of interest.
 pub(in super::super) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate()?;
-    let sent = body.collect(&call.context.limits).await.unwrap_or_default();
+    let sent = call.collect(body).await?.unwrap_or_default();
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
     let mut faults = Vec::new();
     let mut asked = Asked::of(call, &sent, &mut faults);
@@ -142,14 +142,23 @@ fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found
         (None, None) => return Err(ApiError::no_such_collection(key.as_str())),
     };
     let condition = Condition { merge_attributes, ..etag::condition(call.headers())? };
-    if call.context.require_if_match && condition.if_match.is_none() && found.is_ok() {
-        return Err(submit::if_match_required().header("If-Match").into());
+    if let Ok(entry) = &found {
+        require_if_match(call, &condition, entry)?;
     }
     let current = found.as_ref().ok();
     if condition.mergeable(current.map(AsRef::as_ref)).is_none() {
         check(&condition, current)?;
     }
     Ok((found, condition))
+}
+
+/// 428 where the service wants a precondition, with the tag that it may name.
+fn require_if_match(call: &Call<'_>, condition: &Condition, entry: &Entry) -> Result<(), ApiError> {
+    if call.context.require_if_match && condition.if_match.is_none() {
+        let required = submit::if_match_required().header("If-Match");
+        return Err(ApiError::from(required).with_etag(entry));
+    }
+    Ok(())
 }
 
 fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiError> {
@@ -164,8 +173,8 @@ pub(in super::super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condit
     let snapshot = call.snapshot()?;
     let found = snapshot.get(key.as_str());
     let condition = etag::condition(call.headers())?;
-    if call.context.require_if_match && condition.if_match.is_none() && found.is_some() {
-        return Err(submit::if_match_required().header("If-Match").into());
+    if let Some(entry) = found {
+        require_if_match(call, &condition, entry)?;
     }
     check(&condition, found)?;
     Ok(condition)
@@ -202,7 +211,7 @@ async fn write(
     Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
 }
 
-/// Shows what became of one wish; `updated` is the status of a change that makes nothing new.
+/// Shows what became of one wish; `updated` is the status of what makes nothing new or changes nothing.
 pub(in super::super) fn written(
     call: &Call<'_>,
     written: &Written,
@@ -214,8 +223,7 @@ pub(in super::super) fn written(
     let outcome = written.outcomes.first().expect("one wish has one outcome");
     let (status, entry) = match outcome {
         Outcome::Created(entry) => (StatusCode::CREATED, entry),
-        Outcome::Updated(entry) => (updated, entry),
-        Outcome::Unchanged(entry) => (StatusCode::OK, entry),
+        Outcome::Updated(entry) | Outcome::Unchanged(entry) => (updated, entry),
         Outcome::Deleted => {
             let reply = Reply::empty(StatusCode::NO_CONTENT).of_revision(written.revision);
             return submit::told_as_asked(reply, Bytes::new(), written, preferences);

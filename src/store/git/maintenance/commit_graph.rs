@@ -252,7 +252,7 @@ impl Graph {
                 let note = self.note();
                 let written = fs::write(&note, format!("{}\n", hex(&head)));
                 written.map_err(|source| StoreError::at("write", &note, source))?;
-                let duration_ms = started.elapsed().as_millis();
+                let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::debug!(duration_ms, "git has written the commit-graph");
                 Ok(true)
             }
