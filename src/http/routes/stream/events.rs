@@ -27,7 +27,7 @@ use super::super::super::jsonapi::query::{self, EventScope, Fields};
 use super::super::super::reply::Reply;
 use super::super::events::{Wanted, filter};
 use super::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
-use crate::domain::{Key, Revision};
+use crate::domain::Revision;
 use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
