@@ -25,11 +25,12 @@ Examples:
 
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.source.check_format()?;
         let view = self.source.view()?;
         let blames = view.blame(&self.key, &|_| true)?;
         shown(Done::Well, |screen| {
             for blame in &blames {
-                if self.source.json {
+                if self.source.is_json() {
                     screen.resource(&resources::blame(&self.key, blame))?;
                     continue;
                 }

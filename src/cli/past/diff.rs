@@ -38,6 +38,7 @@ Examples:
 
 impl Diff {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.source.check_format()?;
         let view = self.source.view()?;
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
         let wanted = |key: &Key| self.key.as_ref().is_none_or(|only| only == key);
@@ -50,7 +51,7 @@ impl Diff {
         let found = view.difference(from, to)?;
         shown(Done::Well, |screen| {
             for difference in found.iter().filter(|difference| wanted(&difference.key)) {
-                if self.source.json {
+                if self.source.is_json() {
                     screen.resource(&resources::difference(difference))?;
                     continue;
                 }

@@ -77,6 +77,7 @@ fn origin(text: &str) -> Result<Origin, String> {
 
 impl Log {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.source.check_format()?;
         let view = self.source.view()?;
         let bound = |text: Option<&str>, side| text.map(|text| view.bound(text, side)).transpose();
         let filter = Filter {
@@ -99,7 +100,7 @@ impl Log {
             while left > 0 {
                 let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {
-                    if self.source.json {
+                    if self.source.is_json() {
                         screen.resource(&resources::event(event))?;
                     } else {
                         screen.event(event)?;

@@ -55,12 +55,40 @@ struct Source {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     committer_email: String,
 
-    /// Show resources for programs, one a line.
+    /// How to show it: lines for people, resources for programs (one a line), or a table for a
+    /// spreadsheet where there is one (`list`, `get`).
+    #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// The same as --format json.
     #[arg(long, env = "COLLECTORY_JSON")]
     json: bool,
 }
 
+/// How something is shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// Lines for people.
+    Text,
+    /// JSON:API resources, one a line.
+    Json,
+    /// Comma-separated values (RFC 4180), with a line of names.
+    Csv,
+}
+
 impl Source {
+    const fn is_json(&self) -> bool {
+        self.json || matches!(self.format, Format::Json)
+    }
+
+    /// Refuses the form that there is not.
+    fn check_format(&self) -> Result<(), Failure> {
+        match self.format {
+            Format::Csv => Err(Failure::Usage("only list and get know --format csv".to_owned())),
+            Format::Text | Format::Json => Ok(()),
+        }
+    }
+
     /// Reads the history as the branch stands now.
     fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;

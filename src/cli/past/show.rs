@@ -24,6 +24,7 @@ Examples:
 
 impl Show {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.source.check_format()?;
         let view = self.source.view()?;
         let revision = view.resolve(&self.revision)?;
         let events = view.events_of(revision).map_err(|error| match error {
@@ -34,7 +35,7 @@ impl Show {
         })?;
         shown(Done::Well, |screen| {
             for event in &events {
-                if self.source.json {
+                if self.source.is_json() {
                     screen.resource(&resources::event(event))?;
                     continue;
                 }
@@ -46,7 +47,7 @@ impl Show {
                     screen.line(&format!("    {text}"))?;
                 }
             }
-            if events.is_empty() && !self.source.json {
+            if events.is_empty() && !self.source.is_json() {
                 let name = screen.ink(Ink::Name, &revision.to_string());
                 screen.line(&format!("{name} touches no collection"))?;
             }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Done, Failure, Ink, Screen, Source, key, plain, shown};
+use super::{Done, Failure, Format, Ink, Screen, Source, key, plain, shown};
 use crate::cli::check;
 use crate::domain::{Attribute, Key, Kind, Value};
 use crate::engine::{Entry, Snapshot};
@@ -44,7 +44,7 @@ struct State {
     #[arg(long = "as-of", visible_alias = "at", env = "COLLECTORY_AS_OF", value_name = "R")]
     as_of: Option<String>,
 
-    /// A table for a spreadsheet, one collection a line.
+    /// The same as --format csv: a table for a spreadsheet, one collection a line.
     #[arg(long, env = "COLLECTORY_CSV", conflicts_with = "json")]
     csv: bool,
 
@@ -101,11 +101,11 @@ impl State {
         text: impl Fn(&mut Screen, &Entry) -> std::io::Result<()>,
     ) -> Result<Done, Failure> {
         shown(Done::Well, |screen| {
-            if self.csv {
+            if self.csv || self.source.format == Format::Csv {
                 return Ok(write_table(entries, &mut screen.out)?);
             }
             for entry in entries {
-                match self.source.json {
+                match self.source.is_json() {
                     true => screen.resource(&resources::collection(entry))?,
                     false => text(screen, entry)?,
                 }

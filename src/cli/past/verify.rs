@@ -80,6 +80,7 @@ gpg.ssh.allowedSignersFile";
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
+        self.source.check_format()?;
         let rules = self.rules()?;
         let view = self.source.view()?;
         let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
@@ -94,7 +95,7 @@ impl Verify {
                 unattributed += usize::from(matches!(verdict.signature, Signature::Unattributed(_)));
                 disagreeing += usize::from(!verdict.disagreements.is_empty());
                 if told.is_ok() {
-                    told = tell(screen, &verdict, self.source.json);
+                    told = tell(screen, &verdict, self.source.is_json());
                 }
                 // Whoever stops reading still wants the exit code.
                 ControlFlow::Continue(())
