@@ -12,11 +12,11 @@
 //! | 3 | the branch's reflog, where one is kept | its entry for the move is whole |
 //!
 //! Each step waits for the one before, and what a step needs is written before it: the files of step
-//! 1 are renamed between it and step 2 (but the lock file), and the reflog is written and the lock
-//! file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, in
-//! any order; so nothing that names the new commits, the reflog no more than the branch, is written
+//! 1 are renamed between it and step 2 (but the lock file), and the index is replaced, the reflog written and
+//! the lock file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, in
+//! any order; so nothing that names new objects, index and reflog no more than the branch, is written
 //! before everything that they need is there for good. `git fsck` refuses a reflog with an entry
-//! for a commit that is missing.
+//! for a commit that is missing, and an index with one for a blob.
 //!
 //! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
 //! the order is another one.
@@ -39,10 +39,10 @@
 //! happens with the first commit of all, or after somebody has removed it.
 //!
 //! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a reflog in
-//! its folder when it is new (without it the branch is as good), the `.keep` of a pack (it guards
-//! against a `git gc` that runs meanwhile, and after a power cut nothing does; see `packs::keep_files`), the
-//! files of the work tree and git's index (all of that can be made again from the commits, and
-//! [`catch_up`](crate::store::Journal::catch_up) does), and our own notes. Work tree and index are
+//! its folder when it is new (without it the branch is as good), the removal of the `.keep` of a pack (what was
+//! under way is told by it, and found to be done), the files of the work tree and git's index (all of that can
+//! be made again from the commits, and `worktree::apply::catch_up` does; until the service is started after
+//! a power cut, git may find the index damaged), and our own notes but the first. Work tree and index are
 //! flushed by [`tend`](crate::store::Journal::tend), when no answer waits. Packs are merged with the
 //! same care: the contents of the merged one, then the folder, and only then are its parts removed,
 //! which nobody needs to be durable.
@@ -57,6 +57,18 @@ use std::time::SystemTime;
 use crate::store::StoreError;
 use crate::store::git::disk::fsync_pool::{Flush, Flushers};
 use crate::store::git::disk::scratch::Drawers;
+
+const FLUSH_FILE_SYSTEM: &str = "flush the file system of";
+
+/// What a test is told of a flush.
+#[cfg(test)]
+fn hooked<'a>(action: &str, path: &'a Path) -> &'a Path {
+    if action == FLUSH_FILE_SYSTEM {
+        Path::new(crate::store::git::disk::flush_hook::WHOLE_FILE_SYSTEM)
+    } else {
+        path
+    }
+}
 
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
@@ -93,7 +105,7 @@ impl Barrier {
     ) -> Result<(), StoreError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         #[cfg(test)]
-        let flush = || self.hook.call(path).and_then(|()| flush());
+        let flush = || self.hook.call(hooked(action, path)).and_then(|()| flush());
         flush().map_err(|source| StoreError::at(action, path, source))
     }
 
@@ -154,7 +166,7 @@ impl Barrier {
                 Ok(())
             }
         };
-        self.flush("flush the file system of", path, flush)
+        self.flush(FLUSH_FILE_SYSTEM, path, flush)
     }
 
     /// Makes a folder and those above it, as [`make_folders`] does, each durably.

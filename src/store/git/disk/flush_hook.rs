@@ -4,6 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// What a hook is called with when a whole file system is about to be flushed.
+pub(crate) const WHOLE_FILE_SYSTEM: &str = "/";
+
 /// What is called with the path of whatever is about to be flushed.
 type Hook = Box<dyn FnMut(&Path) -> io::Result<()> + Send>;
 

@@ -11,6 +11,7 @@ use std::time::{Duration, SystemTime};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::index::rollback::BEFORE;
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
@@ -81,7 +82,7 @@ impl Drop for IndexDraft {
 
 /// Removes what a killed process of ours left.
 pub(crate) fn remove_left(desk: &Path) -> Result<(), StoreError> {
-    let left = [Purpose::Ahead, Purpose::Last].map(|purpose| desk.join(purpose.name()));
+    let left = [Purpose::Ahead.name(), Purpose::Last.name(), BEFORE].map(|name| desk.join(name));
     left.iter().try_for_each(|path| remove_if_there(path))
 }
 

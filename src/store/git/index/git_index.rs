@@ -177,6 +177,18 @@ impl GitIndex {
         Ok(Self { bytes, ..index })
     }
 
+    /// Whether these are not the bytes that anybody has written as an index: they have not its checksum, or
+    /// none and make no sense. One that is only not understood here is none of those.
+    pub(crate) fn is_torn(bytes: &[u8]) -> bool {
+        match bytes.split_last_chunk::<20>() {
+            Some((body, checksum)) if *checksum != Oid::default() => {
+                !body.starts_with(b"DIRC") || IndexHash::default().of(body) != *checksum
+            }
+            Some(_) => matches!(Self::parse(bytes.to_vec()), Err(Unreadable::Damaged)),
+            None => true,
+        }
+    }
+
     fn keep_extension(&mut self, name: &[u8], content: &[u8], start: usize) -> Result<(), Unreadable> {
         match name {
             // A cached tree that makes no sense is only a cache.

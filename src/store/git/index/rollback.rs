@@ -7,68 +7,53 @@
 //! entries are in place before the branch moves, and `index.lock` is held until the files are too. They
 //! come only when the pack with what they name is in its place, since `git diff --cached` reads that.
 //!
-//! When the branch does not move, the old index comes back: at once, or, after a kill, at the next
-//! start, which finds it beside the revision that the branch was to have.
+//! When the branch does not move, the old index comes back. After a kill or a power cut there may be
+//! no old one: then the entries go back by the rule of `forward`, which finds the commit that was under way.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileTimes};
 use std::io;
+use std::mem;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::index::file::IndexDraft;
-use crate::store::git::object::id::{Oid, hex, unhex};
 
-/// The second name of the old index.
-const BEFORE: &str = "index-before";
-/// A further name of the old index, on its way back.
-const BACK: &str = "index-back";
-/// The revision that the branch is to have.
-const TARGET: &str = "index-target";
+/// A second name of the old index, or a copy of it.
+pub(crate) const BEFORE: &str = "index-before";
 
 /// A new index whose branch may not have moved yet; dropped without [`keep`](Self::keep), the old
 /// one comes back.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct AheadIndex {
+pub(crate) struct AheadIndex<M> {
     index: PathBuf,
-    desk: PathBuf,
+    before: Option<PathBuf>,
+    replaced: Option<File>,
     drawers: Drawers,
-    before: Option<File>,
+    mark: Option<M>,
     is_kept: bool,
 }
 
-impl AheadIndex {
-    /// Puts a draft in the place of the index; the caller holds its lock.
+impl<M> AheadIndex<M> {
+    /// Puts a draft in the place of the index; the caller holds its lock. The mark of the write is
+    /// dropped when nothing is ahead any more.
     pub(crate) fn put(
         drawers: &Drawers,
         [index, desk]: [&Path; 2],
         draft: IndexDraft,
-        target: &Oid,
+        mark: Option<M>,
     ) -> Result<Self, StoreError> {
-        let failed = |source| StoreError::at("write", index, source);
-        // One that was left would mean this index.
-        remove_if_there(&desk.join(TARGET))?;
-        let held = drawers.hold(index);
         let before = desk.join(BEFORE);
-        let link = || fs::hard_link(index, &before);
-        let linked = match link() {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                remove_if_there(&before)?;
-                link()
-            }
-            linked => linked,
+        remove_if_there(&before)?;
+        let replaced = drawers.hold(index);
+        let before = match keep_old(index, &before) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            kept => Some(kept.map(|()| before).map_err(|source| StoreError::at("keep", index, source))?),
         };
-        match linked {
-            // There is no index yet.
-            Err(error) if error.kind() == io::ErrorKind::NotFound => remove_if_there(&before)?,
-            linked => linked.map_err(failed)?,
-        }
-        // Only now: a target without an old index beside it says that there was no index.
-        fs::write(desk.join(TARGET), hex(target)).map_err(failed)?;
-        let (index, desk, drawers) = (index.to_owned(), desk.to_owned(), drawers.clone());
-        let ahead = Self { index, desk, drawers, before: held, is_kept: false };
+        let (index, drawers) = (index.to_owned(), drawers.clone());
+        let ahead = Self { index, before, replaced, drawers, mark, is_kept: false };
         drop(draft.put(&ahead.index)?);
         Ok(ahead)
     }
@@ -79,66 +64,45 @@ impl AheadIndex {
         self.is_kept = true;
         self
     }
-}
 
-impl Drop for AheadIndex {
-    fn drop(&mut self) {
-        let restored = if self.is_kept { Ok(()) } else { restore(&self.index, &self.desk) };
-        if let Err(error) = restored.and_then(|()| forget(&self.desk)) {
-            tracing::warn!(%error, "the index could not be put back; the next start does it");
+    fn settle(&self) -> Result<(), StoreError> {
+        match (&self.before, self.is_kept) {
+            (Some(before), true) => remove_if_there(before),
+            (None, true) => Ok(()),
+            (Some(before), false) => fs::rename(before, &self.index)
+                .map_err(|source| StoreError::at("put back", &self.index, source)),
+            (None, false) => remove_if_there(&self.index),
         }
-        self.drawers.let_go(self.before.take());
     }
 }
 
-/// Puts the old index back after a kill, unless the branch has come to where it was to go; answers
-/// whether it has, so that the index is ahead of the files.
-///
-/// Only for the holder of the service lock, and while the killed one's `index.lock` still stands.
-pub(crate) fn recover(
-    index: &Path,
-    desk: &Path,
-    is_locked: bool,
-    has_moved: impl FnOnce(Oid) -> Result<bool, StoreError>,
-) -> Result<bool, StoreError> {
-    let Some(target) = read_if_there(&desk.join(TARGET))? else { return Ok(false) };
-    let is_ahead = match unhex(&target).filter(|_| is_locked) {
-        Some(target) => has_moved(target)?,
-        None => return forget(desk).map(|()| false),
-    };
-    if !is_ahead {
-        tracing::info!(path = %index.display(), "putting back the index of before an unfinished write");
-        restore(index, desk)?;
+impl<M> Drop for AheadIndex<M> {
+    fn drop(&mut self) {
+        if let Err(error) = self.settle() {
+            tracing::warn!(%error, "the index could not be put back; the next start does it");
+            self.mark.take().into_iter().for_each(mem::forget);
+        }
+        self.drawers.let_go(self.replaced.take());
     }
-    forget(desk).map(|()| is_ahead)
 }
 
-fn restore(index: &Path, desk: &Path) -> Result<(), StoreError> {
-    let before = desk.join(BEFORE);
-    if !before.exists() {
-        return remove_if_there(index);
+/// Keeps an index under a second name. A copy does as well, where the system allows no link: to a file of
+/// somebody else (`fs.protected_hardlinks` in `proc_sys_fs(5)`), or at all.
+fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
+    match fs::hard_link(index, before) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => (),
+        linked => return linked,
     }
-    // Under a further name, so that the old index is there until the target is forgotten: a kill in
-    // between restores once more.
-    let back = desk.join(BACK);
-    remove_if_there(&back)?;
-    let put_back = fs::hard_link(&before, &back).and_then(|()| fs::rename(&back, index));
-    put_back.map_err(|source| StoreError::at("put back", index, source))?;
-    // It is still there if both were one file already (rename(2)).
-    remove_if_there(&back)
-}
-
-/// Removes the target first: without it the others mean nothing.
-fn forget(desk: &Path) -> Result<(), StoreError> {
-    [TARGET, BEFORE].into_iter().try_for_each(|name| remove_if_there(&desk.join(name)))
+    fs::copy(index, before)?;
+    // Git tells by its time which files it has to look into.
+    let time = FileTimes::new().set_modified(fs::metadata(index)?.modified()?);
+    File::open(before)?.set_times(time)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::git::index::file::Purpose;
-
-    const WANTED: Oid = [1; 20];
 
     /// A folder with an index and a desk.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -149,42 +113,21 @@ mod tests {
         (folder, index, desk)
     }
 
-    fn put(index: &Path, desk: &Path) -> Result<AheadIndex, StoreError> {
+    fn put(index: &Path, desk: &Path) -> Result<AheadIndex<()>, StoreError> {
         let drawers = Drawers::new(desk);
         let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?.write(index, b"new")?;
-        AheadIndex::put(&drawers, [index, desk], draft, &WANTED)
-    }
-
-    fn start_after_a_kill(index: &Path, desk: &Path) -> bool {
-        recover(index, desk, true, |_| Ok(false)).unwrap()
+        AheadIndex::put(&drawers, [index, desk], draft, None)
     }
 
     #[test]
-    fn a_kill_before_the_branch_moved_brings_the_old_index_back() {
+    fn the_old_index_comes_back_unless_the_new_one_is_kept() {
         let (_folder, index, desk) = place();
-        std::mem::forget(put(&index, &desk).unwrap());
-        assert_eq!(fs::read(&index).unwrap(), b"new");
-        assert!(!start_after_a_kill(&index, &desk));
-        assert_eq!(fs::read(&index).unwrap(), b"old");
-        assert_eq!(fs::read_dir(&desk).unwrap().count(), 0);
-    }
-
-    #[test]
-    fn a_kill_while_the_old_index_is_put_back_does_not_cost_the_index() {
-        let (_folder, index, desk) = place();
-        std::mem::forget(put(&index, &desk).unwrap());
-        restore(&index, &desk).unwrap();
-        assert!(!start_after_a_kill(&index, &desk));
-        assert_eq!(fs::read(&index).unwrap(), b"old");
-    }
-
-    #[test]
-    fn a_write_that_could_not_set_the_old_index_aside_leaves_it_alone() {
-        let (_folder, index, desk) = place();
-        // A folder can't have a second name, so the write ends where a kill may end it.
-        fs::remove_file(&index).unwrap();
-        fs::create_dir(&index).unwrap();
-        assert!(put(&index, &desk).is_err());
-        assert!(!desk.join(TARGET).exists(), "nothing may ask for an index that was not set aside");
+        for (is_kept, expected) in [(false, "old"), (true, "new")] {
+            let ahead = put(&index, &desk).unwrap();
+            assert_eq!(fs::read_to_string(&index).unwrap(), "new");
+            drop(if is_kept { ahead.keep() } else { ahead });
+            assert_eq!(fs::read_to_string(&index).unwrap(), expected);
+            assert_eq!(fs::read_dir(&desk).unwrap().count(), 0);
+        }
     }
 }

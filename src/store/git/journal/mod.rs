@@ -21,6 +21,7 @@
 
 #[cfg(test)]
 pub(crate) mod fault;
+pub(crate) mod interrupted;
 pub(crate) mod open;
 pub(crate) mod options;
 
@@ -38,7 +39,7 @@ use crate::store::git::journal::fault::Fault;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::id;
-use crate::store::git::packs::store::Packs;
+use crate::store::git::packs::store::{Mark, Packs};
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::diff;
 use crate::store::git::read::objects::Objects;
@@ -90,6 +91,8 @@ pub struct GitJournal {
     pub(crate) index_hash: IndexHash,
     // Whether the index has what the files do not have yet.
     pub(crate) is_index_ahead: bool,
+    // Commits that were to become the head when our predecessor was ended; the index may have them already.
+    pub(crate) under_way: Vec<id::Oid>,
     // Files that could not be brought up to the branch.
     pub(crate) behind: Behind,
     // The revision up to which everything is on disk; `None` as long as that is not known.
@@ -257,13 +260,15 @@ impl Journal for GitJournal {
         let next = index.as_ref().map(|_| self.index_ahead(&group.changes)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let (written, mut ahead) = (Cell::new(None), None);
+        let mut mark: Option<Mark> = None;
         let meanwhile = next.as_ref().map(|next| {
             |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_ref())))
         });
-        let published = self.publish(before, &group, drafts, meanwhile, |journal| {
+        let published = self.publish(before, &group, drafts, meanwhile, |journal, made| {
+            mark = Some(made);
             index.as_ref().map_or(Ok(()), HeldLock::check)?;
             let written = written.take().transpose()?;
-            ahead = written.map(|draft| journal.put_index_ahead(draft, &group.tip())).transpose()?;
+            ahead = written.map(|draft| journal.put_index_ahead(draft, mark.take())).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {

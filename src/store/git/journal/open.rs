@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
-use crate::store::git::disk::lock::{self, HeldLock};
-use crate::store::git::index::file;
-use crate::store::git::index::rollback;
+use crate::store::git::disk::lock;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::Graph;
@@ -19,17 +17,14 @@ use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::trees::Trees;
-use crate::store::git::read::walk;
 use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
 use crate::store::git::repo::init;
 use crate::store::git::repo::layout::{self, Place};
 use crate::store::git::repo::linked_worktrees;
-use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::recent::Recent;
-use crate::store::git::worktree::apply::staging;
 use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
@@ -44,7 +39,7 @@ impl GitJournal {
     ///
     /// Refuses a folder that holds something but no repository.
     pub fn init(path: &Path) -> Result<bool, StoreError> {
-        init::init(path)
+        init::init(path, &Barrier::default())
     }
 
     /// Opens a repository.
@@ -54,6 +49,10 @@ impl GitJournal {
     /// Refuses names as [`Options::check`] does, and a repository that can't be served
     /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
+        Self::open_with(options, Barrier::default())
+    }
+
+    pub(crate) fn open_with(options: Options, barrier: Barrier) -> Result<Self, StoreError> {
         options.check()?;
         let place = Place::find(&options.path, &options.folder)?;
         let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
@@ -62,8 +61,8 @@ impl GitJournal {
             Access::Serve => Some(lock_service(&place)?),
             Access::Read | Access::Survey => None,
         };
-        let (packs, barrier) = (Arc::new(Packs::open(&place)), Barrier::default());
-        let note = Arc::new(Note::new(&place.work_tree_desk()));
+        let packs = Arc::new(Packs::open(&place));
+        let note = Arc::new(Note::new(&place.work_tree_desk(), barrier.beside()));
         let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
         let maintenance = Maintenance::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
         let mut journal = Self {
@@ -87,6 +86,7 @@ impl GitJournal {
             recent: Recent::default(),
             index_hash: IndexHash::default(),
             is_index_ahead: false,
+            under_way: Vec::new(),
             behind: Behind::load(&place)?,
             is_work_tree_dirty: false,
             checkout_time_max: CHECKOUT_TIME_MAX,
@@ -132,58 +132,6 @@ impl GitJournal {
         let head = branch::tip(&self.place, &self.branch)?;
         self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
         Ok(())
-    }
-
-    /// Makes good a write that a kill has cut short: brings the old index back where the branch has not
-    /// moved, and the files to where it has. All that time the lock that was left keeps everybody else
-    /// from the index, since a commit by hand would take files that are not there yet for deleted.
-    fn recover_write(&mut self) -> Result<(), StoreError> {
-        let desk = self.place.work_tree_desk();
-        let lock = self.recover_index()?;
-        // Before files are made: a draft may be what a person saved last.
-        staging::remove_left(&self.place, &mut self.objects)?;
-        file::remove_left(&desk)?;
-        self.place.drawers.open();
-        if let Some(lock) = lock.filter(|_| self.is_index_ahead && self.is_shown())
-            && let Err(error) = self.bring_forward_under(lock)
-        {
-            tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
-        }
-        self.recall_recent()
-    }
-
-    /// Takes over the lock of the index that was left, and brings the old index back where the branch has not
-    /// moved.
-    fn recover_index(&mut self) -> Result<Option<HeldLock>, StoreError> {
-        let index = self.place.git_dir.join("index");
-        let desk = self.place.work_tree_desk();
-        let lock = HeldLock::take_over(&desk, &index)?;
-        let head = refs::read(&self.place.common_dir, &self.branch)?;
-        let (objects, place) = (&mut self.objects, &self.place);
-        self.is_index_ahead |= rollback::recover(&index, &desk, lock.is_some(), |target| match head {
-            Some(head) => walk::descends(objects, place, head, target),
-            None => Ok(false),
-        })?;
-        Ok(lock)
-    }
-
-    /// Makes good what a write of this process has left because it could not be taken back when it failed
-    /// (the disk was read-only or the repository away just then), and removes its locks. None is held now.
-    pub(crate) fn recover_locks(&mut self) -> Result<(), StoreError> {
-        let Place { git_dir, common_dir, .. } = &self.place;
-        let (index, head) = (git_dir.join("index"), git_dir.join("HEAD"));
-        let branch = common_dir.join(&self.branch);
-        let desk = self.place.work_tree_desk();
-        lock::release_left(&desk, &head)?;
-        lock::release_left(&self.place.desk(), &branch)?;
-        if !lock::is_left(&desk, &index) {
-            return Ok(());
-        }
-        tracing::info!("making good a write that could not be taken back when it failed");
-        match self.recover_index()?.filter(|_| self.is_index_ahead && self.is_shown()) {
-            Some(lock) => self.bring_forward_under(lock),
-            None => Ok(()),
-        }
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.

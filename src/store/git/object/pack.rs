@@ -33,6 +33,27 @@ pub(crate) struct Packed {
     pub(crate) offset: u32,
 }
 
+/// The objects of an index, by their place in the pack.
+pub(crate) fn parse_index(index: &[u8]) -> Option<Vec<Packed>> {
+    let tables = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;
+    let (totals, tables) = tables.split_at_checked(256 * 4)?;
+    let count = usize::try_from(u32::from_be_bytes(totals[255 * 4..].try_into().ok()?)).ok()?;
+    let (names, tables) = tables.split_at_checked(count.checked_mul(20)?)?;
+    let (crcs, tables) = tables.split_at_checked(count * 4)?;
+    let (offsets, checksums) = tables.split_at_checked(count * 4)?;
+    if checksums.len() != 40 {
+        return None;
+    }
+    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
+    let fields = names.chunks(20).zip(crcs.chunks(4)).zip(offsets.chunks(4));
+    let objects = fields.map(|((oid, crc), offset)| {
+        Some(Packed { oid: oid.try_into().ok()?, crc: number(crc)?, offset: number(offset)? })
+    });
+    let mut objects: Vec<Packed> = objects.collect::<Option<_>>()?;
+    objects.sort_unstable_by_key(|object| object.offset);
+    Some(objects)
+}
+
 /// A pack in the making.
 #[derive(Debug)]
 pub(crate) struct PackBuilder {

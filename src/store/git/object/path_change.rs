@@ -1,6 +1,6 @@
 //! What a group of commits, or a move of the branch, changes of the paths in the collections folder.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
@@ -12,7 +12,7 @@ pub(crate) struct PathChange {
     pub(crate) before: Option<Pointer>,
     /// What commits between the old head and the new one have: an edit that was committed for a
     /// person stands in the work tree already, and is in the history now.
-    pub(crate) passed: Vec<Option<Oid>>,
+    pub(crate) passed: BTreeSet<Option<Oid>>,
     /// What the new head has.
     pub(crate) after: Option<Pointer>,
     /// Its content, when there is one.

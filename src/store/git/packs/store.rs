@@ -16,7 +16,7 @@
 //! | a marked pack without its index | it got its names | indexed if it is whole, else removed |
 //! | another pack of ours without its index | git tidied | indexed if it is whole, else told |
 //! | an index without its pack | a part was removed | removed, it holds nothing |
-//! | a marked pack with its index | the branch was about to move | released |
+//! | a marked pack with its index | a write was under way | looked into (`journal::interrupted`), released |
 //!
 //! Nothing refers to a marked pack that is not whole: its index has a name only when the contents of both
 //! are on disk, and the branch moves after that.
@@ -27,7 +27,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use sha1::{Digest as _, Sha1};
@@ -36,8 +36,8 @@ use uuid::Uuid;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use crate::store::git::disk::scratch::Drawers;
-use crate::store::git::object::id::hex;
-use crate::store::git::object::pack::{Pack, is_name};
+use crate::store::git::object::id::{Oid, hex};
+use crate::store::git::object::pack::{Pack, is_name, parse_index};
 use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
@@ -199,6 +199,17 @@ impl Packs {
         self.keep_files.remove(name);
     }
 
+    /// The objects of each whole pack that has a mark of ours.
+    pub(crate) fn marked_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
+        let mut packs = Vec::new();
+        for name in self.keep_files.all().iter().filter(|name| self.is_whole(name)) {
+            let index = read_if_there(&self.file(name, "idx"))?.unwrap_or_default();
+            let objects = parse_index(&index).unwrap_or_default();
+            packs.push(objects.into_iter().map(|object| object.oid).collect());
+        }
+        Ok(packs)
+    }
+
     /// Writes the files of a group's pack, for the caller to flush and then to
     /// [`finish`](Self::finish).
     pub(crate) fn draft(&self, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
@@ -327,6 +338,27 @@ impl Packs {
 /// A name that no pack has; to git, too, the 40 digits mean nothing (gitformat-pack(5)).
 pub(super) fn new_name() -> String {
     format!("pack-{}", hex(&Sha1::digest(Uuid::new_v4()).into()))
+}
+
+/// The mark of the pack of a group that is under way; dropped, it is taken back.
+#[must_use]
+#[derive(Debug)]
+pub(crate) struct Mark {
+    packs: Arc<Packs>,
+    name: String,
+}
+
+impl Mark {
+    /// The mark of a pack that is about to be written.
+    pub(crate) fn of(packs: &Arc<Packs>, name: &str) -> Self {
+        Self { packs: Arc::clone(packs), name: name.to_owned() }
+    }
+}
+
+impl Drop for Mark {
+    fn drop(&mut self) {
+        self.packs.release(&self.name);
+    }
 }
 
 pub(crate) fn replace_note(path: &Path, text: &str) {

@@ -240,28 +240,27 @@ pub(crate) fn descends(
     if !objects.has(&descendant) || !objects.has(&ancestor) {
         return Ok(false);
     }
-    let mut search = Search { cut: cut_off(place)?, ..Search::default() };
-    search.push(objects, ancestor, Side::Ancestor)?;
-    search.push(objects, descendant, Side::Descendant)?;
-    while search.open > 0 {
-        let Some((_, oid, side)) = search.queue.pop() else { break };
-        if side == Side::Descendant {
-            search.open -= 1;
-            if oid == ancestor {
-                return Ok(true);
-            }
-            if search.below.contains(&oid) {
-                continue;
-            }
-        }
-        if search.cut.contains(&oid) {
-            continue;
-        }
-        for parent in links(objects, &oid)?.1 {
-            search.push(objects, *parent.as_bytes(), side)?;
-        }
+    let mut search = Search::begin(objects, place, Some(ancestor), descendant)?;
+    while !search.above.contains(&ancestor) && search.next(objects)?.is_some() {}
+    Ok(search.above.contains(&ancestor))
+}
+
+/// The commits that `new` reaches and `old` does not, newest first, and of those at most `len_max`.
+pub(crate) fn between(
+    objects: &mut Objects,
+    place: &Place,
+    old: Option<Oid>,
+    new: Oid,
+    len_max: usize,
+) -> Result<Vec<Revision>, StoreError> {
+    let mut search = Search::begin(objects, place, old, new)?;
+    let mut found = Vec::new();
+    while found.len() < len_max
+        && let Some(oid) = search.next(objects)?
+    {
+        found.push(Revision::new(oid));
     }
-    Ok(false)
+    Ok(found)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -282,6 +281,41 @@ struct Search {
 }
 
 impl Search {
+    fn begin(
+        objects: &mut Objects,
+        place: &Place,
+        ancestor: Option<Oid>,
+        descendant: Oid,
+    ) -> Result<Self, StoreError> {
+        let mut search = Self { cut: cut_off(place)?, ..Self::default() };
+        if let Some(ancestor) = ancestor {
+            search.push(objects, ancestor, Side::Ancestor)?;
+        }
+        search.push(objects, descendant, Side::Descendant)?;
+        Ok(search)
+    }
+
+    /// The next commit that the descendant reaches and, as far as seen, the ancestor does not.
+    fn next(&mut self, objects: &mut Objects) -> Result<Option<Oid>, StoreError> {
+        while self.open > 0
+            && let Some((_, oid, side)) = self.queue.pop()
+        {
+            let is_above = side == Side::Descendant;
+            self.open -= usize::from(is_above);
+            if is_above && self.below.contains(&oid) {
+                continue;
+            }
+            let parents = if self.cut.contains(&oid) { Vec::new() } else { links(objects, &oid)?.1 };
+            for parent in parents {
+                self.push(objects, *parent.as_bytes(), side)?;
+            }
+            if is_above {
+                return Ok(Some(oid));
+            }
+        }
+        Ok(None)
+    }
+
     fn push(&mut self, objects: &mut Objects, oid: Oid, side: Side) -> Result<(), StoreError> {
         let is_new = match side {
             Side::Ancestor => self.below.insert(oid),

@@ -8,7 +8,7 @@
 //!
 //! Revisions are forty digits, zeros before the first commit. The file is overwritten where it
 //! stands, always with as many bytes, so a power cut leaves the old note or the new one and never
-//! half of it; only the first one is flushed.
+//! half of it; only the first one is flushed, and with it whatever it says is on disk.
 //!
 //! After a kill the first line is right: what we wrote, the system still has. After a power cut it
 //! may say more than what reached the disk, and a note that is newer than the truth is one to be
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::barrier::{Barrier, read_if_there};
 use crate::store::git::object::id::{Oid, hex, unhex};
 
 /// What a note holds before the first commit.
@@ -31,6 +31,7 @@ pub(crate) const UNBORN: Oid = [0; 20];
 pub(crate) struct Note {
     path: PathBuf,
     system: String,
+    barrier: Barrier,
     // What it says, once it was read: nobody else writes it. Held from reading to writing, since the maintenance
     // writes from a thread of its own.
     noted: Mutex<Option<Noted>>,
@@ -49,8 +50,8 @@ pub(crate) struct Noted {
 
 impl Note {
     /// The note in a folder of our own.
-    pub(crate) fn new(desk: &Path) -> Self {
-        Self { path: desk.join("work-tree"), system: system_id(), noted: Mutex::default() }
+    pub(crate) fn new(desk: &Path, barrier: Barrier) -> Self {
+        Self { path: desk.join("work-tree"), system: system_id(), barrier, noted: Mutex::default() }
     }
 
     /// Reads it; `None` when there is none, or none that makes sense.
@@ -101,12 +102,14 @@ impl Note {
             let len = file.metadata()?.len();
             file.write_all_at(text.as_bytes(), 0)?;
             if len == text.len() as u64 {
-                return Ok(());
+                return Ok(true);
             }
-            file.set_len(text.len() as u64)?;
-            file.sync_all()
+            file.set_len(text.len() as u64).map(|()| false)
         };
-        write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        let was_there = write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        if !was_there {
+            self.barrier.file_system(self.path.parent().expect("it is in a folder of ours"))?;
+        }
         *noted = Some(Noted { revision, flushed, after_restart: false });
         Ok(())
     }
@@ -126,12 +129,13 @@ mod tests {
     #[test]
     fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
         let desk = tempfile::tempdir().unwrap();
-        let note = Note::new(desk.path());
+        let new = || Note::new(desk.path(), Barrier::default());
+        let note = new();
         assert_eq!(note.read(), None);
         note.write(&[1; 20]).unwrap();
         note.write(&[2; 20]).unwrap();
         assert_eq!(note.read().unwrap().revision, [2; 20]);
-        let note = Note { system: "another".to_owned(), ..Note::new(desk.path()) };
+        let note = Note { system: "another".to_owned(), ..new() };
         assert_eq!(note.read(), Some(Noted { revision: [1; 20], flushed: [1; 20], after_restart: true }));
         note.write(&[3; 20]).unwrap();
         note.write_flushed(&[3; 20]).unwrap();

@@ -1,9 +1,12 @@
 //! A new repository.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::io;
+use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::repo::layout::Place;
 
 /// The branch of a new repository.
@@ -14,30 +17,67 @@ const BRANCH: &str = "main";
 /// # Errors
 ///
 /// Refuses a folder that holds something but no repository.
-pub(crate) fn init(path: &Path) -> Result<bool, StoreError> {
-    if path.join(".git").exists() || Place::find(path, ".").is_ok() {
-        return Ok(false);
-    }
-    let is_empty = match fs::read_dir(path) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => true,
-        Err(source) => return Err(StoreError::at("open", path, source)),
-    };
-    if !is_empty {
-        // Says what stands there instead.
-        return Place::find(path, ".").map(|_| false);
+pub(crate) fn init(path: &Path, barrier: &Barrier) -> Result<bool, StoreError> {
+    let failed = |source| StoreError::at("make a repository at", path, source);
+    let path = &std::path::absolute(path).map_err(failed)?;
+    if !is_unfinished(path) {
+        if path.join(".git").exists() || Place::find(path, ".").is_ok() {
+            return Ok(false);
+        }
+        if !is_empty(path)? {
+            // Says what stands there instead.
+            return Place::find(path, ".").map(|_| false);
+        }
     }
     let git_dir = path.join(".git");
-    let made = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"]
-        .iter()
-        .try_for_each(|folder| fs::create_dir_all(git_dir.join(folder)))
-        .and_then(|()| fs::write(git_dir.join("config"), CONFIG))
-        .and_then(|()| fs::write(git_dir.join("description"), DESCRIPTION))
-        // `HEAD` comes last: without it the folder is no repository yet.
-        .and_then(|()| fs::write(git_dir.join("HEAD"), format!("ref: refs/heads/{BRANCH}\n")));
-    made.map_err(|source| StoreError::at("make a repository at", path, source))?;
+    barrier.make_folder(Path::new("/"), &git_dir)?;
+    fill(&git_dir).map_err(failed)?;
+    // `HEAD` comes last, when all the rest is on disk: without it the folder is no repository yet.
+    barrier.file_system(&git_dir)?;
+    fs::rename(git_dir.join(HEAD_DRAFT), git_dir.join("HEAD")).map_err(failed)?;
+    barrier.folder(&git_dir)?;
     Ok(true)
 }
+
+fn fill(git_dir: &Path) -> io::Result<()> {
+    FOLDERS.iter().try_for_each(|folder| fs::create_dir_all(git_dir.join(folder)))?;
+    fs::write(git_dir.join("config"), CONFIG)?;
+    fs::write(git_dir.join("description"), DESCRIPTION)?;
+    fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{BRANCH}\n"))
+}
+
+fn is_empty(path: &Path) -> Result<bool, StoreError> {
+    match fs::read_dir(path) {
+        Ok(mut entries) => Ok(entries.next().is_none()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(source) => Err(StoreError::at("open", path, source)),
+    }
+}
+
+/// Whether this is a folder in which [`init`] was cut short: nothing but a part of what it makes is there.
+fn is_unfinished(path: &Path) -> bool {
+    let git_dir = path.join(".git");
+    let made = FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors());
+    let made: BTreeSet<PathBuf> = made
+        .chain(["config", "description", HEAD_DRAFT].map(Path::new))
+        .map(|inside| git_dir.join(inside))
+        .collect();
+    let is_alone = fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
+    is_alone && git_dir.is_dir() && holds_only(&git_dir, &made)
+}
+
+fn holds_only(folder: &Path, made: &BTreeSet<PathBuf>) -> bool {
+    let Ok(entries) = fs::read_dir(folder) else { return false };
+    entries.map(|entry| entry.map(|entry| entry.path())).all(|path| {
+        path.is_ok_and(|path| made.contains(&path) && (!path.is_dir() || holds_only(&path, made)))
+    })
+}
+
+/// The folders of a repository.
+const FOLDERS: [&str; 5] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"];
+
+/// `HEAD` in the making.
+const HEAD_DRAFT: &str = "HEAD.new";
 
 /// What `git init` writes.
 const CONFIG: &str = "[core]

@@ -136,15 +136,9 @@ impl Move<'_> {
         LockDraft::write(&place.drawers, &place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
     }
 
-    /// Moves the branch, durably. `beside` is a folder that must be on disk before. On an error the
-    /// branch may have moved all the same, and then it is not known to be on disk.
-    pub(crate) fn make(
-        &self,
-        place: &Place,
-        draft: LockDraft,
-        beside: &Path,
-        barrier: &Barrier,
-    ) -> Result<(), StoreError> {
+    /// Moves the branch, durably. On an error it may have moved all the same, and then it is not known to
+    /// be on disk.
+    pub(crate) fn make(&self, place: &Place, draft: LockDraft, barrier: &Barrier) -> Result<(), StoreError> {
         let head_lock = self.lock_head(place)?;
         let path = place.common_dir.join(self.branch);
         let folder = path.parent().expect("a branch is below refs/heads");
@@ -152,8 +146,6 @@ impl Move<'_> {
         let lock = draft.take(self.wait)?;
         self.compare(place)?;
         make_way(&path)?;
-        // Only what can be found after a power cut may be named by what survives one.
-        barrier.folder(beside)?;
         let log = self.log(&place.common_dir, self.branch, place.log_new_branches)?;
         if head_lock.is_some() {
             drop(self.log(&place.git_dir, "HEAD", place.log_new_branches)?);

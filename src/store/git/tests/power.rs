@@ -2,9 +2,9 @@
 //!
 //! What was flushed is on disk. Of everything else any part may have reached it, in any order: each
 //! name of a folder is what it was when the folder was flushed last or what it is now, and the same
-//! holds for each content, which may be lost altogether when it was never flushed. [`Disk`] keeps
-//! account of what was flushed and makes repositories as such a power cut could leave them, which
-//! git and then the service must find in order.
+//! holds for each content. One that was never flushed may be lost, and then the file is empty, or has
+//! zeros or whatever its blocks had before. [`Disk`] keeps account of what was flushed and makes
+//! repositories as such a power cut could leave them, which git and then the service must find in order.
 
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -15,8 +15,13 @@ use std::sync::{Arc, Mutex};
 
 use super::super::{GitJournal, Options};
 use super::support::*;
-use crate::store::Journal as _;
+use crate::domain::Revision;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::flush_hook::WHOLE_FILE_SYSTEM;
 use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::repo::checkpoint::system_id;
+use crate::store::git::repo::init;
+use crate::store::{Draft, Journal as _};
 
 /// How many ways a power cut goes at each instant; `COLLECTORY_CRASH_ROUNDS` sets the long run.
 #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
@@ -32,6 +37,9 @@ enum Held {
 }
 
 type Folder = HashMap<OsString, Held>;
+
+/// What the blocks of a file may have from another one that was there before.
+const FOREIGN: &[u8] = b"\xff\xfePACK\0\0\0\x02";
 
 /// What has been flushed.
 struct Disk {
@@ -54,9 +62,8 @@ impl Disk {
     }
 
     fn flush(&mut self, path: &Path) {
-        if *path == self.root {
-            // Only the whole file system is flushed by this name.
-            self.flush_all(path);
+        if path == Path::new(WHOLE_FILE_SYSTEM) {
+            self.flush_all(&self.root.clone());
         } else if path.is_dir() {
             self.folders.insert(path.to_owned(), listing(path));
         } else {
@@ -110,8 +117,14 @@ impl Disk {
 
     /// What could be left of a content that is now at `path`, if anywhere.
     fn content(&mut self, inode: u64, path: Option<PathBuf>) -> Vec<u8> {
-        let flushed = self.contents.get(&inode).cloned().unwrap_or_default();
         let now = path.and_then(|path| fs::read(path).ok());
+        let len = now.as_ref().map_or(0, Vec::len);
+        let lost = match self.random.u8(..3) {
+            0 => Vec::new(),
+            1 => vec![0; len],
+            _ => FOREIGN.iter().copied().cycle().take(len).collect(),
+        };
+        let flushed = self.contents.get(&inode).cloned().unwrap_or(lost);
         now.filter(|_| self.random.bool()).unwrap_or(flushed)
     }
 }
@@ -130,10 +143,19 @@ fn listing(folder: &Path) -> Folder {
 struct Powered {
     repo: Repo,
     journal: GitJournal,
-    disk: Arc<Mutex<Disk>>,
-    // The head that was acknowledged last.
-    acknowledged: Arc<Mutex<String>>,
+    shared: Arc<Mutex<Shared>>,
 }
+
+struct Shared {
+    disk: Disk,
+    /// The head that was acknowledged last.
+    acknowledged: String,
+    /// What `git status` is to say after a start.
+    status: &'static str,
+}
+
+/// What a person has edited and not committed.
+const EDITED: &str = " M collections/mine.yaml\n";
 
 impl Powered {
     fn new(seed: u64) -> Self {
@@ -141,49 +163,111 @@ impl Powered {
         repo.git(&["config", "core.logAllRefUpdates", "true"]);
         let mut journal = repo.open();
         append(&mut journal, &[set("a.yaml", "first\n")]);
-        let disk = Arc::new(Mutex::new(Disk::of(&repo.path().canonicalize().unwrap(), seed)));
-        let acknowledged = Arc::new(Mutex::new(repo.head().to_string()));
+        Self::of(repo, journal, "", seed)
+    }
+
+    /// One with a work tree, in which a person has edited a file.
+    fn with_work_tree(seed: u64) -> Self {
+        let repo = Repo::new();
+        repo.commit(&[("mine.yaml", "mine\n")]);
+        repo.save("mine.yaml", "mine, edited\n");
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "first\n")]);
+        Self::of(repo, journal, EDITED, seed)
+    }
+
+    fn of(repo: Repo, mut journal: GitJournal, status: &'static str, seed: u64) -> Self {
+        let disk = Disk::of(&repo.path().canonicalize().unwrap(), seed);
+        let shared = Shared { disk, acknowledged: repo.head().to_string(), status };
+        let shared = Arc::new(Mutex::new(shared));
         journal.barrier.hook().set({
-            let (disk, acknowledged) = (Arc::clone(&disk), Arc::clone(&acknowledged));
+            let shared = Arc::clone(&shared);
             move |path| {
-                let mut disk = disk.lock().unwrap();
-                survive(&mut disk, &acknowledged.lock().unwrap());
-                disk.flush(path);
+                let mut shared = shared.lock().unwrap();
+                shared.survive();
+                shared.disk.flush(path);
                 Ok(())
             }
         });
-        Self { repo, journal, disk, acknowledged }
+        journal.interlude = Some(Box::new({
+            let shared = Arc::clone(&shared);
+            move || shared.lock().unwrap().survive()
+        }));
+        Self { repo, journal, shared }
     }
 
     /// Writes, and is cut off right after the answer.
-    fn write(&mut self, text: &str) {
-        append(&mut self.journal, &[set("a.yaml", text), set("b.yaml", text)]);
-        *self.acknowledged.lock().unwrap() = self.repo.head().to_string();
-        survive(&mut self.disk.lock().unwrap(), &self.acknowledged.lock().unwrap());
+    fn write(&mut self, drafts: &[Draft]) {
+        append(&mut self.journal, drafts);
+        let mut shared = self.shared.lock().unwrap();
+        shared.acknowledged = self.repo.head().to_string();
+        shared.survive();
     }
 }
 
-/// Cuts the power a few times, and each time finds what was acknowledged.
-fn survive(disk: &mut Disk, acknowledged: &str) {
-    for _ in 0..cuts_len() {
-        let folder = tempfile::tempdir().unwrap();
-        let root = folder.path().join("cut.git");
-        disk.cut(&disk.root.clone(), &root, &mut HashMap::new());
-        remove_unknown_locks(&root);
-        git_in(&root, &["fsck", "--full", "--strict", "--no-dangling"]);
-        git_in(&root, &["merge-base", "--is-ancestor", acknowledged, "HEAD"]);
-        let mut journal = GitJournal::open(Options::new(&root)).unwrap();
-        append(&mut journal, &[set("c.yaml", "after the power cut\n")]);
+impl Shared {
+    /// Cuts the power a few times, and each time finds what was acknowledged.
+    fn survive(&mut self) {
+        for _ in 0..cuts_len() {
+            let folder = tempfile::tempdir().unwrap();
+            let root = folder.path().join("settings");
+            self.disk.cut(&self.disk.root.clone(), &root, &mut HashMap::new());
+            let git_dir = if root.join(".git").exists() { root.join(".git") } else { root.clone() };
+            restart(&git_dir);
+            self.judge(&root);
+        }
+    }
+
+    fn judge(&self, root: &Path) {
+        // A person need not look at the index before the service has.
+        if is_index_whole(root) {
+            check(root);
+        }
+        git_in(root, &["merge-base", "--is-ancestor", &self.acknowledged, "HEAD"]);
+        let mut journal = GitJournal::open(Options::new(root)).unwrap();
+        journal.catch_up().unwrap();
+        self.check_work_tree(root);
+        append(&mut journal, &[set("z.yaml", "after the power cut\n")]);
+        self.check_work_tree(root);
         let head = journal.head().unwrap();
         assert!(files_at(&mut journal, head).contains_key("a.yaml"));
-        git_in(&root, &["fsck", "--full", "--strict", "--no-dangling"]);
+        check(root);
     }
+
+    /// Nothing is edited or staged that nobody has.
+    #[track_caller]
+    fn check_work_tree(&self, root: &Path) {
+        if root.join(".git").exists() {
+            assert_eq!(git_in(root, &["status", "--porcelain"]), self.status);
+        }
+    }
+}
+
+#[track_caller]
+fn check(root: &Path) {
+    git_in(root, &["fsck", "--full", "--strict", "--no-dangling"]);
+}
+
+fn is_index_whole(root: &Path) -> bool {
+    let mut command = std::process::Command::new("git");
+    command.current_dir(root).args(["ls-files", "--cached"]);
+    !root.join(".git/index").exists() || command.output().unwrap().status.success()
+}
+
+/// Makes a system that is started anew of a repository as a power cut has left it.
+fn restart(git_dir: &Path) {
+    for note in ["work-tree", "drafts"].map(|name| git_dir.join("collectory").join(name)) {
+        if let Ok(text) = fs::read_to_string(&note) {
+            fs::write(&note, text.replace(&system_id(), &"x".repeat(system_id().len()))).unwrap();
+        }
+    }
+    remove_unknown_locks(git_dir);
 }
 
 /// Removes locks that have lost their private names, as a person must do then, since nobody can know any
 /// more whose they are.
-fn remove_unknown_locks(root: &Path) {
-    for lock in ["refs/heads/main.lock", "HEAD.lock"].map(|name| root.join(name)) {
+fn remove_unknown_locks(git_dir: &Path) {
+    for lock in ["refs/heads/main.lock", "HEAD.lock", "index.lock"].map(|name| git_dir.join(name)) {
         if fs::metadata(&lock).is_ok_and(|metadata| metadata.nlink() == 1) {
             fs::remove_file(lock).unwrap();
         }
@@ -194,7 +278,8 @@ fn remove_unknown_locks(root: &Path) {
 fn after_a_power_cut_every_acknowledged_write_is_there_and_git_finds_no_fault() {
     let mut powered = Powered::new(1);
     for round in 0..5 {
-        powered.write(&format!("{round}\n"));
+        let text = format!("{round}\n");
+        powered.write(&[set("a.yaml", &text), set("b.yaml", &text)]);
     }
 }
 
@@ -203,21 +288,94 @@ fn a_power_cut_while_git_collects_leaves_every_acknowledged_write() {
     let mut powered = Powered::new(3);
     fs::write(powered.repo.path().join("gc.pid"), "1 elsewhere").unwrap();
     for round in 0..3 {
-        powered.write(&format!("{round}\n"));
+        powered.write(&[set("a.yaml", &format!("{round}\n"))]);
     }
 }
 
 #[test]
 fn a_power_cut_while_packs_are_merged_loses_nothing() {
     let mut powered = Powered::new(7);
-    let hook = powered.journal.barrier.hook().take();
+    let (hook, interlude) = (powered.journal.barrier.hook().take(), powered.journal.interlude.take());
     for i in 0..=PACKS_MAX {
         append(&mut powered.journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
-    powered.disk.lock().unwrap().flush_all(&powered.repo.path().canonicalize().unwrap());
-    *powered.acknowledged.lock().unwrap() = powered.repo.head().to_string();
+    {
+        let mut shared = powered.shared.lock().unwrap();
+        shared.disk.flush_all(&powered.repo.path().canonicalize().unwrap());
+        shared.acknowledged = powered.repo.head().to_string();
+    }
     powered.journal.barrier.hook().put(hook);
+    powered.journal.interlude = interlude;
     tend(&mut powered.journal);
     assert_eq!(powered.repo.packs().len(), 1);
-    powered.write("after the merge\n");
+    powered.write(&[set("a.yaml", "after the merge\n")]);
+}
+
+#[test]
+fn after_a_power_cut_nothing_is_edited_or_staged_that_nobody_has() {
+    let mut powered = Powered::with_work_tree(11);
+    for round in 0..4 {
+        powered.write(&[set("a.yaml", &format!("{round}\n")), set(&format!("b{round}.yaml"), "b\n")]);
+        powered.write(&[remove(&format!("b{round}.yaml")), set("c.yaml", &format!("{round}\n"))]);
+    }
+}
+
+#[test]
+fn a_power_cut_takes_back_nothing_that_was_deleted_or_undone_after_a_rest() {
+    let mut powered = Powered::with_work_tree(12);
+    for _ in 0..3 {
+        powered.write(&[set("b.yaml", "created\n"), set("a.yaml", "changed\n")]);
+        // Everything is flushed, and that it was is not.
+        tend(&mut powered.journal);
+        powered.write(&[remove("b.yaml"), set("a.yaml", "first\n")]);
+    }
+}
+
+#[test]
+fn a_power_cut_at_the_first_start_leaves_what_can_be_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().canonicalize().unwrap();
+    let disk = Arc::new(Mutex::new(Disk::of(&root, 13)));
+    let barrier = Barrier::default();
+    barrier.hook().set({
+        let disk = Arc::clone(&disk);
+        move |path| {
+            let mut disk = disk.lock().unwrap();
+            start_again(&mut disk, None);
+            disk.flush(path);
+            Ok(())
+        }
+    });
+    let path = root.join("settings");
+    assert!(init::init(&path, &barrier).unwrap());
+    start_again(&mut disk.lock().unwrap(), None);
+    let options = Options { lock_wait_ms_max: 0, ..Options::new(&path) };
+    let mut journal = GitJournal::open_with(options, barrier).unwrap();
+    journal.catch_up().unwrap();
+    for round in 0..3 {
+        append(&mut journal, &[set("a.yaml", &format!("{round}\n"))]);
+        start_again(&mut disk.lock().unwrap(), journal.head().unwrap());
+    }
+}
+
+/// Cuts the power a few times, and each time starts the service as the first time.
+fn start_again(disk: &mut Disk, acknowledged: Option<Revision>) {
+    for _ in 0..cuts_len() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path().join("cut");
+        disk.cut(&disk.root.clone(), &root, &mut HashMap::new());
+        let path = root.join("settings");
+        restart(&path.join(".git"));
+        GitJournal::init(&path).unwrap();
+        let mut journal = GitJournal::open(Options::new(&path)).unwrap();
+        journal.catch_up().unwrap();
+        if let Some(acknowledged) = acknowledged {
+            let head = journal.head().unwrap().unwrap();
+            assert!(journal.descends(head, acknowledged).unwrap());
+        }
+        assert_eq!(git_in(&path, &["status", "--porcelain"]), "");
+        append(&mut journal, &[set("z.yaml", "after the power cut\n")]);
+        assert_eq!(git_in(&path, &["status", "--porcelain"]), "");
+        check(&path);
+    }
 }

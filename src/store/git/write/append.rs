@@ -3,6 +3,7 @@
 //! Design section 6, steps 3 to 6. Nothing is visible before the branch moves; what was written
 //! until then is unreachable objects, which `git gc` removes.
 
+use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
 use crate::domain::Revision;
@@ -162,11 +163,11 @@ impl Builder<'_> {
         let content = content.map(<[u8]>::to_vec);
         match self.changes.entry(file.to_owned()) {
             Entry::Vacant(slot) => {
-                slot.insert(PathChange { before, passed: Vec::new(), after, content });
+                slot.insert(PathChange { before, passed: BTreeSet::new(), after, content });
             }
             Entry::Occupied(slot) => {
                 let known = slot.into_mut();
-                known.passed.push(before.map(|pointer| pointer.oid));
+                known.passed.insert(before.map(|pointer| pointer.oid));
                 (known.after, known.content) = (after, content);
             }
         }

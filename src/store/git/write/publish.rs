@@ -1,8 +1,8 @@
 //! A group of commits made visible: on disk, and then the branch.
 //!
 //! ```text
-//! pack, index, branch.lock written ── flushed ── pack named ── index ahead ── branch moved
-//!                        index ahead written                   (`ahead`)      (`refs`)
+//! pack, index, branch.lock written ── flushed ── pack named, its folder flushed ── index ahead ── branch moved
+//!                        index ahead written                                        (`ahead`)      (`refs`)
 //! ```
 //!
 //! What is flushed when, and why that is enough, `barrier` says.
@@ -11,7 +11,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::Oid;
-use crate::store::git::packs::store::PackDraft;
+use crate::store::git::packs::store::{Mark, PackDraft};
 use crate::store::git::repo::branch;
 use crate::store::git::repo::refs::Move;
 use crate::store::git::write::append::Group;
@@ -19,14 +19,14 @@ use crate::store::{Committed, Draft, Journal as _, StoreError};
 
 impl GitJournal {
     /// Puts a group on disk and moves the branch to it. `meanwhile` is called while nothing can be done but
-    /// to wait for the disk, and `prepare` right before the branch moves, when git can read the new objects.
+    /// to wait for the disk, and `prepare` right before the branch moves, when git can read the new objects; it gets the mark of their pack.
     pub(crate) fn publish(
         &mut self,
         before: Option<Oid>,
         group: &Group,
         drafts: &[Draft],
         meanwhile: Option<impl FnOnce(&mut Self)>,
-        prepare: impl FnOnce(&mut Self) -> Result<(), StoreError>,
+        prepare: impl FnOnce(&mut Self, Mark) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.make_durable(before.map(Revision::new))?;
         // After trouble nothing is known of the disk.
@@ -44,9 +44,7 @@ impl GitJournal {
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
         let name = pack.name().to_owned();
         let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon(&name))?;
-        let moved = prepare(self).and_then(|()| self.move_branch(&step, draft));
-        self.packs.release(&name);
-        moved?;
+        prepare(self, Mark::of(&self.packs, &name)).and_then(|()| self.move_branch(&step, draft))?;
         self.durable = Some(group.trees.revision);
         Ok(())
     }
@@ -57,7 +55,8 @@ impl GitJournal {
         branch::tip(&self.place, &self.branch).is_ok_and(|tip| tip == group.trees.revision)
     }
 
-    /// Flushes the contents of everything new, and gives the pack its name.
+    /// Flushes the contents of everything new, and gives the pack its name, durably: only what can be found
+    /// after a power cut may be named by what may survive one.
     fn put_contents(
         &mut self,
         pack: PackDraft,
@@ -72,13 +71,14 @@ impl GitJournal {
             None => barrier.files(&files)?,
         }
         self.packs.finish(pack)?;
+        barrier.folder(self.packs.folder())?;
         Ok(draft)
     }
 
     fn move_branch(&mut self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
         #[cfg(test)]
         self.stop_at(crate::store::git::journal::fault::Fault::BeforeTheBranch)?;
-        step.make(&self.place, draft, self.packs.folder(), &self.barrier)
+        step.make(&self.place, draft, &self.barrier)
     }
 }
 

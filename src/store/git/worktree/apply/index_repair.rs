@@ -26,7 +26,7 @@ use crate::store::git::object::tree::Pointer;
 use crate::store::git::read::walk;
 use crate::store::git::repo::checkpoint::UNBORN;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
-use crate::store::git::worktree::apply::update::{is_after, is_known};
+use crate::store::git::worktree::apply::update::is_known;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::{Journal as _, StoreError};
 
@@ -115,7 +115,7 @@ impl GitJournal {
     /// Whether an entry is what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
         let staged = index.get(&self.place.inside(name));
-        is_known(&staged, change) && !is_after(&staged, change)
+        is_known(&staged, change)
     }
 
     /// Brings entries that were put back up to what the files beside them are.

@@ -79,8 +79,8 @@ impl Recent {
                 }
                 Entry::Occupied(slot) => {
                     let known = slot.into_mut();
-                    known.passed.push(change.before.map(|before| before.oid));
-                    known.passed.extend_from_slice(&change.passed);
+                    known.passed.insert(change.before.map(|before| before.oid));
+                    known.passed.extend(&change.passed);
                     known.after = change.after;
                 }
             }

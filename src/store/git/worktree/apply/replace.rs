@@ -11,6 +11,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
@@ -23,7 +24,7 @@ use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Place;
-use crate::store::git::worktree::apply::staging::{Desk, mode_of};
+use crate::store::git::worktree::apply::staging::{Desk, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
@@ -38,6 +39,8 @@ pub(crate) struct Bench<'a> {
     newest: Cell<Option<Inode>>,
     known: Option<&'a StatCache>,
     drawers: Drawers,
+    /// Where is kept what must not be lost.
+    kept: PathBuf,
     /// Files that were replaced or removed.
     gone: RefCell<Vec<File>>,
 }
@@ -87,8 +90,9 @@ impl<'a> Bench<'a> {
     }
 
     fn at(desk: Arc<Desk>, ahead: Option<Drafts>, place: &Place, folder: &'a Folder) -> Self {
-        let (drawers, newest, gone) = (place.drawers.clone(), Cell::new(None), RefCell::default());
-        Self { folder, desk, ahead: RefCell::new(ahead), newest, known: None, drawers, gone }
+        let (drawers, kept) = (place.drawers.clone(), place.work_tree_desk());
+        let (newest, gone) = (Cell::new(None), RefCell::default());
+        Self { folder, desk, ahead: RefCell::new(ahead), newest, known: None, drawers, kept, gone }
     }
 
     /// The same with what is known of the files, which saves the look before a change.
@@ -163,12 +167,30 @@ impl<'a> Bench<'a> {
         olds: impl IntoIterator<Item = Option<Oid>>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
-        for old in olds {
-            if self.change(name, old, new)? {
-                return Ok(true);
-            }
+        let mut olds = olds.into_iter();
+        if let Some(first) = olds.next()
+            && self.change(name, first, new)?
+        {
+            return Ok(true);
         }
-        Ok(false)
+        let mut rest = olds.peekable();
+        if rest.peek().is_none() {
+            return Ok(false);
+        }
+        let now = holds(self.folder, name)?;
+        let old = rest.find(|old| now.is(*old));
+        old.map_or(Ok(false), |old| self.change(name, old, new))
+    }
+
+    /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
+    /// kept.
+    pub(crate) fn torn(&self, name: &str) -> Result<Option<Oid>, StoreError> {
+        let content = self.folder.read(name)?;
+        let Some(content) = content.filter(|content| is_torn(&content.bytes)) else { return Ok(None) };
+        if !is_blank(&content.bytes) {
+            keep_aside(&self.folder.path.join(name), &self.kept)?;
+        }
+        Ok(Some(content.oid))
     }
 
     fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {

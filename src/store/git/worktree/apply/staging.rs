@@ -165,6 +165,25 @@ fn sweep(
     Ok(())
 }
 
+/// Whether this is what a power cut makes of a file that was not flushed, and nothing to be kept.
+pub(crate) fn is_blank(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
+}
+
+/// Whether this may be what a power cut makes of a file that was not flushed: nothing, or what the blocks
+/// had before.
+pub(crate) fn is_torn(bytes: &[u8]) -> bool {
+    is_blank(bytes) || bytes.contains(&0) || std::str::from_utf8(bytes).is_err()
+}
+
+/// Keeps what a power cut has made of a file.
+pub(crate) fn keep_aside(path: &Path, desk: &Path) -> Result<(), StoreError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let kept = free_name(desk, &format!("kept-{name}"));
+    tracing::warn!(path = %kept.display(), "kept what a power cut has made of a file; look at it, then remove it");
+    fs::copy(path, &kept).map(drop).map_err(|source| StoreError::at("keep", path, source))
+}
+
 /// Keeps what a person saved under a name that says so; one that nobody serves where the drafts are, too.
 fn keep(draft: &Path, folder: &Path, prefix: &str, name: &str) -> Result<(), StoreError> {
     let dot = if prefix.starts_with('.') { "." } else { "" };

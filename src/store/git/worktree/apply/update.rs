@@ -1,9 +1,8 @@
 //! Brings files and index of the checked-out branch up to a new head.
 //!
-//! Two occasions, one routine: after our own commits (design section 6 step 6), and when the branch
-//! has moved under the work tree (see `catch_up`), by a push or because we were killed between the
-//! branch and the files. In both, only paths that differ between the old and the new head are
-//! looked at, and of each the file and the index entry are judged apart:
+//! Two occasions, one routine: after our own commits (design section 6 step 6), and whenever the work tree
+//! may be behind (see `catch_up`, which has the rule). In both, only paths that a commit between the old and
+//! the new head has changed are looked at, and of each the file and the index entry are judged apart:
 //!
 //! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
 //!   committed for a person), becomes what the new head has; any other is a person's and stays.
@@ -11,10 +10,10 @@
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
 //!
-//! After a power cut the order in which we changed things proves nothing, and a file or the index
-//! may be empty or full of zeros, for neither is flushed at once. Then, and only for paths that were
-//! changed since the last flush, such a file counts as old, and such an index is made anew from the
-//! head.
+//! After a power cut the order in which we changed things proves nothing, and a file or the index may be
+//! empty or have zeros or the bytes of another one, for neither is flushed at once. Then, and only for paths
+//! that were changed since the last flush, a file that is no text counts as old, and an index that can't be
+//! read is made anew from the head. Unless they are blank, the bytes are kept in our own folder.
 //!
 //! All this happens under `index.lock`.
 
@@ -22,12 +21,12 @@ use std::borrow::Cow;
 use std::path::Path;
 use std::time::Duration;
 
-use rustix::fs::{FileType, Stat};
+use rustix::fs::Stat;
 
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::disk::stamp::{index_stat, kind};
+use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::file::{IndexDraft, Purpose};
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::index::rollback::AheadIndex;
@@ -36,8 +35,10 @@ use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::FOLDER;
 use crate::store::git::read::objects::corrupt;
+use crate::store::git::repo::checkpoint::UNBORN;
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::replace::{Bench, New};
+use crate::store::git::worktree::apply::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::apply::staging_thread::Drafts;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
@@ -114,9 +115,13 @@ impl GitJournal {
     }
 
     /// Puts the index with the new entries in its place; see `index::rollback`.
-    pub(crate) fn put_index_ahead(&self, draft: IndexDraft, target: &Oid) -> Result<AheadIndex, StoreError> {
+    pub(crate) fn put_index_ahead<M>(
+        &self,
+        draft: IndexDraft,
+        mark: Option<M>,
+    ) -> Result<AheadIndex<M>, StoreError> {
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
-        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, target)
+        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, mark)
     }
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is
@@ -171,12 +176,41 @@ impl GitJournal {
     ) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
         let bytes = read_if_there(&path)?;
-        let index = if occasion == Occasion::PowerCut && bytes.as_deref().is_some_and(is_blank) {
+        let is_lost = match &bytes {
+            Some(bytes) => GitIndex::is_torn(bytes),
+            // Whoever has a note has an index.
+            None => self.note.read().is_some(),
+        };
+        let mut index = if occasion == Occasion::PowerCut && is_lost {
+            if bytes.is_some_and(|bytes| !is_blank(&bytes)) {
+                keep_aside(&path, &self.place.work_tree_desk())?;
+            }
             Some(self.index_of_head()?)
         } else {
             parse_index(&path, bytes)
         };
-        self.apply(lock, (index, None), changes, occasion)
+        if let Some(index) = &mut index {
+            self.take_back(index)?;
+        }
+        self.apply(lock, (index, None), changes, occasion)?;
+        self.under_way.clear();
+        Ok(())
+    }
+
+    /// Takes entries back that were put ahead of a branch that has not moved.
+    fn take_back(&mut self, index: &mut GitIndex) -> Result<(), StoreError> {
+        let head = refs::read(&self.place.common_dir, &self.branch)?.unwrap_or(UNBORN);
+        for commit in self.under_way.clone() {
+            for (name, change) in self.changes_between(&head, &commit)? {
+                let path = self.place.inside(&name);
+                match change.before {
+                    _ if !is_after(&index.get(&path), &change) => (),
+                    Some(before) => index.set(&path, before.canonical_mode(), &before.oid, [0; 10]),
+                    None => index.remove(&path),
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Changes files, then the index, unless it can't be edited, and releases its lock.
@@ -320,29 +354,16 @@ fn change_file(
     change: &PathChange,
     occasion: Occasion,
 ) -> Result<bool, StoreError> {
-    let mut old = change.before.map(|pointer| pointer.oid);
-    if occasion == Occasion::PowerCut {
-        old = blank_at(bench.folder(), name)?.or(old);
-    }
     if let (Some(after), None) = (change.after, &change.content) {
         return Err(corrupt(Kind::Blob, &after.oid, "so its file stays as it is"));
     }
-    let olds = std::iter::once(old).chain(change.passed.iter().copied());
+    let old = change.before.map(|pointer| pointer.oid);
+    let torn = match occasion {
+        Occasion::PowerCut => bench.torn(name)?,
+        Occasion::Ours | Occasion::Found | Occasion::Interrupted => None,
+    };
+    let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
     bench.change_any(name, olds, New::of(change.after, change.content.as_deref()))
-}
-
-/// Whether this is what a power cut makes of a file that was not flushed.
-fn is_blank(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
-}
-
-/// The content id of a file that a power cut blanked.
-fn blank_at(folder: &Folder, name: &str) -> Result<Option<Oid>, StoreError> {
-    let Some(stat) = folder.stat(name)? else { return Ok(None) };
-    if kind(&stat) != FileType::RegularFile {
-        return Ok(None);
-    }
-    Ok(folder.read(name)?.filter(|content| is_blank(&content.bytes)).map(|content| content.oid))
 }
 
 /// Whether an index entry is what the new head has.
@@ -354,10 +375,11 @@ pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
     }
 }
 
-/// Whether an index entry is what a revision before the new head had.
+/// Whether an index entry is what a revision before the new head had, and not what the new head has.
 pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
     let (before, passed) = (change.before, &change.passed);
     match staged {
+        _ if is_after(staged, change) => false,
         Staged::Nothing => before.is_none() || passed.contains(&None),
         Staged::File { mode, oid } => {
             before.is_some_and(|pointer| pointer.oid == *oid && pointer.canonical_mode() == *mode)
