@@ -9,6 +9,9 @@
 //! ([`release_left`]). (A power cut on a file system that keeps
 //! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
 //!
+//! Where no file can have a second name, the private file itself becomes the lock, by a rename that replaces
+//! nothing. Which file that is was noted before, beside it, so it is recognised all the same.
+//!
 //! Each lock that gets a content is a fresh inode: after the rename the private name would be a second
 //! name of the live file, so it is removed then, and never opened for writing again. One that only
 //! keeps others away ([`HeldLock`]) has the same private file every time: making an inode for each
@@ -22,8 +25,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::fs::{CWD, RenameFlags};
+use rustix::io::Errno;
+
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
+use crate::store::git::disk::links::{hard_link, is_refused};
 use crate::store::git::disk::scratch::Drawers;
 
 /// How often a taken lock is tried again.
@@ -102,7 +109,7 @@ impl Drop for LockDraft {
 impl LockFile {
     /// Makes the content of the lock file the content of what it locks, and releases it.
     pub(crate) fn commit(mut self) -> Result<(), StoreError> {
-        check(&self.path, &self.inode()?)?;
+        check(&self.path, &inode(&self.file, &self.path)?)?;
         let replaced = self.drawers.hold(&self.target);
         fs::rename(&self.path, &self.target)
             .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
@@ -111,16 +118,12 @@ impl LockFile {
         Ok(())
     }
 
-    fn inode(&self) -> Result<Metadata, StoreError> {
-        self.file.metadata().map_err(|source| StoreError::at("look at the lock file", &self.path, source))
-    }
-
     fn release(&self) -> Result<(), StoreError> {
         if !self.is_released {
-            let ours = self.inode()?;
+            let ours = inode(&self.file, &self.path)?;
             remove_if_ours(&self.path, &ours)?;
             // As long as the lock has its name, its second one tells whose it is.
-            if self.inode()?.nlink() > 1 {
+            if inode(&self.file, &self.path)?.nlink() > 1 {
                 return Ok(());
             }
         }
@@ -139,7 +142,8 @@ impl Drop for LockFile {
 #[derive(Debug)]
 pub(crate) struct HeldLock {
     path: PathBuf,
-    inode: Metadata,
+    // Open, so that no other file can get its number.
+    file: File,
 }
 
 impl HeldLock {
@@ -152,9 +156,9 @@ impl HeldLock {
             make_desk(desk)?;
             fs::write(&private, b"").map_err(failed)?;
         }
-        let inode = fs::symlink_metadata(&private).map_err(failed)?;
+        let file = File::open(&private).map_err(failed)?;
         link(&private, &path, wait)?;
-        Ok(Self { path, inode })
+        Ok(Self { path, file })
     }
 
     /// Takes over the lock of `target` that a killed process of ours has left; `None` if it has left none.
@@ -162,25 +166,28 @@ impl HeldLock {
     ///
     /// Only for the holder of the service lock: then no living process owns it.
     pub(crate) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
-        let [private, path] = [private(desk, target), lock_of(target)];
+        let path = lock_of(target);
         if !is_left(desk, target) {
             return Ok(None);
         }
-        let inode = fs::symlink_metadata(private);
-        let inode = inode.map_err(|source| StoreError::at("look at the lock file", &path, source))?;
-        Ok(Some(Self { path, inode }))
+        let file = File::open(&path).map_err(|source| StoreError::at("open the lock file", &path, source))?;
+        Ok(Some(Self { path, file }))
     }
 
     /// Refuses to go on if it is no longer the lock.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        check(&self.path, &self.inode)
+        check(&self.path, &inode(&self.file, &self.path)?)
     }
 }
 
 impl Drop for HeldLock {
     fn drop(&mut self) {
-        tell_left(remove_if_ours(&self.path, &self.inode));
+        tell_left(inode(&self.file, &self.path).and_then(|ours| remove_if_ours(&self.path, &ours)));
     }
+}
+
+fn inode(file: &File, path: &Path) -> Result<Metadata, StoreError> {
+    file.metadata().map_err(|source| StoreError::at("look at the lock file", path, source))
 }
 
 /// Makes our folder if somebody has removed it.
@@ -242,7 +249,11 @@ fn private(desk: &Path, target: &Path) -> PathBuf {
 fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
     let deadline = Instant::now() + wait;
     loop {
-        match fs::hard_link(private, path) {
+        let linked = match hard_link(private, path) {
+            Err(error) if is_refused(&error) => move_noted(private, path),
+            linked => linked,
+        };
+        match linked {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
                 return Err(StoreError::at("make the lock file", path, error));
@@ -252,6 +263,28 @@ fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
             Err(_) => thread::sleep(Duration::from_millis(RETRY_MS)),
         }
     }
+}
+
+/// Makes a private file the lock, and notes before that it is ours.
+fn move_noted(private: &Path, path: &Path) -> io::Result<()> {
+    fs::write(note_of(private), identity(&fs::symlink_metadata(private)?))?;
+    match rustix::fs::renameat_with(CWD, private, CWD, path, RenameFlags::NOREPLACE) {
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
+            // What is made now is only replaced; a kill in this instant leaves it for a person to remove.
+            File::create_new(path).and_then(|_| fs::rename(private, path))
+        }
+        moved => moved.map_err(io::Error::from),
+    }
+}
+
+/// Where is noted which file a private one was.
+fn note_of(private: &Path) -> PathBuf {
+    private.with_added_extension("id")
+}
+
+/// What tells a file from all others, also from one that has its number later.
+fn identity(file: &Metadata) -> String {
+    format!("{} {} {}.{:09}\n", file.dev(), file.ino(), file.mtime(), file.mtime_nsec())
 }
 
 /// Removes the locks that a killed process of ours left below `roots`, and its private files.
@@ -265,9 +298,9 @@ pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
         if !name.starts_with(PRIVATE_PREFIX) {
             continue;
         }
-        if ours.nlink() > 1 {
-            roots.iter().try_for_each(|root| remove_links(root, &ours))?;
-        }
+        let noted = fs::read_to_string(&private).unwrap_or_default();
+        let is_ours = |there: &Metadata| same_inode(there, &ours) || identity(there) == noted;
+        roots.iter().try_for_each(|root| remove_ours(root, &is_ours))?;
         remove_if_there(&private)?;
     }
     Ok(())
@@ -275,19 +308,21 @@ pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
 
 /// Whether the lock of `target` is one of ours, held or left.
 pub(crate) fn is_left(desk: &Path, target: &Path) -> bool {
-    match (fs::symlink_metadata(lock_of(target)), fs::symlink_metadata(private(desk, target))) {
-        (Ok(there), Ok(ours)) => same_inode(&there, &ours),
-        _ => false,
-    }
+    let private = private(desk, target);
+    let is_ours = |there: Metadata| {
+        fs::symlink_metadata(&private).is_ok_and(|ours| same_inode(&there, &ours))
+            || fs::read_to_string(note_of(&private)).is_ok_and(|noted| noted == identity(&there))
+    };
+    fs::symlink_metadata(lock_of(target)).is_ok_and(is_ours)
 }
 
-fn remove_links(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
+fn remove_ours(path: &Path, is_ours: &dyn Fn(&Metadata) -> bool) -> Result<(), StoreError> {
     let Ok(there) = fs::symlink_metadata(path) else { return Ok(()) };
     if there.is_dir() {
         let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
-        return entries.flatten().try_for_each(|entry| remove_links(&entry.path(), ours));
+        return entries.flatten().try_for_each(|entry| remove_ours(&entry.path(), is_ours));
     }
-    if path.extension().is_some_and(|extension| extension == "lock") && same_inode(&there, ours) {
+    if path.extension().is_some_and(|extension| extension == "lock") && is_ours(&there) {
         tracing::info!(path = %path.display(), "removing a lock file that this service left when it was killed");
         remove_if_there(path)?;
     }
@@ -301,6 +336,7 @@ fn same_inode(a: &Metadata, b: &Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::git::disk::links::REFUSED;
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
         LockDraft::write(&Drawers::new(folder), folder, &folder.join("x"), content)?.take(Duration::ZERO)
@@ -431,6 +467,19 @@ mod tests {
         assert!(HeldLock::take(&desk, &x, Duration::ZERO).is_err());
         assert!(LockDraft::write(&Drawers::new(&desk), &desk, &x, b"new").is_err());
         assert!(!outer.path().join("repository").exists());
+    }
+
+    #[test]
+    fn without_links_locks_are_taken_released_and_recognised_all_the_same() {
+        REFUSED.set(true);
+        a_held_lock_keeps_others_away_and_is_released();
+        a_held_lock_that_somebody_took_over_is_theirs();
+        a_taken_lock_is_told_and_kept();
+        a_lock_that_a_kill_left_is_recognised_and_another_s_is_not();
+        a_lock_that_a_kill_left_can_be_taken_over_without_being_released();
+        a_lock_that_could_not_be_removed_is_removed_before_the_next_one_is_taken();
+        a_lock_that_someone_took_over_is_not_released_by_us();
+        REFUSED.set(false);
     }
 
     #[test]

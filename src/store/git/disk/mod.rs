@@ -7,6 +7,7 @@ pub(crate) mod deferred_close;
 #[cfg(test)]
 pub(crate) mod flush_hook;
 pub(crate) mod fsync_pool;
+pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod scratch;
 pub(crate) mod stamp;

@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::disk::links::hard_link;
 use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::index::file::IndexDraft;
 
@@ -86,10 +87,10 @@ impl<M> Drop for AheadIndex<M> {
     }
 }
 
-/// Keeps an index under a second name. A copy does as well, where the system allows no link: to a file of
-/// somebody else (`fs.protected_hardlinks` in `proc_sys_fs(5)`), or at all.
+/// Keeps an index under a second name. A copy does as well where there can be none, as for an index that
+/// somebody else has written.
 fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
-    match fs::hard_link(index, before) {
+    match hard_link(index, before) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => (),
         linked => return linked,
     }

@@ -14,10 +14,12 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::links::hard_link;
 use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Place;
@@ -31,6 +33,12 @@ pub(crate) struct KeepFiles {
     folder: PathBuf,
     original: PathBuf,
     drawers: Drawers,
+}
+
+/// Writes a mark that is a file of its own, so that it can be told from a person's after a power cut.
+fn write_whole(path: &Path) -> io::Result<()> {
+    let mut file = fs::File::create(path)?;
+    file.write_all(REASON).and_then(|()| file.sync_data())
 }
 
 impl KeepFiles {
@@ -53,12 +61,12 @@ impl KeepFiles {
     /// Marks a pack, there or about to be.
     pub(crate) fn put(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name);
-        match fs::hard_link(&self.original, &path) {
+        match hard_link(&self.original, &path) {
             Ok(()) => Ok(()),
             // Whoever marked it, it is kept.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             // The packs are on a file system of their own, or somebody has cleared our folder.
-            Err(_) => fs::write(&path, REASON).map_err(|source| StoreError::at("write", &path, source)),
+            Err(_) => write_whole(&path).map_err(|source| StoreError::at("write", &path, source)),
         }
     }
 

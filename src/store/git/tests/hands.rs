@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::super::{GitJournal, Options};
 use super::support::*;
+use crate::store::git::disk::links::REFUSED;
 use crate::store::git::journal::fault::Fault;
 use crate::store::{Draft, Journal as _, Look, StoreError, WorkTree};
 
@@ -652,4 +653,22 @@ fn a_changed_mode_is_a_person_s_and_stays() {
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o755);
     assert_eq!(repo.status(), " M collections/a.yaml\n");
+}
+
+#[test]
+fn where_no_file_can_have_a_second_name_writes_work_all_the_same() {
+    let (repo, mut journal) = served();
+    REFUSED.set(true);
+    append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml"), set("d.yaml", "d1\n")]);
+    assert_eq!(repo.status(), "");
+    journal.fault = Some(Fault::BeforeTheBranch);
+    assert!(try_append(&mut journal, &[set("a.yaml", "a3\n")]).is_err());
+    assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
+    journal.fault = None;
+    append(&mut journal, &[set("a.yaml", "a4\n")]);
+    drop(journal);
+    append(&mut repo.open(), &[set("a.yaml", "a5\n")]);
+    REFUSED.set(false);
+    assert_eq!(repo.status(), "");
+    repo.check();
 }

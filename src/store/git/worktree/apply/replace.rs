@@ -19,6 +19,7 @@ use rustix::io::Errno;
 
 use crate::store::StoreError;
 use crate::store::git::disk::deferred_close::FILES_LEN_MAX;
+use crate::store::git::disk::links::is_refused;
 use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
@@ -260,7 +261,11 @@ impl<'a> Bench<'a> {
                 {
                     Ok(()) => Ok(true),
                     Err(Errno::EXIST) => Ok(false),
-                    Err(errno) => Err(failed(errno)),
+                    Err(errno) if !is_refused(&errno.into()) => Err(failed(errno)),
+                    Err(_) if self.folder.stat(name)?.is_some() => Ok(false),
+                    Err(_) => rustix::fs::renameat(&self.desk.folder.fd, draft, &self.folder.fd, name)
+                        .map(|()| true)
+                        .map_err(failed),
                 }
             }
             Err(errno) => Err(failed(errno)),
