@@ -250,9 +250,12 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
 fn verification_finds_what_messages_say_wrongly() {
     let repo = Repo::new("collections");
     let (service, mara) = (("Collectory", "collectory@localhost"), ("Mara", "mara@example.org"));
-    let trailer = |action: &str, key: &str| {
+    let mut id = uuid::Uuid::nil().as_u128();
+    let mut trailer = |action: &str, key: &str| {
+        id += 1;
+        let id = uuid::Uuid::from_u128(id);
         format!(
-            "x\n\nb\n\nCollectory-Action: collection.{action}\nCollectory-Key: {key}\nCollectory-Event: 0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e\n"
+            "x\n\nb\n\nCollectory-Action: collection.{action}\nCollectory-Key: {key}\nCollectory-Event: {id}\n"
         )
     };
     let mut head = None;
