@@ -252,7 +252,8 @@ impl ServiceBuilder<Guarded> {
         warn_of_strangers(&guard, &bound);
         let places = places(&journal);
         let archive = journal.archive();
-        let engine = engine::start(wrap(journal), engine_options(&config)).map_err(StartError::Thread)?;
+        let options = engine_options(&config, journal.branch());
+        let engine = engine::start(wrap(journal), options).map_err(StartError::Thread)?;
         let projection = &engine.projection;
         let history_options = history_options(&config, projection.clone());
         let (history, follower) = History::start(Arc::new(archive), projection.heads(), history_options)
@@ -351,11 +352,13 @@ fn places(journal: &GitJournal) -> Places {
     }
 }
 
-fn engine_options(config: &ServeConfig) -> engine::Options {
+fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
         folder: config.folder.trim_matches('/').to_owned(),
+        branch: branch.to_owned(),
+        committers: committers(config),
         serve_uncommitted: config.uncommitted == Uncommitted::Serve,
         queue_len_max: limits.queue_len_max,
         batch_len_max: limits.batch_len_max,
@@ -371,12 +374,16 @@ fn engine_options(config: &ServeConfig) -> engine::Options {
 }
 
 /// Commits of a service that had another address count as the service's too.
-fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
-    let mut committers = vec![config.committer_email.clone()];
+fn committers(config: &ServeConfig) -> Vec<String> {
     let usual = Actor::service().email().to_owned();
+    let mut committers = vec![config.committer_email.clone()];
     committers.extend((config.committer_email != usual).then_some(usual));
+    committers
+}
+
+fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
     history::Options {
-        committers,
+        committers: committers(config),
         lag_events_max: config.limits.lag_events_max,
         known_key: Arc::new(move |text| projection.key(text)),
         ..history::Options::new(config.folder.trim_matches('/'))

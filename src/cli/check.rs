@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
+use chrono::{DateTime, Utc};
 
 use super::{Done, Failure, answer, counted, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
@@ -15,7 +16,8 @@ use crate::engine::{self, Snapshot};
 use crate::http::Clock;
 use crate::store::git::{Access, GitJournal, Options, rev_parse};
 use crate::store::{
-    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Look, Saved, StoreError, TreeEntry, WorkTree,
+    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Look, Saved, StoreError, TreeEntry,
+    WorkTree,
 };
 
 /// Look for problems in the collection files
@@ -116,6 +118,8 @@ fn engine_options(folder: &str) -> engine::Options {
     let clock = Clock::system();
     engine::Options {
         folder: folder.to_owned(),
+        branch: String::new(),
+        committers: Vec::new(),
         serve_uncommitted: true,
         queue_len_max: 1,
         batch_len_max: 1,
@@ -238,6 +242,14 @@ impl Journal for Glass {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         self.journal.descends(descendant, ancestor)
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.journal.left_behind(old, new)
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        Ok(Kept::new(revision, now))
     }
 
     fn person(&mut self) -> Actor {

@@ -6,18 +6,18 @@
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
 
 mod contents;
+mod options;
 mod plain;
 mod problems;
 mod rebuild;
 mod renamed;
+mod rewritten;
 mod rivals;
 mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use chrono::{DateTime, Utc};
+use std::time::Instant;
 
 use super::layers::{Content, Good};
 use super::projection::{Entry, Snapshot};
@@ -27,23 +27,8 @@ use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
-/// Tells the time; fixed in tests.
-pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
-
-/// How the mirror treats what it reads.
-#[derive(Clone)]
-pub(super) struct MirrorOptions {
-    /// The folder, as a path inside the repository.
-    pub(super) folder: String,
-    /// Whether uncommitted hand edits are served.
-    pub(super) serve_uncommitted: bool,
-    /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
-    pub(super) patience: Duration,
-    /// How long git may stand in the middle of changing the work tree before we look all the same.
-    pub(super) busy_max: Duration,
-    /// Tells the time.
-    pub(super) clock: Clock,
-}
+pub use options::Clock;
+pub(super) use options::MirrorOptions;
 
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
@@ -75,6 +60,8 @@ pub(super) struct Mirror<J> {
     pub(super) journal: J,
     pub(super) options: MirrorOptions,
     snapshot: Arc<Snapshot>,
+    /// The head up to which it is known how the branch moved; it may be behind what is served.
+    followed: Option<Revision>,
     /// Committed files that are not served just as they are, by name. Every other committed file
     /// is known by its entry in the snapshot.
     aside: BTreeMap<String, TreeEntry>,
@@ -135,6 +122,7 @@ impl<J: Journal> Mirror<J> {
             journal,
             options,
             snapshot: Arc::default(),
+            followed: None,
             aside: BTreeMap::new(),
             damaged: BTreeSet::new(),
             edits: BTreeMap::new(),
@@ -190,6 +178,15 @@ impl<J: Journal> Mirror<J> {
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
+        self.take_up(hint)?;
+        self.follow_branch();
+        match hint {
+            Hint::Everything => self.look_at_kept(),
+            Hint::Branch | Hint::Files(_) => Ok(()),
+        }
+    }
+
+    fn take_up(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.expect(hint);
         let head = self.journal.head()?;
         let is_moved = head != self.snapshot.revision;
@@ -273,7 +270,9 @@ impl<J: Journal> Mirror<J> {
             self.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
+        let before = self.snapshot.revision;
         self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
+        self.went_on(before, head);
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }

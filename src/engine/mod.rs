@@ -55,7 +55,7 @@ pub use handle::{Condition, Handle, Outcome, Preview, Submission, SubmitError, T
 pub use ledger::{Fingerprint, Once};
 pub use merge::Clash;
 pub use mirror::Clock;
-pub use problem::{Problem, Serving};
+pub use problem::{Problem, Rewritten, Serving};
 pub use projection::{Entry, Head, Projection, Snapshot};
 pub use shown::{Change, Mark, Shown, Sight, SyncToken};
 pub use signal::{Hint, Signal};
@@ -65,6 +65,11 @@ pub use signal::{Hint, Signal};
 pub struct Options {
     /// The collections folder, as a path inside the repository.
     pub folder: String,
+    /// The served branch, as people call it: `main`.
+    pub branch: String,
+    /// The e-mail addresses that the service commits with, now and formerly: what they have committed was
+    /// acknowledged.
+    pub committers: Vec<String>,
     /// Whether uncommitted hand edits are served.
     pub serve_uncommitted: bool,
     /// How many signals may wait; a submission beyond that is answered [`SubmitError::Busy`].
@@ -129,14 +134,7 @@ pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine>
 ///
 /// Returns what kept it from being read.
 pub fn survey(journal: impl Journal, options: &Options) -> Result<Arc<Snapshot>, StoreError> {
-    let options = mirror::MirrorOptions {
-        folder: options.folder.clone(),
-        serve_uncommitted: options.serve_uncommitted,
-        patience: options.settle_patience,
-        busy_max: options.busy_max,
-        clock: Arc::clone(&options.clock),
-    };
-    let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
+    let mirror = mirror::Mirror::load(journal, options.into()).map_err(|(_, error)| error)?;
     Ok(Arc::clone(mirror.snapshot()))
 }
 

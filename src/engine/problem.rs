@@ -27,6 +27,19 @@ pub struct Problem {
     pub committed: Option<(Revision, Actor)>,
 }
 
+/// Commits that the branch had before somebody rewrote it, kept under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Rewritten {
+    /// The name below `refs/collectory/kept/`.
+    pub name: String,
+    /// What happened, and how to look at the commits, get them back or let them go.
+    pub message: String,
+    /// When it was noticed, to the second.
+    pub since: DateTime<Utc>,
+    /// What the branch had.
+    pub revision: Revision,
+}
+
 /// What readers get in place of a broken file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {

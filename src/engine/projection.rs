@@ -8,7 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::problem::Problem;
+use super::problem::{Problem, Rewritten};
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
@@ -135,6 +135,8 @@ pub struct Snapshot {
     catalog: Catalog<Arc<Entry>>,
     /// What is wrong, by path.
     pub problems: Arc<BTreeMap<String, Arc<Problem>>>,
+    /// What the branch had before it was rewritten and is kept, the oldest first.
+    pub rewritten: Arc<Vec<Rewritten>>,
     /// How many uncommitted hand edits are served, deleted files included.
     pub uncommitted: usize,
     /// The collections that have an uncommitted hand edit, whatever is served of it.
@@ -201,6 +203,7 @@ impl Snapshot {
             revision: self.revision,
             catalog: self.catalog.clone(),
             problems: Arc::clone(&self.problems),
+            rewritten: Arc::clone(&self.rewritten),
             uncommitted: self.uncommitted,
             edited: Arc::clone(&self.edited),
             work_tree: self.work_tree.clone(),

@@ -12,7 +12,7 @@ use tokio::time::timeout_at;
 
 use super::handle::{Job, Question, SubmitError};
 use super::ledger::Ledger;
-use super::mirror::{Mirror, MirrorOptions};
+use super::mirror::Mirror;
 use super::projection::Projection;
 use super::recall;
 use super::refuse::{reason, refusal};
@@ -169,7 +169,7 @@ impl<J: Journal> Writer<J> {
         }
         let Some(journal) = journal.take() else { return };
         let started = Instant::now();
-        let mirror = Mirror::load(journal, self.mirror_options());
+        let mirror = Mirror::load(journal, (&self.options).into());
         let mirror = mirror.and_then(|mut mirror| match self.read_back(&mut mirror) {
             Ok(()) => Ok(mirror),
             Err(error) => Err((mirror.journal, error)),
@@ -202,16 +202,6 @@ impl<J: Journal> Writer<J> {
         match mirror.snapshot().revision {
             Some(head) => self.ledger.read_back(&mut mirror.journal, head),
             None => Ok(()),
-        }
-    }
-
-    fn mirror_options(&self) -> MirrorOptions {
-        MirrorOptions {
-            folder: self.options.folder.clone(),
-            serve_uncommitted: self.options.serve_uncommitted,
-            patience: self.options.settle_patience,
-            busy_max: self.options.busy_max,
-            clock: self.options.clock.clone(),
         }
     }
 

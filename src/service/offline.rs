@@ -30,7 +30,8 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(super::journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
-        let engine = engine::start(journal, engine_options(config)).map_err(StartError::Thread)?;
+        let options = engine_options(config, journal.branch());
+        let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options)

@@ -3,10 +3,14 @@
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use chrono::{DateTime, Utc};
+
 use super::*;
 use crate::domain::Revision;
 use crate::http::AllowAll;
-use crate::store::{BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Look, WorkTree};
+use crate::store::{
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, WorkTree,
+};
 
 /// A test gives up after this time.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -66,6 +70,14 @@ impl<F: FnMut() + Send + 'static> Journal for Hooked<F> {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         self.journal.descends(descendant, ancestor)
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.journal.left_behind(old, new)
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        self.journal.keep(revision, now)
     }
 
     fn person(&mut self) -> Actor {

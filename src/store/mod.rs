@@ -11,6 +11,7 @@
 mod archive;
 mod error;
 pub mod git;
+mod kept;
 pub mod memory;
 pub mod signature;
 
@@ -24,6 +25,7 @@ use sha1::Digest as _;
 use crate::domain::{Actor, Revision, hex};
 pub use archive::{Archive, Line, NameError, RawSignature, Step};
 pub use error::{Damage, StoreError};
+pub use kept::Kept;
 
 /// An id as git computes it, of objects of one kind.
 macro_rules! object_id {
@@ -291,6 +293,29 @@ pub trait Journal: Send + 'static {
 
     /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
+
+    /// The commits that `old` reaches and `new` does not, `old` first; none when `old` is not there (any more).
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
+
+    /// The head that [`note_served`](Self::note_served) noted last of this branch, before a restart or after;
+    /// `None` when none is known.
+    fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(None)
+    }
+
+    /// Notes up to which head the branch is known, so that who is started next can tell whether it was rewritten
+    /// meanwhile. Costs no flush: a note that a power cut took back names an older head. Trouble is logged.
+    fn note_served(&mut self, _head: Revision) {}
+
+    /// Keeps a commit and all that it reaches from `git gc`, durably, under a name that says when; as it is
+    /// where it is kept already.
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError>;
+
+    /// What is kept, the oldest first, after what has been so for as long as git keeps reflogs
+    /// (`gc.reflogExpire`, 90 days by default) was let go.
+    fn kept(&mut self, _now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+        Ok(Vec::new())
+    }
 
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;

@@ -4,6 +4,7 @@ mod durable;
 mod following;
 mod letter_case;
 mod model;
+mod rewritten;
 
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;
@@ -26,6 +27,8 @@ struct Running {
 fn options() -> Options {
     Options {
         folder: "collections".to_owned(),
+        branch: "main".to_owned(),
+        committers: vec![Actor::service().email().to_owned()],
         serve_uncommitted: true,
         queue_len_max: 64,
         batch_len_max: 64,

@@ -18,7 +18,8 @@ use chrono::{DateTime, Utc};
 use state::{Held, State, by_hand, failed};
 
 use super::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, TreeEntry, WorkTree,
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, TreeEntry,
+    WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
@@ -301,6 +302,16 @@ impl MemoryJournal {
         self.lock().half_done = what;
     }
 
+    /// Makes the next keeping of a former head fail.
+    pub fn fail_next_keep(&self) {
+        self.lock().keep_faults += 1;
+    }
+
+    /// Lets go of all that is kept, as `git update-ref -d` does.
+    pub fn let_go(&self) {
+        self.lock().kept.clear();
+    }
+
     /// Sets on whose behalf hand edits are committed.
     pub fn set_person(&self, person: Actor) {
         self.lock().person = Some(person);
@@ -428,6 +439,26 @@ impl Journal for MemoryJournal {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         Ok(self.readable()?.descends(descendant, ancestor))
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        Ok(self.readable()?.left_behind(old, new))
+    }
+
+    fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(self.readable()?.served)
+    }
+
+    fn note_served(&mut self, head: Revision) {
+        self.lock().served = Some(head);
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        self.readable()?.keep(Kept::new(revision, now))
+    }
+
+    fn kept(&mut self, _: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+        Ok(self.readable()?.kept.clone())
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

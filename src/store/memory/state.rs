@@ -10,7 +10,7 @@ use sha1::{Digest as _, Sha1};
 
 use super::Fault;
 use crate::domain::{Actor, Revision};
-use crate::store::{BlobId, Commit, Committed, Draft, Edit, FileChange, Saved, StoreError, TreeEntry};
+use crate::store::{BlobId, Commit, Committed, Draft, Edit, FileChange, Kept, Saved, StoreError, TreeEntry};
 
 pub(super) type Tree = BTreeMap<String, TreeEntry>;
 
@@ -36,6 +36,10 @@ pub(super) struct State {
     pub(super) person: Option<Actor>,
     pub(super) appends: usize,
     pub(super) tends: usize,
+    // What was noted as served last.
+    pub(super) served: Option<Revision>,
+    pub(super) kept: Vec<Kept>,
+    pub(super) keep_faults: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -262,6 +266,33 @@ impl State {
             Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
         };
         Some(Edit { name: name.to_owned(), now })
+    }
+
+    pub(super) fn keep(&mut self, kept: Kept) -> Result<Kept, StoreError> {
+        if self.keep_faults > 0 {
+            self.keep_faults -= 1;
+            return Err(failed("keep a former head in", io::ErrorKind::StorageFull));
+        }
+        if let Some(known) = self.kept.iter().find(|known| known.revision == kept.revision) {
+            return Ok(known.clone());
+        }
+        self.kept.push(kept.clone());
+        Ok(kept)
+    }
+
+    pub(super) fn left_behind(&self, old: Revision, new: Revision) -> Vec<Revision> {
+        let mut open = vec![old];
+        let mut left = Vec::new();
+        while let Some(revision) = open.pop() {
+            if let Some((commit, _)) = self.commits.get(&revision)
+                && !left.contains(&revision)
+                && !self.descends(new, revision)
+            {
+                left.push(revision);
+                open.extend(&commit.parents);
+            }
+        }
+        left
     }
 
     pub(super) fn descends(&self, descendant: Revision, ancestor: Revision) -> bool {

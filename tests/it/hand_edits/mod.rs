@@ -4,6 +4,7 @@ mod beside_writes;
 mod committed;
 mod letter_case;
 mod problems;
+mod rewritten;
 mod saving;
 mod unnoticed;
 

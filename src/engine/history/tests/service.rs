@@ -96,6 +96,8 @@ impl Running {
 fn engine_options() -> EngineOptions {
     EngineOptions {
         folder: "collections".into(),
+        branch: "main".to_owned(),
+        committers: vec![Actor::service().email().to_owned()],
         serve_uncommitted: true,
         queue_len_max: 64,
         batch_len_max: 16,

@@ -30,6 +30,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
+
 use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 use crate::store::git::disk::barrier::Barrier;
@@ -49,8 +51,10 @@ use crate::store::git::read::walk;
 use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch;
 use crate::store::git::repo::checkpoint::Note;
+use crate::store::git::repo::kept;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::repo::linked_worktrees;
+use crate::store::git::repo::served;
 use crate::store::git::repo::user_config;
 use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::recent::Recent;
@@ -62,7 +66,9 @@ use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::append;
 use crate::store::git::write::sign::Committer;
-use crate::store::{Commit, Committed, Draft, EachContent, FileChange, Journal, Look, StoreError, WorkTree};
+use crate::store::{
+    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, WorkTree,
+};
 
 /// Within this time of a group the next one is about to come.
 const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
@@ -367,6 +373,32 @@ impl Journal for GitJournal {
 
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
         walk::descends(&mut self.objects, &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        let [old, new] = [*old.as_bytes(), *new.as_bytes()];
+        let left = walk::left_behind(&mut self.objects, &self.place, old, new)?;
+        Ok(left.into_iter().map(Revision::new).collect())
+    }
+
+    fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(served::read(&self.place, &self.branch)?.map(Revision::new))
+    }
+
+    fn note_served(&mut self, head: Revision) {
+        if self.access == Access::Serve {
+            served::note(&self.place, &self.branch, head.as_bytes());
+        }
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        self.check_writable()?;
+        kept::keep(&self.place, Kept::new(revision, now), &self.barrier)
+    }
+
+    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+        self.check_writable()?;
+        kept::current(&self.place, now, &self.barrier)
     }
 
     fn person(&mut self) -> Actor {

@@ -138,7 +138,10 @@ impl GitJournal {
     fn clean_up(&mut self) -> Result<(), StoreError> {
         self.recover_write()?;
         let Place { git_dir, common_dir, .. } = &self.place;
-        let roots = [git_dir.join("index.lock"), git_dir.join("HEAD.lock"), common_dir.join("refs")];
+        let [index, head, packed] =
+            [git_dir.join("index"), git_dir.join("HEAD"), common_dir.join("packed-refs")]
+                .map(|target| lock::lock_of(&target));
+        let roots = [index, head, packed, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         for desk in [self.place.desk(), self.place.work_tree_desk()] {
             lock::remove_left(&desk, &roots)?;

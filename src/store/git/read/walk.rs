@@ -263,6 +263,29 @@ pub(crate) fn between(
     Ok(found)
 }
 
+/// The commits that `old` reaches and `new` does not, newest first, none when `old` is not there; see
+/// [`Journal::left_behind`](crate::store::Journal::left_behind).
+pub(crate) fn left_behind(
+    objects: &mut Objects,
+    place: &Place,
+    old: Oid,
+    new: Oid,
+) -> Result<Vec<Oid>, StoreError> {
+    if !objects.has(&old) {
+        return Ok(Vec::new());
+    }
+    let mut search = Search::begin(objects, place, Some(new), old)?;
+    let (mut found, mut oldest) = (Vec::new(), DateTime::<Utc>::MAX_UTC);
+    while let Some(oid) = search.next(objects)? {
+        oldest = oldest.min(links(objects, &oid)?.0);
+        found.push(oid);
+    }
+    // Commits of one second come in any order, so those of the other one are followed as far back as these.
+    search.follow_ancestor(objects, oldest)?;
+    found.retain(|oid| !search.below.contains(oid));
+    Ok(found)
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Side {
     Ancestor,
@@ -314,6 +337,18 @@ impl Search {
             }
         }
         Ok(None)
+    }
+
+    /// Follows what the ancestor reaches back to a time, when nothing of the descendant's is left.
+    fn follow_ancestor(&mut self, objects: &mut Objects, until: DateTime<Utc>) -> Result<(), StoreError> {
+        while self.queue.peek().is_some_and(|(at, ..)| *at >= until) {
+            let Some((_, oid, side)) = self.queue.pop() else { break };
+            let parents = if self.cut.contains(&oid) { Vec::new() } else { links(objects, &oid)?.1 };
+            for parent in parents {
+                self.push(objects, *parent.as_bytes(), side)?;
+            }
+        }
+        Ok(())
     }
 
     fn push(&mut self, objects: &mut Objects, oid: Oid, side: Side) -> Result<(), StoreError> {

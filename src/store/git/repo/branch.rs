@@ -1,8 +1,5 @@
 //! Which branch is served, and whether there is one of that name.
 
-use std::fs;
-use std::path::Path;
-
 use crate::store::StoreError;
 use crate::store::git::object::id::Oid;
 use crate::store::git::repo::access::Access;
@@ -95,31 +92,9 @@ fn listed(names: &[String]) -> String {
 
 /// The short names of all branches, sorted.
 fn all(place: &Place) -> Result<Vec<String>, StoreError> {
-    let mut names = refs::packed_names(&place.common_dir)?;
-    names.retain(|name| name.starts_with(BRANCHES));
-    collect(&place.common_dir.join(BRANCHES), BRANCHES, &mut names)?;
-    names.sort_unstable();
-    names.dedup();
+    let mut names = refs::names(&place.common_dir, BRANCHES)?;
+    names.retain(|name| is_name(name));
     Ok(names.into_iter().map(|name| name[BRANCHES.len()..].to_owned()).collect())
-}
-
-/// Adds what stands in files of their own. A lock is no branch, and neither is an empty folder.
-fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), StoreError> {
-    let failed = |source| StoreError::at("read", folder, source);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
-        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
-            collect(&entry.path(), &format!("{name}/"), names)?;
-        } else if is_name(&name) {
-            names.push(name);
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -14,13 +14,11 @@
 //! may say more than what reached the disk, and a note that is newer than the truth is one to be
 //! misled by. So when the system is another one than that of the note, the second line counts.
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, read_if_there};
+use crate::store::git::disk::barrier::{Barrier, overwrite, read_if_there};
 use crate::store::git::object::id::{Oid, hex, unhex};
 
 /// What a note holds before the first commit.
@@ -97,17 +95,7 @@ impl Note {
         let text = format!("{}\n{}\n{}\n", hex(&revision), hex(&flushed), self.system);
         // Until it is written nobody knows.
         *noted = None;
-        let write = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
-            let len = file.metadata()?.len();
-            file.write_all_at(text.as_bytes(), 0)?;
-            if len == text.len() as u64 {
-                return Ok(true);
-            }
-            file.set_len(text.len() as u64).map(|()| false)
-        };
-        let was_there = write().map_err(|source| StoreError::at("write", &self.path, source))?;
-        if !was_there {
+        if !overwrite(&self.path, text.as_bytes())? {
             self.barrier.file_system(self.path.parent().expect("it is in a folder of ours"))?;
         }
         *noted = Some(Noted { revision, flushed, after_restart: false });

@@ -206,6 +206,11 @@ fn find_work_tree(
     }
 }
 
+/// For how long reflogs are kept, as the repository's own configuration says it now (`gc.reflogExpire`).
+pub(crate) fn reflog_expire(place: &Place) -> Result<Option<String>, StoreError> {
+    Ok(Config::read(&place.git_dir, &place.common_dir)?.text("gc.reflogexpire"))
+}
+
 /// The repository's own configuration.
 struct Config(git2::Config);
 

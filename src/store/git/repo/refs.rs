@@ -90,21 +90,47 @@ fn damaged(path: &Path, why: &str) -> StoreError {
     StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why.to_owned()))
 }
 
-fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+/// `packed-refs`, if there is one.
+pub(crate) fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     read_if_there(&common_dir.join("packed-refs"))
 }
 
-fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+/// The ids and whole names in `packed-refs`.
+pub(crate) fn packed_lines(refs: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     // `# pack-refs with: ...` comes first, `^<id>` is what the tag above it points at.
     refs.split(|byte| *byte == b'\n')
         .filter(|line| line.len() > 41 && line[40] == b' ')
         .map(|line| (&line[..40], line[41..].trim_ascii_end()))
 }
 
-/// The whole names in `packed-refs`.
-pub(crate) fn packed_names(common_dir: &Path) -> Result<Vec<String>, StoreError> {
+/// The whole names of all refs that begin so, sorted.
+pub(crate) fn names(common_dir: &Path, prefix: &str) -> Result<Vec<String>, StoreError> {
     let refs = packed(common_dir)?.unwrap_or_default();
-    Ok(packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned()).collect())
+    let packed = packed_lines(&refs).map(|(_, name)| String::from_utf8_lossy(name).into_owned());
+    let mut names: Vec<String> = packed.filter(|name| name.starts_with(prefix)).collect();
+    add_loose(&common_dir.join(prefix), prefix, &mut names)?;
+    names.sort_unstable();
+    names.dedup();
+    Ok(names)
+}
+
+/// Adds what stands in files of their own. A lock is no ref, and neither is an empty folder.
+fn add_loose(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), StoreError> {
+    let failed = |source| StoreError::at("read", folder, source);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(failed)?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(failed)?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        if entry.path().is_dir() {
+            add_loose(&entry.path(), &format!("{name}/"), names)?;
+        } else if git2::Reference::is_valid_name(&name) {
+            names.push(name);
+        }
+    }
+    Ok(())
 }
 
 fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {

@@ -8,6 +8,7 @@ mod drafts;
 mod flushes;
 mod graph;
 mod hands;
+mod kept;
 mod line_ends;
 mod loose;
 mod lost_index;

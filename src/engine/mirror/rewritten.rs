@@ -1,0 +1,145 @@
+//! A branch that was rewritten: what went is kept, told in the log, and a problem as long as it is kept.
+//!
+//! Every move of the branch but our own is held against the head before it, the one that was noted before a
+//! restart too. What a person rewrites of their own commits only, as `git commit --amend` does, is theirs;
+//! but a commit that the service has made was acknowledged to somebody who is not there to be asked.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::Mirror;
+use crate::domain::Revision;
+use crate::engine::chain;
+use crate::engine::problem::Rewritten;
+use crate::format::layout::{FileName, file_name};
+use crate::store::{Journal, Kept, StoreError};
+
+impl<J: Journal> Mirror<J> {
+    /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
+    /// could not be kept is tried again with the next look: nobody waits for it.
+    pub(super) fn follow_branch(&mut self) {
+        let Some(head) = self.snapshot.revision.filter(|head| self.followed != Some(*head)) else { return };
+        match self.keep_left_behind(head) {
+            Ok(()) => self.note_followed(head),
+            Err(error @ StoreError::Damaged { .. }) => {
+                tracing::warn!(to = %head, error = %chain(&error), "the branch was moved, and what it left behind is damaged");
+                self.note_followed(head);
+            }
+            Err(error) => {
+                tracing::warn!(to = %head, error = %chain(&error), "what the branch has left behind could not be kept; it is tried again");
+            }
+        }
+    }
+
+    /// Notes that the branch went on to a commit of the writer's own.
+    pub(super) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
+        if from.is_some() && self.followed == from {
+            self.note_followed(to);
+        }
+    }
+
+    fn note_followed(&mut self, head: Revision) {
+        self.journal.note_served(head);
+        self.followed = Some(head);
+    }
+
+    fn keep_left_behind(&mut self, head: Revision) -> Result<(), StoreError> {
+        let known = match self.followed {
+            None => self.journal.last_served()?,
+            known => known,
+        };
+        let Some(old) = known else { return Ok(()) };
+        if self.journal.descends(head, old)? {
+            return Ok(());
+        }
+        let left = self.journal.left_behind(old, head)?;
+        if left.is_empty() {
+            tracing::warn!(from = %old, to = %head, "the branch was rewritten, and the repository does not have any more what was served last");
+            return Ok(());
+        }
+        let kept = match self.is_acknowledged(&left)? {
+            true => Some(self.journal.keep(old, (self.options.clock)())?),
+            false => None,
+        };
+        let events = self.count_events(old, &left)?;
+        let kept_as = kept.as_ref().map(|kept| format!("{}{}", Kept::REFS, kept.name));
+        tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
+        match kept {
+            Some(_) => self.look_at_kept(),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether the service has made one of these commits.
+    fn is_acknowledged(&mut self, commits: &[Revision]) -> Result<bool, StoreError> {
+        let mut is_ours = false;
+        for revision in commits {
+            let committers = &self.options.committers;
+            let read = self.journal.log(*revision, &mut |commit| {
+                is_ours = committers.iter().any(|email| email == commit.committer.email());
+                false
+            });
+            match read {
+                Err(StoreError::Damaged { .. }) => {}
+                read => read?,
+            }
+            if is_ours {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// How many events were those of these commits: one for each collection that a commit of the first parents
+    /// changed.
+    fn count_events(&mut self, old: Revision, left: &[Revision]) -> Result<usize, StoreError> {
+        let left: HashSet<&Revision> = left.iter().collect();
+        let mut events = 0;
+        self.journal.walk(old, &mut |commit, changes| {
+            let is_left = left.contains(&commit.revision);
+            if is_left {
+                let keys = changes.iter().filter_map(|change| match file_name(&change.name) {
+                    FileName::Collection { key, .. } => Some(key),
+                    FileName::BadKey(_) | FileName::Other => None,
+                });
+                events += keys.collect::<HashSet<_>>().len();
+            }
+            is_left
+        })?;
+        Ok(events)
+    }
+
+    /// Tells what is kept, and no more what was let go.
+    pub(super) fn look_at_kept(&mut self) -> Result<(), StoreError> {
+        let kept = self.journal.kept((self.options.clock)())?;
+        let told = &self.snapshot.rewritten;
+        let names: Vec<&String> = kept.iter().map(|kept| &kept.name).collect();
+        if told.iter().map(|rewritten| &rewritten.name).eq(names) {
+            return Ok(());
+        }
+        let known = |kept: &Kept| told.iter().find(|rewritten| rewritten.name == kept.name).cloned();
+        let (branch, head) = (&self.options.branch, self.snapshot.revision);
+        let rewritten = kept.into_iter().map(|kept| {
+            known(&kept).unwrap_or_else(|| {
+                let message = message(branch, &kept, head);
+                let Kept { name, at, revision } = kept;
+                Rewritten { name, message, since: at, revision }
+            })
+        });
+        let rewritten = Arc::new(rewritten.collect());
+        let mut next = self.snapshot.next();
+        next.rewritten = rewritten;
+        self.snapshot = Arc::new(next);
+        Ok(())
+    }
+}
+
+fn message(branch: &str, kept: &Kept, head: Option<Revision>) -> String {
+    let Kept { name, revision, .. } = kept;
+    let at = head.map_or_else(String::new, |head| format!(" and is at {head} now"));
+    let name = format!("{}{name}", Kept::REFS);
+    format!(
+        "The branch `{branch}` was rewritten: it had {revision}{at}. `git log {branch}..{name}` shows the commits \
+         that went, `git merge {name}` brings them back, and `git update-ref -d {name}` lets them go and settles this."
+    )
+}

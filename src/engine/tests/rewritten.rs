@@ -1,0 +1,126 @@
+//! A branch that is rewritten: what the service had acknowledged is kept and told.
+
+use super::*;
+use crate::store::Kept;
+
+const POSTS: &str = "posts.yaml";
+
+/// A repository with a commit by hand and three by the service, which were those.
+fn written() -> (MemoryJournal, Running, Revision, Vec<Revision>) {
+    let journal = MemoryJournal::new();
+    let first = commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    let made = ["A", "B", "C"].map(|name| running.submit(rename("posts", name)).unwrap().revision.unwrap());
+    (journal, running, first, made.into())
+}
+
+/// The heads that are told to be kept.
+fn told(running: &Running) -> Vec<Revision> {
+    running.snapshot().rewritten.iter().map(|it| it.revision).collect()
+}
+
+fn look(running: &Running, hint: Hint) {
+    running.notice(hint);
+    running.settled();
+}
+
+#[test]
+fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
+    let (journal, running, first, made) = written();
+    assert_eq!(told(&running), []);
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Branch);
+    let rewritten = running.snapshot().rewritten[0].clone();
+    assert_eq!(rewritten.revision, made[2]);
+    assert_eq!(rewritten.name, Kept::new(made[2], DateTime::UNIX_EPOCH).name);
+    for part in [made[2].to_string(), first.to_string(), "git merge refs/collectory/kept/".into()] {
+        assert!(rewritten.message.contains(&part), "{}", rewritten.message);
+    }
+    running.submit(rename("posts", "D")).unwrap();
+    look(&running, Hint::Everything);
+    assert_eq!(running.snapshot().rewritten[..], [rewritten], "what happened stays what is told");
+    journal.let_go();
+    look(&running, Hint::Everything);
+    assert_eq!(told(&running), []);
+    running.stop();
+}
+
+#[test]
+fn it_is_noticed_in_the_middle_of_a_write_too() {
+    let (journal, running, first, made) = written();
+    journal.reset_hard(Some(first));
+    running.submit(rename("posts", "D")).unwrap();
+    assert_eq!(told(&running), [made[2]]);
+    running.stop();
+}
+
+#[test]
+fn what_people_rewrite_of_their_own_is_theirs() {
+    let (journal, running, _, made) = written();
+    let mara = Actor::new("Mara", "mara@example.org");
+    commit(&journal, "pages.yaml", &named("Pages"));
+    look(&running, Hint::Branch);
+    journal.amend_by_hand(&[("pages.yaml", Some(&named("Amended")))], &mara, "Amended", DateTime::UNIX_EPOCH);
+    look(&running, Hint::Branch);
+    assert_eq!(running.shown("pages"), Some(("Amended".into(), false)));
+    journal.reset_hard(Some(made[2]));
+    look(&running, Hint::Branch);
+    assert_eq!(told(&running), []);
+    running.stop();
+}
+
+#[test]
+fn a_branch_that_goes_on_keeps_nothing() {
+    let (journal, running, _, made) = written();
+    journal.merge_by_hand(
+        &[("pages.yaml", Some(&named("Pages")))],
+        &Actor::anonymous(),
+        DateTime::UNIX_EPOCH,
+    );
+    look(&running, Hint::Branch);
+    running.stop();
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), []);
+    assert!(journal.clone().last_served().unwrap() != Some(made[2]), "the merge was served");
+    running.stop();
+}
+
+#[test]
+fn it_is_noticed_when_it_happened_while_nothing_ran() {
+    let (journal, running, first, made) = written();
+    running.stop();
+    journal.reset_hard(Some(first));
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), [made[2]]);
+    running.stop();
+    journal.let_go();
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), [], "it was told once");
+    running.stop();
+}
+
+#[test]
+fn what_could_not_be_kept_is_kept_later_and_the_branch_is_served_meanwhile() {
+    let (journal, running, first, made) = written();
+    journal.reset_hard(Some(first));
+    journal.fail_next_keep();
+    look(&running, Hint::Branch);
+    // The write that settles has looked again; it is refused for what it is, and that is kept by then.
+    running.eventually("it is kept", |running| (told(running) == [made[2]]).then_some(()));
+    assert_eq!(running.shown("posts"), Some(("First".into(), false)));
+    running.stop();
+}
+
+#[test]
+fn a_head_that_could_not_be_kept_is_remembered_by_the_next_start() {
+    let (journal, running, first, made) = written();
+    running.stop();
+    journal.reset_hard(Some(first));
+    journal.fail_next_keep();
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), []);
+    running.stop();
+    let running = Running::on(&journal);
+    assert_eq!(told(&running), [made[2]]);
+    running.stop();
+}

@@ -1,0 +1,28 @@
+//! The note of which revision of which branch was served last, `collectory/served`:
+//! `refs/heads/main 9fceb02d…` and a line end.
+//!
+//! By it a start tells that the branch was rewritten while nothing ran. It is written after the branch has
+//! moved, for each move of ours and whenever another's is noticed, and not flushed, so it is never newer
+//! than the truth but after a power cut that took back what git had not flushed; then that commit is missing.
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{overwrite, read_if_there};
+use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::repo::layout::Place;
+
+const NAME: &str = "served";
+
+/// What was noted of a branch; `None` when the note is of another one, or makes no sense.
+pub(crate) fn read(place: &Place, branch: &str) -> Result<Option<Oid>, StoreError> {
+    let text = read_if_there(&place.desk().join(NAME))?.unwrap_or_default();
+    let noted = text.strip_prefix(branch.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
+    Ok(noted.and_then(|id| unhex(id.trim_ascii_end())))
+}
+
+/// Notes it; see [`Journal::note_served`](crate::store::Journal::note_served).
+pub(crate) fn note(place: &Place, branch: &str, revision: &Oid) {
+    let path = place.desk().join(NAME);
+    if let Err(error) = overwrite(&path, format!("{branch} {}\n", hex(revision)).as_bytes()) {
+        tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
+    }
+}

@@ -1,0 +1,60 @@
+//! What a rewritten branch has left behind, and the name under which it is kept.
+
+use chrono::{DateTime, NaiveDateTime, SubsecRound as _, Utc};
+
+use crate::domain::Revision;
+
+/// When it was kept, to the second, as a name can hold it.
+const TIME: &str = "%Y%m%dT%H%M%SZ";
+
+/// How many digits of a revision a name has.
+const SHORT_LEN: usize = 8;
+
+/// A former head of the branch that is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept {
+    /// `20260301T093000Z-9fceb02d`: when it was kept and what, for people.
+    pub name: String,
+    /// When it was kept, to the second.
+    pub at: DateTime<Utc>,
+    /// The former head.
+    pub revision: Revision,
+}
+
+impl Kept {
+    /// The ref of git is this and the name.
+    pub const REFS: &str = "refs/collectory/kept/";
+
+    /// A head that is kept from now on.
+    #[must_use]
+    pub fn new(revision: Revision, now: DateTime<Utc>) -> Self {
+        let at = now.trunc_subsecs(0);
+        let name = format!("{}-{:.SHORT_LEN$}", at.format(TIME), revision.to_string());
+        Self { name, at, revision }
+    }
+
+    /// What was kept under a name; `None` when it is none of ours.
+    #[must_use]
+    pub fn parse(name: &str, revision: Revision) -> Option<Self> {
+        let (time, _) = name.split_once('-')?;
+        let at = NaiveDateTime::parse_from_str(time, TIME).ok()?.and_utc();
+        Some(Self { name: name.to_owned(), at, revision })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_when_and_what() {
+        let revision = Revision::new([0x9f; 20]);
+        let now = DateTime::from_timestamp_millis(1_772_357_400_123).unwrap();
+        let kept = Kept::new(revision, now);
+        assert_eq!(kept.name, "20260301T093000Z-9f9f9f9f");
+        assert_eq!(Kept::parse(&kept.name, revision), Some(kept));
+        for name in ["", "mine", "20260301-9f9f9f9f", "20260301T093000Z"] {
+            assert_eq!(Kept::parse(name, revision), None, "{name}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! A branch that somebody rewrites: what the service acknowledged can be had back.
+
+use serde_json::json;
+
+use super::named;
+use crate::support::{Repo, Setup, Stream, TestServer, eventually};
+
+/// A service that has acknowledged three writes; the head before them and after.
+async fn written(setup: Setup) -> (TestServer, String, String) {
+    let server = setup.flag(&["--tick-ms", "20"]).start().await;
+    let before = server.repo().head();
+    for name in ["A", "B", "C"] {
+        server.patch("posts", json!({"name": name})).await.is(200);
+    }
+    let old = server.repo().head();
+    (server, before, old)
+}
+
+/// The only ref that is kept: its name below `refs/collectory/kept/`, and the revision.
+fn kept(repo: &Repo) -> Option<(String, String)> {
+    let refs = repo.git(&["for-each-ref", "--format=%(refname) %(objectname)", "refs/collectory/"]);
+    let (name, revision) = refs.lines().next()?.split_once(' ')?;
+    assert_eq!(refs.lines().count(), 1, "{refs}");
+    Some((name.strip_prefix("refs/collectory/kept/")?.to_owned(), revision.to_owned()))
+}
+
+/// Waits until the old head is kept, and looks for it in the log; returns its name.
+async fn is_kept(server: &TestServer, old: &str, new: &str) -> String {
+    let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
+    assert_eq!(revision, old);
+    let (time, id) = name.split_once('-').unwrap();
+    assert_eq!((time.len(), id), ("20260301T093000Z".len(), &old[..8]), "{name}");
+    let log = server.log();
+    let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
+    let [line] = told[..] else { panic!("{log}") };
+    for part in ["WARN", old, new, "events=3", "commits=3", &name] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    name
+}
+
+#[tokio::test]
+async fn acknowledged_writes_that_a_reset_takes_away_can_be_had_back() {
+    let (mut server, before, old) = written(TestServer::setup("small")).await;
+    let mut stream = Stream::open(server.address(), "", None);
+    server.repo().git(&["reset", "--quiet", "--hard", "HEAD~3"]);
+    server.serves(&before).await;
+    let reset = stream.event();
+    assert_eq!((reset.event.as_str(), reset.data), ("reset", json!({"revision": before})));
+    let name = is_kept(&server, &old, &before).await;
+    server.repo().git(&["reflog", "expire", "--expire=now", "--all"]);
+    server.repo().git(&["gc", "--quiet", "--prune=now"]);
+    server.restart().await;
+    let kept_ref = format!("refs/collectory/kept/{name}");
+    server.repo().git(&["merge", "--quiet", &kept_ref]);
+    server.shows("posts", "name", "C").await;
+    server.leaves("");
+}
+
+#[tokio::test]
+async fn a_reset_while_nothing_runs_is_noticed_by_the_next_start() {
+    let (mut server, before, old) = written(TestServer::setup("small")).await;
+    server.kill();
+    server.repo().git(&["reset", "--quiet", "--hard", &before]);
+    server.start_again().await;
+    is_kept(&server, &old, &before).await;
+}
+
+#[tokio::test]
+async fn a_forced_push_into_a_bare_repository_is_a_rewrite_too() {
+    let (server, before, old) = written(TestServer::setup("small").bare()).await;
+    let clone = Repo::at(server.folder().join("clone"));
+    let (from, to) = (server.repo().path().to_str().unwrap(), clone.path().to_str().unwrap());
+    server.repo().git(&["clone", "--quiet", from, to]);
+    clone.introduce();
+    clone.git(&["reset", "--quiet", "--hard", &before]);
+    clone.write("collections/pages.yaml", &named("Pushed"));
+    let new = clone.commit("Pushed");
+    clone.git(&["push", "--quiet", "--force", "origin", "main"]);
+    server.shows("pages", "name", "Pushed").await;
+    is_kept(&server, &old, &new).await;
+}
+
+#[tokio::test]
+async fn people_rewrite_what_is_their_own_without_a_trace() {
+    let (mut server, _, old) = written(TestServer::setup("small")).await;
+    server.repo().write("collections/pages.yaml", &named("By hand"));
+    server.repo().commit("By hand");
+    server.shows("pages", "name", "By hand").await;
+    server.repo().write("collections/pages.yaml", &named("Amended"));
+    server.repo().git(&["commit", "--quiet", "--all", "--amend", "-m", "Amended"]);
+    server.shows("pages", "name", "Amended").await;
+    server.serves(&server.repo().head()).await;
+    server.repo().git(&["reset", "--quiet", "--hard", &old]);
+    server.serves(&old).await;
+    assert_eq!(kept(server.repo()), None);
+    let log = server.log();
+    let told = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
+    assert_eq!(told, 2, "{log}");
+    server.leaves("");
+}
