@@ -8,7 +8,7 @@ use super::super::jsonapi::document;
 use super::super::jsonapi::error::ApiError;
 use super::super::jsonapi::query;
 use super::super::reply::Reply;
-use crate::engine::Problem;
+use crate::engine::{Problem, Rewritten};
 
 /// `GET /problems`
 pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
@@ -17,7 +17,9 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &["problem"])?;
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| sees(&allowed, problem));
-    let body = document::problems(seen, &fields, &call.link());
+    // They hold what everybody's collections were.
+    let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
+    let body = document::problems(seen, rewritten, &fields, &call.link());
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
 

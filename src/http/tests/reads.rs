@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::DateTime;
 use serde_json::json;
 use warp::http::HeaderValue;
 use warp::http::header::{
@@ -12,7 +13,8 @@ use super::super::testing::{Hook, Served, entry, problem, snapshot};
 use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
 use crate::config::BasePath;
 use crate::config::Origin;
-use crate::domain::Kind;
+use crate::domain::{Kind, Revision};
+use crate::engine::Rewritten;
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -168,16 +170,30 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
         Action::ReadProblems => Ok(Allowed::anonymous().seeing(|key| key.as_str() == "posts")),
         _ => Err(Denied::forbidden()),
     };
-    for (served, ids) in [(Served::new(), "b/! b/notes b/posts"), (Served::behind(some), "b/posts")] {
+    let kept = "20260301T093000Z-9fceb02d";
+    let everything = format!("b/! b/notes b/posts rewritten:{kept}");
+    for (served, ids) in [(Served::new(), everything.as_str()), (Served::behind(some), "b/posts")] {
         let mut next = snapshot([]);
         let problems =
             [problem("b/posts", Some("posts")), problem("b/!", None), problem("b/notes", Some("notes"))];
         next.problems = Arc::new(problems.map(|problem| (problem.path.clone(), problem)).into());
+        let since = DateTime::UNIX_EPOCH;
+        let revision = Revision::new([0x9f; 20]);
+        let message = "It went.".to_owned();
+        next.rewritten = Arc::new(vec![Rewritten { name: kept.into(), message, since, revision }]);
         served.projection.publish(Arc::new(next));
         let answer = served.get("/problems").await.is(200);
         assert_eq!(answer.keys(), ids);
-        let posts = answer.json()["data"].as_array().unwrap().last().unwrap()["attributes"].clone();
+        let listed = answer.json()["data"].as_array().unwrap().clone();
+        let posts = listed.iter().find(|problem| problem["id"] == "b/posts").unwrap()["attributes"].clone();
         assert_eq!(posts["author"], json!({"name": "Mara", "email": "mara@example.org"}));
+        if let Some(rewritten) = listed.iter().find(|problem| problem["attributes"]["kind"] == "rewritten") {
+            assert_eq!(
+                rewritten["attributes"],
+                json!({"kind": "rewritten", "message": "It went.", "since": "1970-01-01T00:00:00Z",
+                       "revision": revision.to_string()})
+            );
+        }
         let thin = served.get("/problems?fields[problem]=line").await.is(200);
         assert_eq!(thin.json()["data"][0]["attributes"], json!({"line": 1}));
     }

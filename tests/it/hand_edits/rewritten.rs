@@ -24,12 +24,21 @@ fn kept(repo: &Repo) -> Option<(String, String)> {
     Some((name.strip_prefix("refs/collectory/kept/")?.to_owned(), revision.to_owned()))
 }
 
-/// Waits until the old head is kept, and looks for it in the log; returns its name.
-async fn is_kept(server: &TestServer, old: &str, new: &str) -> String {
+/// Waits until the old head is kept and told; returns its name.
+async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
     assert_eq!(revision, old);
     let (time, id) = name.split_once('-').unwrap();
     assert_eq!((time.len(), id), ("20260301T093000Z".len(), &old[..8]), "{name}");
+    let problem = server.problem(&format!("rewritten:{name}")).await;
+    let attributes = problem["attributes"].as_object().unwrap();
+    let names: Vec<&String> = attributes.keys().collect();
+    assert_eq!(names, ["kind", "message", "revision", "since"]);
+    assert_eq!((&attributes["kind"], &attributes["revision"]), (&json!("rewritten"), &json!(old)));
+    let message = attributes["message"].as_str().unwrap();
+    for part in [old, new, &format!("git log main..refs/collectory/kept/{name}")] {
+        assert!(message.contains(part), "{message}");
+    }
     let log = server.log();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
     let [line] = told[..] else { panic!("{log}") };
@@ -40,20 +49,25 @@ async fn is_kept(server: &TestServer, old: &str, new: &str) -> String {
 }
 
 #[tokio::test]
-async fn acknowledged_writes_that_a_reset_takes_away_can_be_had_back() {
+async fn acknowledged_writes_that_a_reset_takes_away_are_kept_until_they_are_let_go() {
     let (mut server, before, old) = written(TestServer::setup("small")).await;
     let mut stream = Stream::open(server.address(), "", None);
     server.repo().git(&["reset", "--quiet", "--hard", "HEAD~3"]);
     server.serves(&before).await;
     let reset = stream.event();
     assert_eq!((reset.event.as_str(), reset.data), ("reset", json!({"revision": before})));
-    let name = is_kept(&server, &old, &before).await;
+    let name = kept_and_told(&server, &old, &before).await;
+    let ready = server.get("/readyz").await.is(200).json();
+    assert_eq!(ready["meta"]["problems"], 1, "{ready}");
     server.repo().git(&["reflog", "expire", "--expire=now", "--all"]);
     server.repo().git(&["gc", "--quiet", "--prune=now"]);
     server.restart().await;
+    server.problem(&format!("rewritten:{name}")).await;
     let kept_ref = format!("refs/collectory/kept/{name}");
     server.repo().git(&["merge", "--quiet", &kept_ref]);
     server.shows("posts", "name", "C").await;
+    server.repo().git(&["update-ref", "-d", &kept_ref]);
+    server.no_problem().await;
     server.leaves("");
 }
 
@@ -63,7 +77,7 @@ async fn a_reset_while_nothing_runs_is_noticed_by_the_next_start() {
     server.kill();
     server.repo().git(&["reset", "--quiet", "--hard", &before]);
     server.start_again().await;
-    is_kept(&server, &old, &before).await;
+    kept_and_told(&server, &old, &before).await;
 }
 
 #[tokio::test]
@@ -78,7 +92,7 @@ async fn a_forced_push_into_a_bare_repository_is_a_rewrite_too() {
     let new = clone.commit("Pushed");
     clone.git(&["push", "--quiet", "--force", "origin", "main"]);
     server.shows("pages", "name", "Pushed").await;
-    is_kept(&server, &old, &new).await;
+    kept_and_told(&server, &old, &new).await;
 }
 
 #[tokio::test]
@@ -94,6 +108,7 @@ async fn people_rewrite_what_is_their_own_without_a_trace() {
     server.repo().git(&["reset", "--quiet", "--hard", &old]);
     server.serves(&old).await;
     assert_eq!(kept(server.repo()), None);
+    server.no_problem().await;
     let log = server.log();
     let told = log.lines().filter(|line| line.contains("the branch was rewritten")).count();
     assert_eq!(told, 2, "{log}");

@@ -80,12 +80,12 @@ fn an_error_that_meets_a_collection_shows_it() {
 
 #[test]
 fn a_problem_is_a_resource() {
-    let shown = problems([&problem()], &Fields::default(), "/problems");
+    let shown = problems([&problem()], &[], &Fields::default(), "/problems");
     let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
     assert_eq!(
         shown["data"][0],
         json!({"type": "problem", "id": "collections/posts.yaml", "attributes": {
-            "path": "collections/posts.yaml", "line": 3, "column": 7, "message": "there is no such attribute",
+            "kind": "file", "path": "collections/posts.yaml", "line": 3, "column": 7, "message": "there is no such attribute",
             "collection": "posts", "serving": "last-good", "since": "1970-01-01T00:00:00Z"}})
     );
 }
