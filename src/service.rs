@@ -246,8 +246,10 @@ impl ServiceBuilder<Guarded> {
     /// Starts with what `wrap` makes of the journal.
     async fn start_with<J: Journal>(self, wrap: impl FnOnce(GitJournal) -> J) -> Result<Service, StartError> {
         let Self { config, guard: Guarded(guard) } = self;
-        let journal = open(&config)?;
+        // First, so that neither a slip of the pen nor an address that is taken makes a repository.
+        journal_options(&config)?.check()?;
         let server = Server::bind(&config.listen).await?;
+        let journal = open(&config)?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
         let places = places(&journal);
@@ -322,8 +324,6 @@ fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
 fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
     let options = journal_options(config)?;
     let signing_key = options.signing_key.clone();
-    // First, so that a slip of the pen makes no repository.
-    options.check()?;
     if GitJournal::init(&config.repository)? {
         tracing::info!(path = %config.repository.display(), "made a new repository");
     }

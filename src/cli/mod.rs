@@ -18,10 +18,11 @@ mod take_back;
 mod through;
 mod token;
 
+use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::store::StoreError;
 
@@ -103,7 +104,12 @@ impl Cli {
     /// Says why it was not done.
     pub fn run(self) -> Result<Done, Failure> {
         match self.command {
-            Command::Serve(serve) => serve.run(),
+            Command::Serve(serve) => {
+                unknown_variables().for_each(|name| {
+                    note(&format!("there is no variable {name}; `collectory serve --help` names them"));
+                });
+                serve.run()
+            }
             Command::Init(init) => init.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),
@@ -118,6 +124,16 @@ impl Cli {
             Command::Restore(restore) => restore.run(),
         }
     }
+}
+
+/// The variables of the environment that look like ours and that no flag has: typing errors, mostly.
+fn unknown_variables() -> impl Iterator<Item = String> {
+    let known: Vec<OsString> = Cli::command()
+        .get_subcommands()
+        .flat_map(|command| command.get_arguments().filter_map(|arg| arg.get_env().map(ToOwned::to_owned)))
+        .collect();
+    let names = std::env::vars_os().map(|(name, _)| name).filter(move |name| !known.contains(name));
+    names.filter_map(|name| name.into_string().ok()).filter(|name| name.starts_with("COLLECTORY_"))
 }
 
 /// Tells a failure, with all its causes, and what the process has to answer.
@@ -157,8 +173,6 @@ fn answer(text: &str) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
-
     use super::*;
 
     #[test]

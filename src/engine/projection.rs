@@ -238,6 +238,8 @@ impl Snapshot {
 pub struct Projection {
     current: Arc<ArcSwapOption<Snapshot>>,
     trouble: Arc<ArcSwapOption<String>>,
+    /// Why the last write could not be made, until one can.
+    write_trouble: Arc<ArcSwapOption<String>>,
     heads: Arc<watch::Sender<Head>>,
     /// Tells that there is something to look at: a snapshot, or trouble.
     news: Arc<watch::Sender<()>>,
@@ -292,6 +294,20 @@ impl Projection {
     pub(crate) fn note_trouble(&self, why: Option<String>) {
         self.trouble.store(why.map(Arc::new));
         self.news.send_replace(());
+    }
+
+    /// Why the last write that was asked for could not be made, until another one can; no path of the machine
+    /// is in it.
+    #[must_use]
+    pub fn write_trouble(&self) -> Option<Arc<String>> {
+        self.write_trouble.load_full()
+    }
+
+    /// Notes why a write could not be made, or that one was.
+    pub(crate) fn note_write_trouble(&self, why: Option<String>) {
+        if why.is_some() || self.write_trouble.load().is_some() {
+            self.write_trouble.store(why.map(Arc::new));
+        }
     }
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.

@@ -77,9 +77,10 @@ pub(super) fn flow(value: &Value, style: Style) -> String {
     }
 }
 
-/// Writes a name and its value as a member of a map in braces.
+/// Writes a name and its value as a member of a map in braces, both in the style of its neighbours, so that
+/// JSON stays JSON.
 pub(super) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
-    let name = scalar::written_text(name, Style::Plain, true);
+    let name = scalar::written_text(name, style, true);
     let mark = if is_long(&name) { "? " } else { "" };
     format!("{mark}{name}{}: {}", if is_long(&name) { " " } else { "" }, flow(value, style))
 }

@@ -67,6 +67,23 @@ fn wrong_usage_is_2() {
 }
 
 #[test]
+fn a_variable_that_is_none_of_ours_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut serve = program(folder.path());
+    let finished = run_to_end(serve.arg("serve").env("COLLECTORY_LISTN", "127.0.0.1:0")).exits(2);
+    assert!(finished.stderr.contains("there is no variable COLLECTORY_LISTN"), "{}", finished.stderr);
+}
+
+#[test]
+fn an_address_that_is_taken_makes_no_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    run(folder.path(), &["serve", "--auth", "none", "--listen", &address]).exits(1);
+    assert!(!folder.path().join("settings").exists());
+}
+
+#[test]
 fn a_start_without_auth_names_the_three_choices() {
     let folder = tempfile::tempdir().unwrap();
     let finished = run(folder.path(), &["serve"]).exits(2);

@@ -63,8 +63,11 @@ async fn a_held_index_is_503_that_names_the_lock_file() {
     assert!(lock.exists(), "a lock of somebody else is never removed");
     let created = server.create(&document("new", json!({}))).await.is(503);
     assert!(created.header("retry-after").parse::<u32>().is_ok());
+    let ready = server.get("/readyz").await.is(200).json();
+    assert!(ready["meta"]["writes"].as_str().is_some_and(|why| why.contains("could not be made")), "{ready}");
     fs::remove_file(lock).unwrap();
     recovers(&server).await;
+    assert_eq!(server.get("/readyz").await.is(200).json()["meta"].get("writes"), None);
 }
 
 #[tokio::test]

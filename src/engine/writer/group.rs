@@ -18,7 +18,7 @@ use crate::engine::mirror::Mirror;
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
 use crate::engine::recall;
-use crate::engine::refuse::{refuse, unavailable};
+use crate::engine::refuse::{reason, refuse, unavailable};
 use crate::engine::signal::Hint;
 use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
 
@@ -53,10 +53,16 @@ impl<J: Journal> Group<'_, J> {
                 return false;
             }
             match self.attempt(&mut jobs).or_else(|error| self.after(error, race)) {
-                Ok(Some(appended)) => return appended,
+                Ok(Some(appended)) => {
+                    if appended {
+                        self.projection.note_write_trouble(None);
+                    }
+                    return appended;
+                }
                 Ok(None) => {}
                 Err(error) => {
                     publish(self.projection, self.mirror);
+                    self.projection.note_write_trouble(Some(reason(&error)));
                     refuse(jobs, &error);
                     return false;
                 }

@@ -25,8 +25,8 @@ use self::parts::{Insertion, Part, Parts};
 use self::proof::Proof;
 use self::splice::{Sheet, Splice, applied};
 use self::step::Step;
+use self::value::style_behind;
 use super::read::{self, BYTE_ORDER_MARK};
-use super::scalar::Style;
 use super::tree::Node;
 use super::{Edited, write};
 use crate::domain::{Attribute, Change, Collection, Kind, Shorthand, changes};
@@ -168,7 +168,8 @@ impl Edit<'_> {
                 Some(insertion) => insertion.parts.push(Part::Member(name, value)),
                 None => {
                     let parts = vec![Part::Member(name, value)];
-                    insertions.push(Insertion { behind: Some(anchor), parts, style: Style::Plain });
+                    let style = style_behind(self.root, &entries[anchor]);
+                    insertions.push(Insertion { behind: Some(anchor), parts, style });
                 }
             }
         }

@@ -118,6 +118,11 @@ fn a_removed_attribute_takes_its_own_comment_along_and_no_other() {
     check(old, &[("name", Value::Null)], "# top\ntype: document\n# above\n# below\n\nformat: md\n");
     check(old, &[("format", Value::Null)], "# top\ntype: document\n# above\nname: me # own\n# below\n\n");
     check("type: document\nname: me", &[("name", Value::Null)], "type: document");
+    check(
+        "{\"type\": \"document\", \"name\": \"x\"}\n",
+        &[("recursive", true.into()), ("directory", "a".into())],
+        "{\"type\": \"document\", \"name\": \"x\", \"directory\": \"a\", \"recursive\": true}\n",
+    );
     check("{type: document, name: x}\n", &[("name", Value::Null)], "{type: document}\n");
     check("{name: x, type: document}\n", &[("name", Value::Null)], "{type: document}\n");
 }

@@ -129,10 +129,19 @@ fn members(
     let fresh: Vec<_> = fresh.map(|(name, value)| Part::Member(name, value)).collect();
     let mut insertions = Vec::new();
     if !fresh.is_empty() {
-        insertions.push(Insertion { behind: Some(last?), parts: fresh, style: Style::Plain });
+        let style = style_behind(node, &entries[last?]);
+        insertions.push(Insertion { behind: Some(last?), parts: fresh, style });
     }
     splices.extend(Parts::of(sheet, node)?.changed(&gone, &insertions)?);
     Some(splices)
+}
+
+/// The style of what is added behind an entry: in braces that of its name.
+pub(super) fn style_behind(node: &Node, entry: &Entry) -> Style {
+    match (node.layout(), entry.key.as_scalar()) {
+        (Some(Layout::Flow), Some((_, style))) => style,
+        _ => Style::Plain,
+    }
 }
 
 fn named(members: &[(String, Value)]) -> HashMap<&str, &Value> {

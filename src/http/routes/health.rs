@@ -21,7 +21,8 @@ pub(super) fn live() -> Reply {
 /// `GET /readyz`: whether requests can be answered, and why not.
 ///
 /// Problems of single files do not make the service unready, since everything else is served;
-/// they are counted, and what is odd about the work tree is said. Where somebody decides who may do
+/// they are counted, and what is odd about the work tree is said. Nor does a write that could not be made,
+/// since reads go on. Where somebody decides who may do
 /// what, a stranger is told none of that.
 pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(obstacle) = call.context.readiness.obstacle() {
@@ -36,6 +37,12 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     let mut meta = json!({"status": "ready"});
     if let Some(trouble) = guard.trouble() {
         meta["policy"] = trouble.into();
+    }
+    if let Some(trouble) = call.context.projection.write_trouble() {
+        meta["writes"] = match guard.is_open() {
+            true => format!("the last write could not be made: {trouble}").into(),
+            false => "the last write could not be made".into(),
+        };
     }
     if !guard.is_open() {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));

@@ -14,7 +14,7 @@ use super::super::jsonapi::page::PAGE_SIZE_MAX;
 use super::super::jsonapi::past;
 use super::super::jsonapi::query::{self, Query};
 use super::super::reply::Reply;
-use super::events::revision_text;
+use super::events::{Wanted, revision_text};
 use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
 use crate::engine::history::{HistoryError, View};
 use crate::engine::{Entry, Shown, Snapshot, SyncToken};
@@ -27,6 +27,7 @@ const TEXT_DIFF_UTF8: &str = "text/x-diff; charset=utf-8";
 
 const FROM: &str = "filter[from]";
 const TO: &str = "filter[to]";
+const COLLECTION: &str = "filter[collection]";
 const SINCE: &str = "filter[since]";
 
 /// `GET /diff`
@@ -41,16 +42,19 @@ pub(super) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let view = call.past().await?;
     let query = call.query()?;
     let types: &[&str] = if as_text { &[] } else { &[past::DIFFERENCE] };
-    let fields = query::fields_beside(&query, types, &[FROM, TO])?;
+    let fields = query::fields_beside(&query, types, &[FROM, TO, COLLECTION])?;
+    let wanted = Wanted::of(call);
+    let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
     looking(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
+        let sees = |key: &Key| (keys.is_empty() || keys.contains(key)) && allowed.sees(key);
         let reply = if as_text {
-            let text = view.text_difference(Some(from), Some(to), &|key| allowed.sees(key))?;
+            let text = view.text_difference(Some(from), Some(to), &sees)?;
             Reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
         } else {
             let found = view.difference(from, to)?;
-            let seen = found.iter().filter(|difference| allowed.sees(&difference.key));
+            let seen = found.iter().filter(|difference| sees(&difference.key));
             let resources = seen.map(|difference| past::difference(difference, &fields));
             Reply::document(StatusCode::OK, past::list(resources, &links, None))
         };
@@ -109,6 +113,7 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     if !view.knows(&key) {
         return Err(call.no_history_of(&key));
     }
+    let is_edited = call.snapshot()?.get(key.as_str()).is_some_and(|entry| entry.uncommitted);
     let links = self_link(&call.link());
     let query = call.query();
     looking(move || {
@@ -116,7 +121,9 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
         let blames = view.blame(&key, &sees)?;
         let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
         let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields, &allowed));
-        let body = past::list(resources, &links, None);
+        // What is blamed is committed; what is served may be a saved file that nobody has committed.
+        let meta = is_edited.then(|| json!({"uncommitted": true}));
+        let body = past::list(resources, &links, meta.as_ref());
         Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })
     .await

@@ -86,6 +86,29 @@ async fn a_revision_that_the_branch_does_not_reach_is_unknown() {
 }
 
 #[tokio::test]
+async fn a_difference_can_be_of_some_collections_only() {
+    let server = told().await;
+    let root = server.repo().git(&["rev-list", "--max-parents=0", "HEAD"]);
+    let difference =
+        |keys: &str| format!("/diff?filter[from]={root}&filter[to]=HEAD&filter[collection]={keys}");
+    assert_eq!(server.get(&difference("posts,images")).await.is(200).ids(), ["posts"]);
+    assert!(server.get(&difference("images")).await.is(200).ids().is_empty());
+    server.get(&difference("never")).await.is(404);
+}
+
+#[tokio::test]
+async fn what_is_blamed_is_committed_and_an_edit_beside_it_is_told() {
+    let server = told().await;
+    assert_eq!(server.get("/collections/posts/blame").await.is(200).json().get("meta"), None);
+    let committed = server.repo().read("collections/posts.yaml");
+    server.repo().save("collections/posts.yaml", "type: document\nname: Not yet\n");
+    server.shows("posts", "name", "Not yet").await;
+    let blame = server.get("/collections/posts/blame").await.is(200).json();
+    assert_eq!(blame["meta"]["uncommitted"], true);
+    server.repo().save("collections/posts.yaml", &committed);
+}
+
+#[tokio::test]
 async fn days_and_parents_are_revisions_too() {
     let server = told().await;
     let revisions = first_parents(&server);
