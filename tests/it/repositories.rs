@@ -268,3 +268,29 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
     server.patch("posts", json!({"name": "D"})).await.is(200);
     assert_eq!(actions().await.len(), 5);
 }
+
+#[tokio::test]
+async fn where_no_file_can_have_a_second_name_a_repository_is_served_and_written() {
+    let tools = tempfile::tempdir().unwrap();
+    let mut server = TestServer::setup("small").without_links(tools.path()).start().await;
+    let in_place = server.repo().path().join("collections");
+    assert!(
+        !run_to_end(
+            std::process::Command::new(tools.path().join("no_links"))
+                .arg("ln")
+                .args([in_place.join("posts.yaml"), in_place.join("linked.yaml")],)
+        )
+        .status
+        .success()
+    );
+    for round in 0..3 {
+        server.create(&document("new", json!({"name": "New"}))).await.is(201);
+        server.patch("posts", json!({"name": format!("Posts {round}")})).await.is(200);
+        assert_eq!(server.repo().git(&["status", "--porcelain"]), "");
+        server.kill();
+        server.start_again().await;
+        server.delete("new").await.is(204);
+    }
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts 2");
+    assert_eq!(server.repo().git(&["status", "--porcelain"]), "");
+}

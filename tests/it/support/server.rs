@@ -126,6 +126,15 @@ impl Setup {
         if is_root { self.through(&["setpriv", "--bounding-set=-all", "--"]) } else { self }
     }
 
+    /// No file can have a second name; `folder` is for the program that sees to that.
+    pub(crate) fn without_links(self, folder: &Path) -> Self {
+        let program = folder.join("no_links");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/no_links.c");
+        let compiled = Command::new("cc").arg("-o").args([program.as_path(), Path::new(source)]).status();
+        assert!(compiled.expect("there is a C compiler").success());
+        self.through(&[&program.to_string_lossy()])
+    }
+
     /// A program that starts the service.
     fn through(mut self, wrapper: &[&str]) -> Self {
         self.wrapper.extend(wrapper.iter().map(|&part| part.to_owned()));

@@ -445,9 +445,17 @@ fn a_save_at_the_same_time_is_never_overwritten() {
     }
 }
 
-#[test]
-fn a_kill_between_the_index_and_the_branch_leaves_nothing_visible() {
+/// How many packs are marked to be kept.
+fn marks_len(journal: &GitJournal) -> usize {
+    let paths = fs::read_dir(journal.packs.folder()).unwrap().map(|entry| entry.unwrap().path());
+    paths.filter(|path| path.extension().is_some_and(|ending| ending == "keep")).count()
+}
+
+/// Kills a write between the index and the branch, after `prepare` has changed what is served.
+#[track_caller]
+fn kill_before_the_branch(prepare: impl FnOnce(&Repo)) -> (tempfile::TempDir, GitJournal) {
     let (repo, mut journal) = served();
+    prepare(&repo);
     let folder = tempfile::tempdir().unwrap();
     let killed = folder.path().join("killed");
     journal.fault = Some(Fault::BeforeTheBranch);
@@ -457,10 +465,38 @@ fn a_kill_between_the_index_and_the_branch_leaves_nothing_visible() {
     }));
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]).is_err());
     assert!(killed.join(".git/index.lock").exists(), "the copy was taken in the middle");
+    assert_ne!(git_in(&killed, &["diff", "--cached", "--name-only"]), "", "and the index was ahead");
     let mut journal = GitJournal::open(Options::new(&killed)).unwrap();
     journal.catch_up().unwrap();
-    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "");
     assert!(!killed.join(".git/index.lock").exists());
+    (folder, journal)
+}
+
+#[test]
+fn a_kill_between_the_index_and_the_branch_leaves_nothing_visible() {
+    let (folder, _journal) = kill_before_the_branch(|_| ());
+    assert_eq!(git_in(&folder.path().join("killed"), &["status", "--porcelain"]), "");
+}
+
+#[test]
+fn a_kill_while_git_collects_takes_back_what_was_under_way_and_nothing_that_a_person_staged() {
+    let (folder, journal) = kill_before_the_branch(|repo| {
+        fs::write(repo.path().join(".git/gc.pid"), "1 elsewhere").unwrap();
+        repo.save("c.yaml", "staged\n");
+        repo.git(&["add", "-A"]);
+    });
+    let killed = folder.path().join("killed");
+    assert_eq!(git_in(&killed, &["status", "--porcelain"]), "M  collections/c.yaml\n");
+    assert_eq!(marks_len(&journal), 0);
+}
+
+#[test]
+fn names_that_are_reserved_while_git_collects_are_no_write_under_way() {
+    let (repo, mut journal) = served();
+    fs::write(repo.path().join(".git/gc.pid"), "1 elsewhere").unwrap();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_ne!(marks_len(&journal), 0, "some are reserved");
+    assert!(journal.packs.marked_objects().unwrap().is_empty());
 }
 
 #[test]

@@ -379,3 +379,45 @@ fn start_again(disk: &mut Disk, acknowledged: Option<Revision>) {
         check(&path);
     }
 }
+
+#[test]
+fn an_index_that_a_restart_left_with_bytes_of_another_file_is_made_anew_and_the_bytes_are_kept() {
+    let repo = Repo::new();
+    repo.commit(&[("mine.yaml", "mine\n")]);
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    repo.save("mine.yaml", "mine, edited\n");
+    let git_dir = repo.path().join(".git");
+    fs::write(git_dir.join("index"), FOREIGN).unwrap();
+    repo.git_fails(&["status"]);
+    restart(&git_dir);
+    let mut journal = repo.open();
+    journal.catch_up().unwrap();
+    assert_eq!(repo.status(), EDITED);
+    assert_eq!(fs::read(git_dir.join("collectory/kept-index")).unwrap(), FOREIGN);
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!((repo.status().as_str(), repo.saved("a.yaml").as_str()), (EDITED, "a2\n"));
+    check(repo.path());
+}
+
+#[test]
+fn the_index_names_new_objects_only_when_their_pack_has_its_name_for_good() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a1\n")]);
+    let (index, packs) = (repo.path().join(".git/index"), journal.packs.folder().to_owned());
+    let before = fs::read(&index).unwrap();
+    let flushed = Arc::new(Mutex::new(0));
+    journal.barrier.hook().set({
+        let (index, before, flushed) = (index.clone(), before.clone(), Arc::clone(&flushed));
+        move |path| {
+            if path == packs {
+                assert_eq!(fs::read(&index).unwrap(), before);
+                *flushed.lock().unwrap() += 1;
+            }
+            Ok(())
+        }
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(*flushed.lock().unwrap(), 1);
+    assert_ne!(fs::read(&index).unwrap(), before);
+}
