@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use super::super::read;
-use super::super::scalar;
+use super::super::scalar::{self, Style};
 use super::super::tests::{key, nasty_text};
 use super::*;
 use crate::domain::{ATTRIBUTES_MAX, Kind, Number, Patch, Value};
