@@ -48,7 +48,6 @@ pub(crate) struct LockFile {
     path: PathBuf,
     private: PathBuf,
     file: Arc<File>,
-    drawers: Drawers,
     is_released: bool,
 }
 
@@ -59,7 +58,6 @@ pub(crate) struct LockFile {
 pub(crate) struct LockDraft {
     target: PathBuf,
     content: Option<Unflushed>,
-    drawers: Drawers,
 }
 
 impl LockDraft {
@@ -76,7 +74,7 @@ impl LockDraft {
         let private = private(desk, target);
         make_desk(desk)?;
         let content = Some(Unflushed::write(drawers, private, content)?);
-        Ok(Self { target: target.to_owned(), content, drawers: drawers.clone() })
+        Ok(Self { target: target.to_owned(), content })
     }
 
     /// What there is to flush.
@@ -90,9 +88,9 @@ impl LockDraft {
         link(self.content().path(), &path, wait)?;
         let content = self.content.take().expect("there as long as the lock is not taken");
         let private = content.path().to_owned();
-        let (target, drawers) = (std::mem::take(&mut self.target), self.drawers.clone());
+        let target = std::mem::take(&mut self.target);
         let file = content.into_file();
-        Ok(LockFile { target, path, private, file, drawers, is_released: false })
+        Ok(LockFile { target, path, private, file, is_released: false })
     }
 }
 
@@ -110,11 +108,9 @@ impl LockFile {
     /// Makes the content of the lock file the content of what it locks, and releases it.
     pub(crate) fn commit(mut self) -> Result<(), StoreError> {
         check(&self.path, &inode(&self.file, &self.path)?)?;
-        let replaced = self.drawers.hold(&self.target);
         fs::rename(&self.path, &self.target)
             .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
         self.is_released = true;
-        self.drawers.let_go(replaced);
         Ok(())
     }
 

@@ -3,7 +3,6 @@
 //! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
 
 pub(crate) mod barrier;
-pub(crate) mod deferred_close;
 #[cfg(test)]
 pub(crate) mod flush_hook;
 pub(crate) mod fsync_pool;

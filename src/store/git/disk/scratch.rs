@@ -1,4 +1,4 @@
-//! Where new files are made, and where those that they replace are let go of.
+//! Where new files are made.
 //!
 //! An ext4 without a journal does not give an inode away again for a minute after it was removed, and
 //! looks at each of those in turn for every new file in the same part of the disk (`recently_deleted` in
@@ -21,8 +21,6 @@ use std::time::{Duration, Instant};
 
 use rustix::fs::IFlags;
 
-use crate::store::git::disk::deferred_close::Closer;
-
 /// For how long files are made in one drawer: those that are flushed together should be near one another,
 /// but few of those that were made in it removed again.
 const TURN: Duration = Duration::from_millis(250);
@@ -44,7 +42,6 @@ struct Shared {
     made: AtomicUsize,
     /// Whose turn it is; nobody's as long as there are to be no drawers.
     turn: Mutex<Option<Turn>>,
-    closer: Closer,
 }
 
 #[derive(Debug)]
@@ -77,8 +74,8 @@ impl Turn {
 impl Drawers {
     /// The drawers of a desk; nothing is made in one before [`open`](Self::open).
     pub(crate) fn new(desk: &Path) -> Self {
-        let (made, turn, closer) = Default::default();
-        Self { shared: Arc::new(Shared { folder: desk.join("drawers"), made, turn, closer }) }
+        let (made, turn) = Default::default();
+        Self { shared: Arc::new(Shared { folder: desk.join("drawers"), made, turn }) }
     }
 
     /// The drawers that there are.
@@ -150,23 +147,6 @@ impl Drawers {
                 None
             }
         }
-    }
-
-    /// Whether there are drawers.
-    pub(crate) fn are_open(&self) -> bool {
-        self.turn().is_some()
-    }
-
-    /// The file at a path that is about to be replaced or removed, to be [let go](Self::let_go) of after.
-    /// Where there are no drawers it goes at once: a file that is open can be in the way there, as under
-    /// another name on a network file system.
-    pub(crate) fn hold(&self, path: &Path) -> Option<File> {
-        if self.are_open() { File::open(path).ok() } else { None }
-    }
-
-    /// Lets go of files whose names have been given to others or are gone.
-    pub(crate) fn let_go(&self, files: impl IntoIterator<Item = File>) {
-        self.shared.closer.close(files.into_iter().collect());
     }
 
     fn turn(&self) -> MutexGuard<'_, Option<Turn>> {

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::links::hard_link;
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::index::file::IndexDraft;
 
 /// A second name of the old index, or a copy of it.
@@ -31,8 +30,6 @@ pub(crate) const BEFORE: &str = "index-before";
 pub(crate) struct AheadIndex<M> {
     index: PathBuf,
     before: Option<PathBuf>,
-    replaced: Option<File>,
-    drawers: Drawers,
     mark: Option<M>,
     is_kept: bool,
 }
@@ -41,20 +38,17 @@ impl<M> AheadIndex<M> {
     /// Puts a draft in the place of the index; the caller holds its lock. The mark of the write is
     /// dropped when nothing is ahead any more.
     pub(crate) fn put(
-        drawers: &Drawers,
         [index, desk]: [&Path; 2],
         draft: IndexDraft,
         mark: Option<M>,
     ) -> Result<Self, StoreError> {
         let before = desk.join(BEFORE);
         remove_if_there(&before)?;
-        let replaced = drawers.hold(index);
         let before = match keep_old(index, &before) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             kept => Some(kept.map(|()| before).map_err(|source| StoreError::at("keep", index, source))?),
         };
-        let (index, drawers) = (index.to_owned(), drawers.clone());
-        let ahead = Self { index, before, replaced, drawers, mark, is_kept: false };
+        let ahead = Self { index: index.to_owned(), before, mark, is_kept: false };
         drop(draft.put(&ahead.index)?);
         Ok(ahead)
     }
@@ -83,7 +77,6 @@ impl<M> Drop for AheadIndex<M> {
             tracing::warn!(%error, "the index could not be put back; the next start does it");
             self.mark.take().into_iter().for_each(mem::forget);
         }
-        self.drawers.let_go(self.replaced.take());
     }
 }
 
@@ -103,6 +96,7 @@ fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::git::disk::scratch::Drawers;
     use crate::store::git::index::file::Purpose;
 
     /// A folder with an index and a desk.
@@ -117,7 +111,7 @@ mod tests {
     fn put(index: &Path, desk: &Path) -> Result<AheadIndex<()>, StoreError> {
         let drawers = Drawers::new(desk);
         let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?.write(index, b"new")?;
-        AheadIndex::put(&drawers, [index, desk], draft, None)
+        AheadIndex::put([index, desk], draft, None)
     }
 
     #[test]

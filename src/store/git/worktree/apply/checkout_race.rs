@@ -144,11 +144,9 @@ impl GitJournal {
     ) -> Result<(), StoreError> {
         let path = self.place.git_dir.join("index");
         let draft = draft.write(&path, &index.encode(&mut self.index_hash))?;
-        let replaced = self.place.drawers.hold(&path);
         lock.check()?;
         let file = draft.put(&path)?;
-        let left = std::mem::replace(&mut self.recent.index, LeftIndex::of(file, index));
-        self.place.drawers.let_go(left.map(|left| left.file).into_iter().chain(replaced));
+        self.recent.index = LeftIndex::of(file, index);
         Ok(())
     }
 }
@@ -158,7 +156,7 @@ impl GitJournal {
 pub(crate) struct LeftIndex {
     written: Metadata,
     // Held open, so that its number can't become another file's.
-    file: File,
+    _open: File,
     /// What is in it, unless that is much.
     content: Option<GitIndex>,
 }
@@ -166,7 +164,7 @@ pub(crate) struct LeftIndex {
 impl LeftIndex {
     fn of(file: File, content: GitIndex) -> Option<Self> {
         let content = Some(content).filter(|content| content.read_len() <= INDEX_BYTES_KEPT_MAX);
-        Some(Self { written: file.metadata().ok()?, file, content })
+        Some(Self { written: file.metadata().ok()?, _open: file, content })
     }
 
     /// Takes what is in it, to change it.

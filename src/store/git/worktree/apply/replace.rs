@@ -10,7 +10,6 @@
 //! before an ordinary rename, which leaves a window of microseconds.
 
 use std::cell::{Cell, RefCell};
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -18,9 +17,7 @@ use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::StoreError;
-use crate::store::git::disk::deferred_close::FILES_LEN_MAX;
 use crate::store::git::disk::links::is_refused;
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
@@ -39,17 +36,8 @@ pub(crate) struct Bench<'a> {
     /// The file that was made last.
     newest: Cell<Option<Inode>>,
     known: Option<&'a StatCache>,
-    drawers: Drawers,
     /// Where is kept what must not be lost.
     kept: PathBuf,
-    /// Files that were replaced or removed.
-    gone: RefCell<Vec<File>>,
-}
-
-impl Drop for Bench<'_> {
-    fn drop(&mut self) {
-        self.drawers.let_go(self.gone.take());
-    }
 }
 
 /// The new content of a file.
@@ -91,9 +79,8 @@ impl<'a> Bench<'a> {
     }
 
     fn at(desk: Arc<Desk>, ahead: Option<Drafts>, place: &Place, folder: &'a Folder) -> Self {
-        let (drawers, kept) = (place.drawers.clone(), place.work_tree_desk());
-        let (newest, gone) = (Cell::new(None), RefCell::default());
-        Self { folder, desk, ahead: RefCell::new(ahead), newest, known: None, drawers, kept, gone }
+        let kept = place.work_tree_desk();
+        Self { folder, desk, ahead: RefCell::new(ahead), newest: Cell::new(None), known: None, kept }
     }
 
     /// The same with what is known of the files, which saves the look before a change.
@@ -293,16 +280,7 @@ impl<'a> Bench<'a> {
 
     /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
     fn is_done_with(&self, draft: &str, old: Oid) -> Result<bool, StoreError> {
-        let Some((file, content)) = self.desk.folder.open_and_read(draft)? else { return Ok(false) };
-        let is_old = content.oid == old;
-        if is_old && self.drawers.are_open() {
-            let mut gone = self.gone.borrow_mut();
-            if gone.len() == FILES_LEN_MAX {
-                self.drawers.let_go(gone.drain(..));
-            }
-            gone.push(file);
-        }
-        Ok(is_old)
+        Ok(self.desk.folder.read(draft)?.is_some_and(|content| content.oid == old))
     }
 }
 

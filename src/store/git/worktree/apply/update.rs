@@ -121,7 +121,7 @@ impl GitJournal {
         mark: Option<M>,
     ) -> Result<AheadIndex<M>, StoreError> {
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
-        AheadIndex::put(&self.place.drawers, [&index, &desk], draft, mark)
+        AheadIndex::put([&index, &desk], draft, mark)
     }
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is

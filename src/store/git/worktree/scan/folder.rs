@@ -114,14 +114,6 @@ impl Folder {
     ///
     /// `None` when it is gone, is no regular file, can't be opened, or does not stop changing.
     pub(crate) fn read(&self, name: impl AsRef<OsStr>) -> Result<Option<Content>, StoreError> {
-        self.open_and_read(name).map(|read| read.map(|(_, content)| content))
-    }
-
-    /// The same, with the open file.
-    pub(crate) fn open_and_read(
-        &self,
-        name: impl AsRef<OsStr>,
-    ) -> Result<Option<(File, Content)>, StoreError> {
         let name = name.as_ref();
         for _ in 0..READS_MAX {
             let fd = match self.open_file(name) {
@@ -140,7 +132,7 @@ impl Folder {
             let after =
                 rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
             if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {
-                return Ok(Some((file, content)));
+                return Ok(Some(content));
             }
         }
         Ok(None)
