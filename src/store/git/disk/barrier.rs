@@ -57,7 +57,6 @@ use std::time::SystemTime;
 
 use crate::store::StoreError;
 use crate::store::git::disk::fsync_pool::{Flush, Flushers};
-use crate::store::git::disk::scratch::Drawers;
 
 const FLUSH_FILE_SYSTEM: &str = "flush the file system of";
 
@@ -206,9 +205,9 @@ pub(crate) struct Unflushed {
 
 impl Unflushed {
     /// Writes a new file; nothing stands at `path` or only what a killed process left.
-    pub(crate) fn write(drawers: &Drawers, path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+    pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
         let write = || {
-            let mut file = drawers.make(&path)?;
+            let mut file = make_file(&path)?;
             file.write_all(bytes).map(|()| file)
         };
         match write() {
@@ -235,6 +234,15 @@ impl Unflushed {
     /// The open file.
     pub(crate) fn into_file(self) -> Arc<File> {
         self.file
+    }
+}
+
+/// Makes a new file where nothing stands but perhaps what a kill left. That is removed, since it may be another
+/// name of a file that is in use.
+pub(crate) fn make_file(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => File::create_new(path),
     }
 }
 

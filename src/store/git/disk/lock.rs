@@ -31,7 +31,6 @@ use rustix::io::Errno;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
 use crate::store::git::disk::links::{hard_link, is_refused};
-use crate::store::git::disk::scratch::Drawers;
 
 /// How often a taken lock is tried again.
 const RETRY_MS: u64 = 5;
@@ -65,15 +64,10 @@ impl LockDraft {
     /// if it must be durable.
     ///
     /// `desk` is the folder for the private file, on the same file system.
-    pub(crate) fn write(
-        drawers: &Drawers,
-        desk: &Path,
-        target: &Path,
-        content: &[u8],
-    ) -> Result<Self, StoreError> {
+    pub(crate) fn write(desk: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
         let private = private(desk, target);
         make_desk(desk)?;
-        let content = Some(Unflushed::write(drawers, private, content)?);
+        let content = Some(Unflushed::write(private, content)?);
         Ok(Self { target: target.to_owned(), content })
     }
 
@@ -335,7 +329,7 @@ mod tests {
     use crate::store::git::disk::links::REFUSED;
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
-        LockDraft::write(&Drawers::new(folder), folder, &folder.join("x"), content)?.take(Duration::ZERO)
+        LockDraft::write(folder, &folder.join("x"), content)?.take(Duration::ZERO)
     }
 
     #[test]
@@ -461,7 +455,7 @@ mod tests {
         let desk = outer.path().join("repository/desk");
         let x = outer.path().join("repository/x");
         assert!(HeldLock::take(&desk, &x, Duration::ZERO).is_err());
-        assert!(LockDraft::write(&Drawers::new(&desk), &desk, &x, b"new").is_err());
+        assert!(LockDraft::write(&desk, &x, b"new").is_err());
         assert!(!outer.path().join("repository").exists());
     }
 

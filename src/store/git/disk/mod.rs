@@ -1,4 +1,4 @@
-//! What "on disk" means, and the files of ours that stand for it: flushes, locks, scratch folders.
+//! What "on disk" means, and the files of ours that stand for it: flushes and locks.
 //!
 //! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
 
@@ -8,6 +8,5 @@ pub(crate) mod flush_hook;
 pub(crate) mod fsync_pool;
 pub(crate) mod links;
 pub(crate) mod lock;
-pub(crate) mod scratch;
 pub(crate) mod stamp;
 pub(crate) mod worker;

@@ -9,8 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::disk::scratch::Drawers;
+use crate::store::git::disk::barrier::{make_file, remove_if_there};
 use crate::store::git::index::rollback::BEFORE;
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
@@ -45,9 +44,9 @@ pub(crate) struct IndexDraft {
 
 impl IndexDraft {
     /// Makes the file.
-    pub(crate) fn make(drawers: &Drawers, desk: &Path, purpose: Purpose) -> Result<Self, StoreError> {
+    pub(crate) fn make(desk: &Path, purpose: Purpose) -> Result<Self, StoreError> {
         let path = desk.join(purpose.name());
-        let file = drawers.make(&path).map_err(|source| StoreError::at("make", &path, source))?;
+        let file = make_file(&path).map_err(|source| StoreError::at("make", &path, source))?;
         Ok(Self { path, file: Some(file) })
     }
 

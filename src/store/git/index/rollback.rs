@@ -96,7 +96,6 @@ fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::disk::scratch::Drawers;
     use crate::store::git::index::file::Purpose;
 
     /// A folder with an index and a desk.
@@ -109,8 +108,7 @@ mod tests {
     }
 
     fn put(index: &Path, desk: &Path) -> Result<AheadIndex<()>, StoreError> {
-        let drawers = Drawers::new(desk);
-        let draft = IndexDraft::make(&drawers, desk, Purpose::Ahead)?.write(index, b"new")?;
+        let draft = IndexDraft::make(desk, Purpose::Ahead)?.write(index, b"new")?;
         AheadIndex::put([index, desk], draft, None)
     }
 

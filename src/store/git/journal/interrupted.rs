@@ -31,7 +31,6 @@ impl GitJournal {
         // Before files are made: a draft may be what a person saved last.
         staging::remove_left(&self.place, &mut self.objects)?;
         file::remove_left(&self.place.work_tree_desk())?;
-        self.place.drawers.open();
         if let Err(error) = self.put_in_order(lock) {
             tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
         }

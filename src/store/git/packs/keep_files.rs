@@ -20,7 +20,6 @@ use std::path::{Path, PathBuf};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Place;
 
@@ -32,7 +31,6 @@ const REASON: &[u8] = b"collectory\n";
 pub(crate) struct KeepFiles {
     folder: PathBuf,
     original: PathBuf,
-    drawers: Drawers,
 }
 
 /// Writes a mark that is a file of its own, so that it can be told from a person's after a power cut.
@@ -44,7 +42,7 @@ fn write_whole(path: &Path) -> io::Result<()> {
 impl KeepFiles {
     /// The marks in the folder of the packs.
     pub(crate) fn new(place: &Place) -> Self {
-        Self { folder: place.packs(), original: place.desk().join("mark"), drawers: place.drawers.clone() }
+        Self { folder: place.packs(), original: place.desk().join("mark") }
     }
 
     /// Makes what the marks are names of, durably, unless it is there.
@@ -52,7 +50,7 @@ impl KeepFiles {
         if read_if_there(&self.original)?.is_some_and(|reason| reason == REASON) {
             return Ok(());
         }
-        let draft = Unflushed::write(&self.drawers, self.original.with_extension("new"), REASON)?;
+        let draft = Unflushed::write(self.original.with_extension("new"), REASON)?;
         barrier.files(&[&draft])?;
         fs::rename(draft.path(), &self.original)
             .map_err(|source| StoreError::at("write", &self.original, source))

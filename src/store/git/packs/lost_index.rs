@@ -80,7 +80,7 @@ impl Packs {
             Err(error) if is_damage(&error) => return Ok(false),
             Err(source) => return Err(StoreError::at("make the index of", &pack, source)),
         };
-        let draft = Unflushed::write(&self.drawers, self.draft_path(Purpose::Index, "idx"), &index)?;
+        let draft = Unflushed::write(self.draft_path(Purpose::Index, "idx"), &index)?;
         barrier.files(&[&draft])?;
         self.give_name(&draft, name, "idx")?;
         barrier.folder(self.folder())?;

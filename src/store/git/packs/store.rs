@@ -35,7 +35,6 @@ use uuid::Uuid;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::object::id::{Oid, hex};
 use crate::store::git::object::pack::{Pack, is_name, parse_index};
 use crate::store::git::packs::beside_gc::Reserved;
@@ -57,7 +56,6 @@ const DRAFT_PREFIX: &str = "collectory-";
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
-    pub(super) drawers: Drawers,
     pub(super) keep_files: KeepFiles,
     list: PathBuf,
     /// Names for what is written while git collects.
@@ -127,9 +125,8 @@ impl Packs {
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
         let (folder, keep_files, parts) = (place.packs(), KeepFiles::new(place), place.folder.clone());
         let obsolete = Mutex::new(ObsoletePacks::read(place.desk().join("spare-packs")));
-        let drawers = place.drawers.clone();
         let (reserved, damaged, large_len) = Default::default();
-        Self { folder, drawers, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
+        Self { folder, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
     }
 
     /// The folder of all objects.
@@ -219,9 +216,7 @@ impl Packs {
     fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(self.objects(), &self.folder)?;
         let reserved = self.take_reserved()?;
-        let write = |ending: &str, bytes: &[u8]| {
-            Unflushed::write(&self.drawers, self.draft_path(purpose, ending), bytes)
-        };
+        let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
         let content = match &reserved {
             Some(name) => self.fill_reserved(name, &pack.pack),
             None => write("pack", &pack.pack),

@@ -73,7 +73,7 @@ fn create(place: &Place, name: &str, target: &Oid, barrier: &Barrier) -> Result<
     let folder = path.parent().expect("a ref is below refs");
     barrier.make_folder(&place.common_dir, folder)?;
     let content = format!("{}\n", hex(target));
-    let draft = LockDraft::write(&place.drawers, &place.desk(), &path, content.as_bytes())?;
+    let draft = LockDraft::write(&place.desk(), &path, content.as_bytes())?;
     barrier.files(&[draft.content()])?;
     draft.take(Duration::ZERO)?.commit()?;
     barrier.folder(folder)
@@ -86,7 +86,7 @@ fn remove(place: &Place, names: &[&str], barrier: &Barrier) -> Result<(), StoreE
     let before = refs::packed(&place.common_dir)?.unwrap_or_default();
     let after = without(&before, names);
     if after != before {
-        let draft = LockDraft::write(&place.drawers, &place.desk(), &path, &after)?;
+        let draft = LockDraft::write(&place.desk(), &path, &after)?;
         // Of all refs that are packed, so never half.
         barrier.files(&[draft.content()])?;
         let lock = draft.take(Duration::ZERO)?;

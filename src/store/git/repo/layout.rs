@@ -8,7 +8,6 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::repo::head::HeadFile;
 
 /// The parts of a repository.
@@ -33,8 +32,6 @@ pub(crate) struct Place {
     pub(crate) has_graph: bool,
     /// What is checked out.
     pub(crate) head: HeadFile,
-    /// Where new files are made.
-    pub(crate) drawers: Drawers,
 }
 
 /// Our own folder inside the repository.
@@ -59,7 +56,6 @@ impl Place {
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
         let has_graph = config.flag("core.commitgraph").unwrap_or(true);
-        let drawers = Drawers::new(&common_dir.join(DESK));
         let head = HeadFile::new(&git_dir);
         Ok(Self {
             path: path.to_owned(),
@@ -71,7 +67,6 @@ impl Place {
             keeps_objects,
             has_graph,
             head,
-            drawers,
         })
     }
 

@@ -159,7 +159,7 @@ impl Move<'_> {
     pub(crate) fn draft(&self, place: &Place) -> Result<LockDraft, StoreError> {
         let new = self.steps.last().expect("a move goes somewhere").0;
         let path = place.common_dir.join(self.branch);
-        LockDraft::write(&place.drawers, &place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
+        LockDraft::write(&place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
     }
 
     /// Moves the branch, durably. On an error it may have moved all the same, and then it is not known to

@@ -14,9 +14,6 @@ use crate::store::{Journal as _, Look};
 fn stuck() -> (Repo, crate::store::git::GitJournal, [PathBuf; 2]) {
     let repo = Repo::new();
     let desk = repo.path().join(".git/collectory");
-    fs::create_dir(&desk).unwrap();
-    // Without drawers it is known where the draft will be.
-    fs::write(desk.join("drawers"), "").unwrap();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
     let obstacles = ["file-a.yaml", "next-a.yaml"].map(|draft| desk.join(draft));

@@ -22,12 +22,9 @@ fn place_and_folder(repo: &Repo) -> (Place, Folder) {
     (place, folder)
 }
 
-/// What stands in the folder of our own and its drawers and is no note of ours.
+/// What stands in the folder of our own and is no note of ours.
 fn drafts(repo: &Repo) -> Vec<PathBuf> {
-    let desk = repo.path().join(".git/collectory");
-    let drawers = fs::read_dir(desk.join("drawers")).into_iter().flatten().flatten();
-    let folders = drawers.map(|drawer| drawer.path()).chain([desk]);
-    let files = folders.flat_map(|folder| fs::read_dir(folder).unwrap()).map(|file| file.unwrap().path());
+    let files = fs::read_dir(repo.path().join(".git/collectory")).unwrap().map(|file| file.unwrap().path());
     let is_draft = |file: &PathBuf| {
         let name = file.file_name().unwrap().to_string_lossy();
         ["file-", "next-", "kept-"].iter().any(|prefix| name.starts_with(prefix))
@@ -36,18 +33,16 @@ fn drafts(repo: &Repo) -> Vec<PathBuf> {
 }
 
 #[test]
-fn what_a_person_saved_right_before_a_kill_is_kept_wherever_the_draft_was() {
+fn what_a_person_saved_right_before_a_kill_is_kept() {
     let repo = Repo::new();
     append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
     let desk = repo.path().join(".git/collectory");
-    let drawers = ["drawers/00", "drawers/01"].map(|drawer| desk.join(drawer));
-    drawers.iter().for_each(|drawer| fs::create_dir_all(drawer).unwrap());
-    let drafts = [&desk, &drawers[0], &drawers[1]].map(|folder| folder.join("file-a.yaml"));
-    for (draft, content) in drafts.iter().zip(["by hand\n", "a1\n", "by hand, too\n"]) {
-        fs::write(draft, content).unwrap();
+    let draft = desk.join("file-a.yaml");
+    for content in ["by hand\n", "a1\n", "by hand, too\n"] {
+        fs::write(&draft, content).unwrap();
+        drop(repo.open());
+        assert!(!draft.exists());
     }
-    drop(repo.open());
-    assert!(drafts.iter().all(|draft| !draft.exists()));
     let kept =
         ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(desk.join(name)).unwrap());
     assert_eq!(kept, ["by hand\n", "by hand, too\n"]);

@@ -132,7 +132,7 @@ impl GitJournal {
 
     /// A draft of the index.
     pub(crate) fn new_index(&self, purpose: Purpose) -> Result<IndexDraft, StoreError> {
-        IndexDraft::make(&self.place.drawers, &self.place.work_tree_desk(), purpose)
+        IndexDraft::make(&self.place.work_tree_desk(), purpose)
     }
 
     /// Puts a new index in place, releases its lock, and remembers that it is ours.

@@ -36,16 +36,12 @@ pub(crate) struct Desk {
 }
 
 impl Desk {
-    /// The desk of the collections folder: a drawer or the folder of our own in the repository; where those
-    /// are on another file system, the collections folder itself.
+    /// The desk of the collections folder: the folder of our own in the repository; where that is on another
+    /// file system, the collections folder itself.
     pub(crate) fn near(place: &Place, folder: &Folder) -> Result<Self, StoreError> {
         // A rename stays within one file system.
-        let near = |path: &Path| {
-            let desk = Self { folder: Folder::open(path).ok()?, prefix: DRAFT_PREFIX };
-            desk.is_near(folder).then_some(desk)
-        };
-        let desk = place.drawers.one().and_then(|drawer| near(&drawer));
-        match desk.or_else(|| near(&place.work_tree_desk())) {
+        let own = Folder::open(&place.work_tree_desk()).map(|folder| Self { folder, prefix: DRAFT_PREFIX });
+        match own.ok().filter(|desk| desk.is_near(folder)) {
             Some(desk) => Ok(desk),
             None => Ok(Self { folder: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX }),
         }
@@ -133,11 +129,9 @@ pub(crate) fn ahead_draft_of(name: &str) -> String {
 pub(crate) fn remove_left(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
     let desk = place.work_tree_desk();
     let none_was_used = staging_thread::none_was_used(place);
-    for folder in std::iter::once(desk.clone()).chain(place.drawers.all()) {
-        let folder = Folder::open(&folder)?;
-        sweep(&folder, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
-        sweep(&folder, AHEAD_PREFIX, &desk, |oid| none_was_used || objects.has(oid))?;
-    }
+    let folder = Folder::open(&desk)?;
+    sweep(&folder, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
+    sweep(&folder, AHEAD_PREFIX, &desk, |oid| none_was_used || objects.has(oid))?;
     match Folder::collections(place, false)? {
         Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |oid| objects.has(oid)),
         Found::Nothing | Found::Obstacle(_) => Ok(()),

@@ -16,7 +16,6 @@ use std::sync::{Arc, OnceLock};
 use rustix::fs::{FileType, Mode};
 
 use crate::store::Draft;
-use crate::store::git::disk::scratch::Drawers;
 use crate::store::git::disk::stamp::{Inode, kind};
 use crate::store::git::disk::worker::Helper;
 use crate::store::git::index::file::{IndexDraft, Purpose};
@@ -56,7 +55,6 @@ struct Job {
     folder: Folder,
     files: BTreeMap<String, Vec<u8>>,
     made: SyncSender<Made>,
-    drawers: Drawers,
     own: PathBuf,
     indexes: SyncSender<(Purpose, IndexDraft)>,
 }
@@ -100,7 +98,6 @@ impl Drafter {
                 folder,
                 files: left_behind(group),
                 made,
-                drawers: place.drawers.clone(),
                 own: place.work_tree_desk(),
                 indexes: to_indexes,
             })
@@ -129,7 +126,7 @@ impl Job {
     fn carry_out(self) {
         for purpose in INDEXES {
             // It is asked for first.
-            match IndexDraft::make(&self.drawers, &self.own, purpose) {
+            match IndexDraft::make(&self.own, purpose) {
                 Ok(draft) => drop(self.indexes.send((purpose, draft))),
                 Err(error) => tracing::debug!(%error, "an index was not made ahead"),
             }
@@ -217,7 +214,7 @@ fn mark(what: &str, system: &str) -> String {
     format!("{what} {system}\n")
 }
 
-/// Where the mark is: who serves in one work tree may find what was left in the drawers by another.
+/// Where the mark is: who serves in one work tree may find what was left by another.
 fn mark_of(place: &Place) -> PathBuf {
     place.desk().join("drafts")
 }
