@@ -58,7 +58,6 @@ use crate::store::git::repo::served;
 use crate::store::git::repo::user_config;
 use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::recent::Recent;
-use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
@@ -91,7 +90,6 @@ pub struct GitJournal {
     pub(crate) stats: StatCache,
     // Who is writing to the files; nobody asks when only reading.
     pub(crate) open_writers: Option<OpenWriters>,
-    pub(crate) drafter: Drafter,
     pub(crate) note: Arc<Note>,
     pub(crate) recent: Recent,
     pub(crate) index_hash: IndexHash,
@@ -255,7 +253,6 @@ impl Journal for GitJournal {
             self.check_work_tree()?;
             self.retry_behind(lock)?;
         }
-        let made = index.as_ref().and_then(|_| self.drafter.begin(&self.place, drafts));
         // Taken, so that trouble on the way leaves nothing stale behind.
         self.trees(expected)?;
         let trees = self.trees.take().expect("loaded above");
@@ -267,9 +264,8 @@ impl Journal for GitJournal {
         // Dropped on the way out, and the old index comes back.
         let (written, mut ahead) = (Cell::new(None), None);
         let mut mark: Option<Mark> = None;
-        let meanwhile = next.as_ref().map(|next| {
-            |journal: &mut Self| written.set(Some(journal.write_index_ahead(next, made.as_ref())))
-        });
+        let meanwhile =
+            next.as_ref().map(|next| |journal: &mut Self| written.set(Some(journal.write_index_ahead(next))));
         let published = self.publish(before, &group, drafts, meanwhile, |journal, made| {
             mark = Some(made);
             index.as_ref().map_or(Ok(()), HeldLock::check)?;
@@ -288,7 +284,7 @@ impl Journal for GitJournal {
             (Some(index), Some(next), Some(ahead)) if self.is_shown() => {
                 let ahead = ahead.keep();
                 self.is_index_ahead = true;
-                self.bring_up(index, (next, made), &group.changes, &group.tip());
+                self.bring_up(index, next, &group.changes, &group.tip());
                 self.recent.note(&group.changes, group.trees.revision);
                 drop(ahead);
                 self.step_aside_if_need_be();

@@ -25,7 +25,6 @@ use crate::store::git::repo::layout::{self, Place};
 use crate::store::git::repo::linked_worktrees;
 use crate::store::git::worktree::apply::lagging::Behind;
 use crate::store::git::worktree::apply::recent::Recent;
-use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
@@ -79,7 +78,6 @@ impl GitJournal {
             fresh: Arc::default(),
             appended_at: None,
             stats: StatCache::default(),
-            drafter: Drafter::default(),
             open_writers: (options.access == Access::Serve).then(OpenWriters::default),
             note,
             durable: None,

@@ -11,30 +11,26 @@ use crate::store::git::worktree::scan::folder::OPEN_FAULT;
 use crate::store::{Journal as _, Look};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
-fn stuck() -> (Repo, crate::store::git::GitJournal, [PathBuf; 2]) {
+fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
     let repo = Repo::new();
     let desk = repo.path().join(".git/collectory");
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let obstacles = ["file-a.yaml", "next-a.yaml"].map(|draft| desk.join(draft));
-    obstacles.iter().for_each(|obstacle| fs::create_dir(obstacle).unwrap());
-    (repo, journal, obstacles)
-}
-
-fn free(obstacles: [PathBuf; 2]) {
-    obstacles.iter().for_each(|obstacle| fs::remove_dir(obstacle).unwrap());
+    let obstacle = desk.join("file-a.yaml");
+    fs::create_dir(&obstacle).unwrap();
+    (repo, journal, obstacle)
 }
 
 #[test]
 fn a_file_that_can_not_be_changed_is_no_persons_edit_and_follows_when_it_can() {
-    let (repo, mut journal, obstacles) = stuck();
+    let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     append(&mut journal, &[set("b.yaml", "b\n"), set("a.yaml", "a3\n")]);
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), []);
     drop(journal);
-    free(obstacles);
+    fs::remove_dir(obstacle).unwrap();
     let mut journal = repo.open();
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     assert_eq!(edits(&mut journal), []);
@@ -46,10 +42,10 @@ fn a_file_that_can_not_be_changed_is_no_persons_edit_and_follows_when_it_can() {
 
 #[test]
 fn a_file_that_can_not_be_removed_is_no_persons_either() {
-    let (repo, mut journal, obstacles) = stuck();
+    let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[remove("a.yaml")]);
     assert_eq!(edits(&mut journal), []);
-    free(obstacles);
+    fs::remove_dir(obstacle).unwrap();
     // The next write tries again before anything else.
     append(&mut journal, &[set("b.yaml", "b\n")]);
     assert!(!repo.file("a.yaml").exists());
@@ -58,11 +54,11 @@ fn a_file_that_can_not_be_removed_is_no_persons_either() {
 
 #[test]
 fn what_a_person_makes_of_a_file_that_is_behind_is_theirs() {
-    let (repo, mut journal, obstacles) = stuck();
+    let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b\n")]);
     repo.save("a.yaml", "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
-    free(obstacles);
+    fs::remove_dir(obstacle).unwrap();
     journal.catch_up().unwrap();
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert_eq!(edits(&mut journal), [edit("a.yaml", "by hand\n")]);
@@ -70,18 +66,17 @@ fn what_a_person_makes_of_a_file_that_is_behind_is_theirs() {
 
 #[test]
 fn a_file_that_is_behind_and_deleted_by_a_person_stays_deleted() {
-    let (repo, mut journal, obstacles) = stuck();
+    let (repo, mut journal, obstacle) = stuck();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     fs::remove_file(repo.file("a.yaml")).unwrap();
-    free(obstacles);
+    fs::remove_dir(obstacle).unwrap();
     journal.catch_up().unwrap();
     assert_eq!(edits(&mut journal), [edit("a.yaml", "gone")]);
 }
 
 /// Whether this is the draft that has changed places with a file.
 fn of_a_draft(name: &OsStr) -> Option<Errno> {
-    let name = name.to_string_lossy();
-    (name.starts_with("file-") || name.starts_with("next-")).then_some(Errno::IO)
+    name.to_string_lossy().starts_with("file-").then_some(Errno::IO)
 }
 
 #[test]

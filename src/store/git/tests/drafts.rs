@@ -9,7 +9,6 @@ use crate::store::git::object::id::{Kind, name};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::replace::{Bench, New};
-use crate::store::git::worktree::apply::staging_thread::Drafter;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
@@ -27,7 +26,7 @@ fn drafts(repo: &Repo) -> Vec<PathBuf> {
     let files = fs::read_dir(repo.path().join(".git/collectory")).unwrap().map(|file| file.unwrap().path());
     let is_draft = |file: &PathBuf| {
         let name = file.file_name().unwrap().to_string_lossy();
-        ["file-", "next-", "kept-"].iter().any(|prefix| name.starts_with(prefix))
+        ["file-", "kept-"].iter().any(|prefix| name.starts_with(prefix))
     };
     files.filter(is_draft).collect()
 }
@@ -66,32 +65,6 @@ fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
         assert!(!bench.change("a.yaml", Some(old), new).unwrap());
         assert_eq!(repo.saved("a.yaml"), "by hand\n");
         assert_eq!(fs::read_dir(place.work_tree_desk()).unwrap().count(), 0, "no draft is left");
-    }
-}
-
-#[test]
-fn what_was_made_ahead_of_a_commit_that_never_was_is_gone_after_a_kill() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a0\n")]);
-    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
-    let desk = repo.path().join(".git/collectory");
-    // What a kill leaves before the branch has moved.
-    let used = fs::read_to_string(desk.join("drafts")).unwrap();
-    assert!(used.starts_with("used "), "{used}");
-    let made = used.replace("used", "made");
-    fs::write(desk.join("drafts"), &made).unwrap();
-    fs::write(desk.join("next-a.yaml"), "never committed\n").unwrap();
-    drop(repo.open());
-    assert_eq!(drafts(&repo), Vec::<PathBuf>::new());
-    // And after: what was in the way of the draft may be what a person saved. A mark from before a power cut
-    // says nothing.
-    for mark in [used, made.chars().rev().collect()] {
-        fs::write(desk.join("drafts"), mark).unwrap();
-        fs::write(desk.join("next-a.yaml"), "by hand\n").unwrap();
-        drop(repo.open());
-        assert_eq!(drafts(&repo), [desk.join("kept-file-a.yaml")]);
-        assert_eq!(fs::read_to_string(desk.join("kept-file-a.yaml")).unwrap(), "by hand\n");
-        fs::remove_file(desk.join("kept-file-a.yaml")).unwrap();
     }
 }
 
@@ -158,28 +131,6 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
     open_writers.begin(&folder);
     assert!(!open_writers.holds(&no_writer, "b.yaml"));
-}
-
-#[test]
-fn a_draft_that_is_lost_on_the_way_makes_no_edit_of_a_person_s() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = place_and_folder(&repo);
-    let drafter = Drafter::default();
-    let made = drafter.begin(&place, &[set("a.yaml", "a2\n")]);
-    let bench = Bench::with_drafts(&place, &folder, made).unwrap();
-    let draft = place.work_tree_desk().join("next-a.yaml");
-    assert_eq!(fs::read_to_string(&draft).unwrap(), "a2\n");
-    fs::remove_file(draft).unwrap();
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
-    let new = Some(New { oid, mode: FILE, bytes: b"a2\n" });
-    // To be tried again.
-    bench.change("a.yaml", Some(old), new).unwrap_err();
-    assert!(bench.change("a.yaml", Some(old), new).unwrap());
-    assert_eq!(repo.saved("a.yaml"), "a2\n");
-    // Where the file has gone it is a person's wish.
-    fs::remove_file(repo.file("a.yaml")).unwrap();
-    assert!(!bench.change("a.yaml", Some(old), new).unwrap());
 }
 
 #[test]

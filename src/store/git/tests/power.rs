@@ -256,10 +256,9 @@ fn is_index_whole(root: &Path) -> bool {
 
 /// Makes a system that is started anew of a repository as a power cut has left it.
 fn restart(git_dir: &Path) {
-    for note in ["work-tree", "drafts"].map(|name| git_dir.join("collectory").join(name)) {
-        if let Ok(text) = fs::read_to_string(&note) {
-            fs::write(&note, text.replace(&system_id(), &"x".repeat(system_id().len()))).unwrap();
-        }
+    let note = git_dir.join("collectory/work-tree");
+    if let Ok(text) = fs::read_to_string(&note) {
+        fs::write(&note, text.replace(&system_id(), &"x".repeat(system_id().len()))).unwrap();
     }
     remove_unknown_locks(git_dir);
 }

@@ -10,5 +10,4 @@ pub(crate) mod recent;
 pub(crate) mod replace;
 pub(crate) mod set_back;
 pub(crate) mod staging;
-pub(crate) mod staging_thread;
 pub(crate) mod update;

@@ -9,9 +9,8 @@
 //! On file systems without these renames (some network file systems) the second look comes right
 //! before an ordinary rename, which leaves a window of microseconds.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
@@ -23,7 +22,6 @@ use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Place;
 use crate::store::git::worktree::apply::staging::{Desk, is_blank, is_torn, keep_aside, mode_of};
-use crate::store::git::worktree::apply::staging_thread::Drafts;
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 
@@ -31,8 +29,7 @@ use crate::store::git::worktree::scan::stat_cache::StatCache;
 #[derive(Debug)]
 pub(crate) struct Bench<'a> {
     folder: &'a Folder,
-    desk: Arc<Desk>,
-    ahead: RefCell<Option<Drafts>>,
+    desk: Desk,
     /// The file that was made last.
     newest: Cell<Option<Inode>>,
     known: Option<&'a StatCache>,
@@ -61,26 +58,8 @@ impl<'a> New<'a> {
 impl<'a> Bench<'a> {
     /// Prepares to change files of `folder`.
     pub(crate) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
-        Ok(Self::at(Arc::new(Desk::near(place, folder)?), None, place, folder))
-    }
-
-    /// The same with drafts that were made ahead, if they are of use for `folder`.
-    pub(crate) fn with_drafts(
-        place: &Place,
-        folder: &'a Folder,
-        drafts: Option<Drafts>,
-    ) -> Result<Self, StoreError> {
-        if let Some(mut drafts) = drafts
-            && drafts.are_for(folder)
-        {
-            return Ok(Self::at(drafts.desk(), Some(drafts), place, folder));
-        }
-        Self::new(place, folder)
-    }
-
-    fn at(desk: Arc<Desk>, ahead: Option<Drafts>, place: &Place, folder: &'a Folder) -> Self {
-        let kept = place.work_tree_desk();
-        Self { folder, desk, ahead: RefCell::new(ahead), newest: Cell::new(None), known: None, kept }
+        let (desk, kept) = (Desk::near(place, folder)?, place.work_tree_desk());
+        Ok(Self { folder, desk, newest: Cell::new(None), known: None, kept })
     }
 
     /// The same with what is known of the files, which saves the look before a change.
@@ -128,18 +107,10 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// The name of the draft of a file, which is written now unless it was made ahead.
+    /// Writes the draft of a file, and answers with its name.
     fn draft(&self, name: &str, new: New<'_>, replaced: Option<Mode>) -> Result<String, StoreError> {
-        let ahead = self.ahead.borrow_mut().as_mut().and_then(|it| it.take(name, new.mode, replaced));
-        let (draft, inode) = match ahead {
-            Some(ahead) => ahead,
-            None => {
-                let draft = self.desk.draft_of(name);
-                let inode = self.desk.write(&draft, (new.mode, new.bytes), replaced)?;
-                (draft, inode)
-            }
-        };
-        self.newest.set(Some(inode));
+        let draft = self.desk.draft_of(name);
+        self.newest.set(Some(self.desk.write(&draft, (new.mode, new.bytes), replaced)?));
         Ok(draft)
     }
 

@@ -18,13 +18,10 @@ use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::EXECUTABLE;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Place;
-use crate::store::git::worktree::apply::staging_thread;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// What drafts in the desk begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
-/// The same of those that were made ahead; see `staging_thread`.
-const AHEAD_PREFIX: &str = "next-";
 /// What drafts in the collections folder itself begin with, when the desk is elsewhere.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";
 
@@ -48,14 +45,9 @@ impl Desk {
     }
 
     /// Whether it is on the file system of a folder.
-    pub(crate) fn is_near(&self, folder: &Folder) -> bool {
+    fn is_near(&self, folder: &Folder) -> bool {
         let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
         device(&self.folder).is_ok_and(|desk| device(folder) == Ok(desk))
-    }
-
-    /// Whether nobody sees what is made here.
-    pub(crate) fn is_apart(&self) -> bool {
-        self.prefix == DRAFT_PREFIX
     }
 
     /// What the draft of a file is called.
@@ -68,20 +60,10 @@ impl Desk {
     pub(crate) fn write(
         &self,
         draft: &str,
-        new: (u32, &[u8]),
-        replaced: Option<Mode>,
-    ) -> Result<Inode, StoreError> {
-        self.remove(draft)?;
-        self.write_new(draft, new, replaced)
-    }
-
-    /// The same where none is.
-    pub(crate) fn write_new(
-        &self,
-        draft: &str,
         (mode, bytes): (u32, &[u8]),
         replaced: Option<Mode>,
     ) -> Result<Inode, StoreError> {
+        self.remove(draft)?;
         // The process's own mask takes away what others may not have, as it does for git.
         let mode = Mode::from_raw_mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -119,19 +101,11 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode)
 }
 
-/// What a draft that was made ahead is called.
-pub(crate) fn ahead_draft_of(name: &str) -> String {
-    format!("{AHEAD_PREFIX}{name}")
-}
-
 /// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
 /// that happens when the kill came between an exchange and the look after it.
 pub(crate) fn remove_left(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
     let desk = place.work_tree_desk();
-    let none_was_used = staging_thread::none_was_used(place);
-    let folder = Folder::open(&desk)?;
-    sweep(&folder, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
-    sweep(&folder, AHEAD_PREFIX, &desk, |oid| none_was_used || objects.has(oid))?;
+    sweep(&Folder::open(&desk)?, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
     match Folder::collections(place, false)? {
         Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |oid| objects.has(oid)),
         Found::Nothing | Found::Obstacle(_) => Ok(()),

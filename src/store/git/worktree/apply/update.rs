@@ -39,7 +39,6 @@ use crate::store::git::repo::checkpoint::UNBORN;
 use crate::store::git::repo::refs;
 use crate::store::git::worktree::apply::replace::{Bench, New};
 use crate::store::git::worktree::apply::staging::{is_blank, keep_aside};
-use crate::store::git::worktree::apply::staging_thread::Drafts;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
@@ -104,13 +103,8 @@ impl GitJournal {
     }
 
     /// Writes the index with the new entries, to be [put](Self::put_index_ahead) in its place.
-    pub(crate) fn write_index_ahead(
-        &mut self,
-        next: &GitIndex,
-        made: Option<&Drafts>,
-    ) -> Result<IndexDraft, StoreError> {
-        let draft = made.and_then(|made| made.take_index(Purpose::Ahead));
-        let draft = draft.map_or_else(|| self.new_index(Purpose::Ahead), Ok)?;
+    pub(crate) fn write_index_ahead(&mut self, next: &GitIndex) -> Result<IndexDraft, StoreError> {
+        let draft = self.new_index(Purpose::Ahead)?;
         draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
     }
 
@@ -125,16 +119,10 @@ impl GitJournal {
     }
 
     /// Brings the work tree up to the group that was just committed, whose last commit is `new`; `next` is
-    /// the index that was put ahead, `made` the files that were. The commits stand, so trouble is only told;
+    /// the index that was put ahead. The commits stand, so trouble is only told;
     /// [`catch_up`](crate::store::Journal::catch_up) makes it good.
-    pub(crate) fn bring_up(
-        &mut self,
-        lock: HeldLock,
-        (next, made): (GitIndex, Option<Drafts>),
-        changes: &PathChanges,
-        new: &Oid,
-    ) {
-        let applied = self.apply(lock, (Some(next), made), changes, Occasion::Ours);
+    pub(crate) fn bring_up(&mut self, lock: HeldLock, next: GitIndex, changes: &PathChanges, new: &Oid) {
+        let applied = self.apply(lock, Some(next), changes, Occasion::Ours);
         let noted = applied.and_then(|()| self.note.write(new));
         self.is_index_ahead = noted.is_err();
         if let Err(error) = noted {
@@ -192,7 +180,7 @@ impl GitJournal {
         if let Some(index) = &mut index {
             self.take_back(index)?;
         }
-        self.apply(lock, (index, None), changes, occasion)?;
+        self.apply(lock, index, changes, occasion)?;
         self.under_way.clear();
         Ok(())
     }
@@ -217,18 +205,16 @@ impl GitJournal {
     fn apply(
         &mut self,
         lock: HeldLock,
-        (index, made): (Option<GitIndex>, Option<Drafts>),
+        index: Option<GitIndex>,
         changes: &PathChanges,
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         self.is_work_tree_dirty = true;
-        let draft = made.as_ref().and_then(|made| made.take_index(Purpose::Last));
-        // Made now if it was not ahead: whether there is room shows before any file is changed.
-        let drafted = |index| Ok((index, draft.map_or_else(|| self.new_index(Purpose::Last), Ok)?));
+        // Made now: whether there is room shows before any file is changed.
+        let drafted = |index| self.new_index(Purpose::Last).map(|draft| (index, draft));
         let mut index = index.map(drafted).transpose()?;
         let folder = self.open_folder(changes)?;
-        let bench =
-            folder.as_ref().map(|folder| Bench::with_drafts(&self.place, folder, made)).transpose()?;
+        let bench = folder.as_ref().map(|folder| Bench::new(&self.place, folder)).transpose()?;
         let bench = bench.map(|bench| bench.knowing(&self.stats));
         let mut placed = Vec::new();
         for (name, change) in changes {
