@@ -21,8 +21,9 @@
 //! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
 //! the order is another one.
 //!
-//! Within a step no order is needed, and so its flushes are made at once: a file system with a
-//! journal then often writes for all of them what it would write for each. A file that is new or
+//! Within a step no order is needed, and the system begins to write all the files of a step before the first
+//! of them is waited for: a file system with a journal then has what is new of all of them in one transaction,
+//! and commits it once. A file that is new or
 //! replaced is flushed before the rename that gives it its name, and a rename is durable once its
 //! folder has been flushed (fsync(2): "Calling `fsync()` does not necessarily ensure that the entry in
 //! the directory containing the file has also reached disk. For that an explicit `fsync()` on a file
@@ -56,7 +57,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use crate::store::StoreError;
-use crate::store::git::disk::fsync_pool::{Flush, Flushers};
 
 const FLUSH_FILE_SYSTEM: &str = "flush the file system of";
 
@@ -74,24 +74,17 @@ fn hooked<'a>(action: &str, path: &'a Path) -> &'a Path {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
     flushes: Arc<AtomicU64>,
-    flushers: Arc<Flushers>,
     #[cfg(test)]
     hook: crate::store::git::disk::flush_hook::FlushHook,
 }
 
 impl Barrier {
-    /// The same for another thread, which is not to wait for the flushes of this one.
-    pub(crate) fn beside(&self) -> Self {
-        Self { flushers: Arc::default(), ..self.clone() }
-    }
-
     /// How many flushes there have been.
     pub(crate) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Has every flush preceded by a call, which may make it fail; those that another thread makes may have
-    /// begun before.
+    /// Has every flush preceded by a call, which may make it fail.
     #[cfg(test)]
     pub(crate) const fn hook(&self) -> &crate::store::git::disk::flush_hook::FlushHook {
         &self.hook
@@ -109,43 +102,10 @@ impl Barrier {
         flush().map_err(|source| StoreError::at(action, path, source))
     }
 
-    /// Flushes the content of a file.
-    fn file(&self, file: &Unflushed) -> Result<(), StoreError> {
-        self.flush("flush", &file.path, || file.file.sync_data())
-    }
-
-    /// Flushes the contents of several files at once.
+    /// Flushes the contents of several files.
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
-        let Some((first, others)) = files.split_first() else { return Ok(()) };
-        self.at_once(others, || self.file(first))
-    }
-
-    /// The same while the caller does something else.
-    pub(crate) fn files_while(&self, files: &[&Unflushed], work: impl FnOnce()) -> Result<(), StoreError> {
-        self.at_once(files, || {
-            work();
-            Ok(())
-        })
-    }
-
-    /// Flushes the entries of a folder and, at once with them, the contents of some files.
-    pub(crate) fn folder_and(&self, folder: &Path, files: &[&Unflushed]) -> Result<(), StoreError> {
-        self.at_once(files, || self.folder(folder))
-    }
-
-    fn at_once(
-        &self,
-        files: &[&Unflushed],
-        here: impl FnOnce() -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let begin = |(thread, it): (usize, &&Unflushed)| self.flushers.begin(thread, &it.file);
-        let begun: Vec<_> = files.iter().enumerate().map(begin).collect();
-        let mut result = here();
-        for (it, begun) in files.iter().zip(begun) {
-            let flush = || begun.map_or_else(|| it.file.sync_data(), Flush::wait);
-            result = result.and(self.flush("flush", &it.path, flush));
-        }
-        result
+        files.iter().for_each(|it| it.begin_writing());
+        files.iter().try_for_each(|it| self.flush("flush", &it.path, || it.file.sync_data()))
     }
 
     /// Flushes the entries of a folder.
@@ -199,7 +159,7 @@ pub(crate) fn make_folders(
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct Unflushed {
-    file: Arc<File>,
+    file: File,
     path: PathBuf,
 }
 
@@ -211,19 +171,28 @@ impl Unflushed {
             file.write_all(bytes).map(|()| file)
         };
         match write() {
-            Ok(file) => Ok(Self { file: Arc::new(file), path }),
+            Ok(file) => Ok(Self { file, path }),
             Err(source) => Err(StoreError::at("write", &path, source)),
         }
     }
 
     /// A file that was appended to.
     pub(crate) fn appended(file: File, path: PathBuf) -> Self {
-        Self { file: Arc::new(file), path }
+        Self { file, path }
     }
 
     /// Says when it was changed.
     pub(crate) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
         self.file.set_modified(modified).map_err(|source| StoreError::at("date", &self.path, source))
+    }
+
+    /// Has the system begin to write the content, and does not wait. What is no longer needed is written first
+    /// (`generic_fadvise` in `mm/fadvise.c`); it stays in memory until it is.
+    fn begin_writing(&self) {
+        #[cfg(target_os = "linux")]
+        if let Err(error) = rustix::fs::fadvise(&self.file, 0, None, rustix::fs::Advice::DontNeed) {
+            tracing::debug!(%error, path = %self.path.display(), "a file is written only when it is flushed");
+        }
     }
 
     /// Where it is.
@@ -232,7 +201,7 @@ impl Unflushed {
     }
 
     /// The open file.
-    pub(crate) fn into_file(self) -> Arc<File> {
+    pub(crate) fn into_file(self) -> File {
         self.file
     }
 }

@@ -21,7 +21,6 @@ use std::fs::{self, File, Metadata};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,7 @@ pub(crate) struct LockFile {
     target: PathBuf,
     path: PathBuf,
     private: PathBuf,
-    file: Arc<File>,
+    file: File,
     is_released: bool,
 }
 

@@ -5,8 +5,6 @@
 pub(crate) mod barrier;
 #[cfg(test)]
 pub(crate) mod flush_hook;
-pub(crate) mod fsync_pool;
 pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod stamp;
-pub(crate) mod worker;

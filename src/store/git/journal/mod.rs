@@ -25,7 +25,6 @@ pub(crate) mod interrupted;
 pub(crate) mod open;
 pub(crate) mod options;
 
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -262,15 +261,11 @@ impl Journal for GitJournal {
         // Made now, so that an index that can't be edited costs no pack.
         let next = index.as_ref().map(|_| self.index_ahead(&group.changes)).transpose()?;
         // Dropped on the way out, and the old index comes back.
-        let (written, mut ahead) = (Cell::new(None), None);
-        let mut mark: Option<Mark> = None;
-        let meanwhile =
-            next.as_ref().map(|next| |journal: &mut Self| written.set(Some(journal.write_index_ahead(next))));
-        let published = self.publish(before, &group, drafts, meanwhile, |journal, made| {
+        let (mut mark, mut ahead): (Option<Mark>, _) = (None, None);
+        let published = self.publish(before, &group, drafts, |journal, made| {
             mark = Some(made);
             index.as_ref().map_or(Ok(()), HeldLock::check)?;
-            let written = written.take().transpose()?;
-            ahead = written.map(|draft| journal.put_index_ahead(draft, mark.take())).transpose()?;
+            ahead = next.as_ref().map(|next| journal.put_index_ahead(next, mark.take())).transpose()?;
             Ok(())
         });
         if published.is_err() && !self.has_come_to(&group) {

@@ -61,9 +61,9 @@ impl GitJournal {
             Access::Read | Access::Survey => None,
         };
         let packs = Arc::new(Packs::open(&place));
-        let note = Arc::new(Note::new(&place.work_tree_desk(), barrier.beside()));
+        let note = Arc::new(Note::new(&place.work_tree_desk(), barrier.clone()));
         let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
-        let maintenance = Maintenance::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.beside());
+        let maintenance = Maintenance::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.clone());
         let mut journal = Self {
             branch,
             committer: Committer { actor: options.committer, key: options.signing_key },

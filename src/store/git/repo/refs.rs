@@ -177,7 +177,8 @@ impl Move<'_> {
             drop(self.log(&place.git_dir, "HEAD", place.log_new_branches)?);
         }
         lock.commit()?;
-        barrier.folder_and(folder, log.as_ref().as_slice())
+        barrier.folder(folder)?;
+        barrier.files(log.as_ref().as_slice())
     }
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.

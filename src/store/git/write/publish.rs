@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! pack, index, branch.lock written ── flushed ── pack named, its folder flushed ── index ahead ── branch moved
-//!                        index ahead written                                        (`ahead`)      (`refs`)
+//!                                                                                  (`ahead`)      (`refs`)
 //! ```
 //!
 //! What is flushed when, and why that is enough, `barrier` says.
@@ -18,14 +18,13 @@ use crate::store::git::write::append::Group;
 use crate::store::{Committed, Draft, Journal as _, StoreError};
 
 impl GitJournal {
-    /// Puts a group on disk and moves the branch to it. `meanwhile` is called while nothing can be done but
-    /// to wait for the disk, and `prepare` right before the branch moves, when git can read the new objects; it gets the mark of their pack.
+    /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when
+    /// git can read the new objects; it gets the mark of their pack.
     pub(crate) fn publish(
         &mut self,
         before: Option<Oid>,
         group: &Group,
         drafts: &[Draft],
-        meanwhile: Option<impl FnOnce(&mut Self)>,
         prepare: impl FnOnce(&mut Self, Mark) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         self.make_durable(before.map(Revision::new))?;
@@ -43,7 +42,7 @@ impl GitJournal {
         };
         let pack = self.packs.draft(&group.pack, &self.barrier)?;
         let name = pack.name().to_owned();
-        let draft = self.put_contents(pack, &step, meanwhile).inspect_err(|_| self.packs.abandon(&name))?;
+        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon(&name))?;
         prepare(self, Mark::of(&self.packs, &name)).and_then(|()| self.move_branch(&step, draft))?;
         self.durable = Some(group.trees.revision);
         Ok(())
@@ -57,21 +56,12 @@ impl GitJournal {
 
     /// Flushes the contents of everything new, and gives the pack its name, durably: only what can be found
     /// after a power cut may be named by what may survive one.
-    fn put_contents(
-        &mut self,
-        pack: PackDraft,
-        step: &Move<'_>,
-        meanwhile: Option<impl FnOnce(&mut Self)>,
-    ) -> Result<LockDraft, StoreError> {
+    fn put_contents(&mut self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
         let draft = step.draft(&self.place)?;
         let [content, index] = pack.files();
-        let (barrier, files) = (self.barrier.clone(), [content, index, draft.content()]);
-        match meanwhile {
-            Some(meanwhile) => barrier.files_while(&files, || meanwhile(self))?,
-            None => barrier.files(&files)?,
-        }
+        self.barrier.files(&[content, index, draft.content()])?;
         self.packs.finish(pack)?;
-        barrier.folder(self.packs.folder())?;
+        self.barrier.folder(self.packs.folder())?;
         Ok(draft)
     }
 

@@ -27,7 +27,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::{IndexDraft, Purpose};
+use crate::store::git::index::file::Purpose;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::index::rollback::AheadIndex;
 use crate::store::git::journal::GitJournal;
@@ -102,19 +102,14 @@ impl GitJournal {
         Ok(index)
     }
 
-    /// Writes the index with the new entries, to be [put](Self::put_index_ahead) in its place.
-    pub(crate) fn write_index_ahead(&mut self, next: &GitIndex) -> Result<IndexDraft, StoreError> {
-        let draft = self.new_index(Purpose::Ahead)?;
-        draft.write(&self.place.git_dir.join("index"), &next.encode(&mut self.index_hash))
-    }
-
     /// Puts the index with the new entries in its place; see `index::rollback`.
     pub(crate) fn put_index_ahead<M>(
-        &self,
-        draft: IndexDraft,
+        &mut self,
+        next: &GitIndex,
         mark: Option<M>,
     ) -> Result<AheadIndex<M>, StoreError> {
         let (index, desk) = (self.place.git_dir.join("index"), self.place.work_tree_desk());
+        let draft = self.new_index(Purpose::Ahead)?.write(&index, &next.encode(&mut self.index_hash))?;
         AheadIndex::put([&index, &desk], draft, mark)
     }
 
