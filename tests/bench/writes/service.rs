@@ -63,7 +63,7 @@ pub(crate) async fn compare(table: &mut Table) {
         "PATCH, 1 client / libgit2 `TreeUpdateBuilder`, flushed",
         [one, library].map(per_second),
         one / library,
-        Goal::AtLeast(2.5),
+        Goal::AtLeast(2.0),
     );
 }
 
@@ -86,7 +86,7 @@ pub(crate) async fn compare_work_tree(table: &mut Table) {
         println!("  {clients:>2} clients  {with:>6.0} / {without:>6.0}  {:>5.2}", with / without);
         let what = format!("PATCH with a work tree / bare, clients: {clients}");
         let rates = [with, without].map(per_second);
-        table.compared(WORK_TREE, what, rates, with / without, Goal::AtLeast(0.6));
+        table.compared(WORK_TREE, what, rates, with / without, Goal::AtLeast(0.5));
     }
 }
 
