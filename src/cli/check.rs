@@ -65,10 +65,13 @@ Examples:
 impl Check {
     pub(super) fn run(self) -> Result<Done, Failure> {
         let snapshot = self.survey()?;
+        let mut problems = 0;
         for problem in snapshot.problems.values() {
-            answer(&problem.to_string())?;
+            for number in 0..problem.faults.len() {
+                answer(&problem.told(number))?;
+            }
+            problems += problem.faults.len();
         }
-        let problems = snapshot.problems.len();
         note(&format!(
             "{}, {}",
             counted(snapshot.catalog().len(), "collection"),

@@ -117,7 +117,7 @@ impl Init {
 fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let key = Key::parse(EXAMPLE_KEY).expect("the example's key keeps to the rule");
     let collection =
-        format::read(&key, EXAMPLE.as_bytes()).map_err(|fault| anyhow!("BUG: {}", fault.message))?;
+        format::read(&key, EXAMPLE.as_bytes()).map_err(|faults| anyhow!("BUG: {}", faults[0].message))?;
     let event = Event::Created(Arc::new(collection));
     let about = message::About { by_command: true, ..message::About::default() };
     let draft = Draft {

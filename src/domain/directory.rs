@@ -1,5 +1,7 @@
 //! A directory of the content store and its rule.
 
+use super::shown;
+
 /// A relative path with `/`, as every directory-like attribute holds it.
 ///
 /// The content store joins it to a folder of its own, so nothing in it may lead out of that
@@ -36,23 +38,34 @@ impl Directory {
             return Err("a directory can't be empty; leave the attribute out instead".into());
         }
         if text.starts_with('/') {
-            return Err(format!("{text:?} is absolute; write a relative path such as \"content/posts\""));
+            return Err(format!(
+                "{:?} is absolute; write a relative path such as \"content/posts\"",
+                shown(text)
+            ));
         }
         if let Some(stray) = text.chars().find(|c| c.is_control()) {
             return Err(format!("a directory can't hold the control character {stray:?}"));
         }
         if text.contains('\\') {
-            return Err(format!("{text:?} holds a backslash; write `/` between the parts"));
+            return Err(format!("{:?} holds a backslash; write `/` between the parts", shown(text)));
         }
         if matches!(text.as_bytes(), [letter, b':', ..] if letter.is_ascii_alphabetic()) {
-            return Err(format!("{text:?} begins with a drive letter; write a relative path"));
+            return Err(format!("{:?} begins with a drive letter; write a relative path", shown(text)));
         }
         let path = text.strip_suffix('/').unwrap_or(text);
         for part in path.split('/') {
             match part {
-                "" => return Err(format!("{text:?} has an empty part; write one `/` between the parts")),
+                "" => {
+                    return Err(format!(
+                        "{:?} has an empty part; write one `/` between the parts",
+                        shown(text)
+                    ));
+                }
                 "." | ".." => {
-                    return Err(format!("{text:?} has the part `{part}`; write the path without it"));
+                    return Err(format!(
+                        "{:?} has the part `{part}`; write the path without it",
+                        shown(text)
+                    ));
                 }
                 _ => {}
             }

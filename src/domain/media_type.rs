@@ -1,5 +1,7 @@
 //! What a media collection accepts: a MIME type, a range of them, or a file extension.
 
+use super::shown;
+
 /// One entry of `accept`: `image/png`, `image/*`, `*/*` or `.pdf`.
 ///
 /// The form is that of the `accept` attribute of HTML (WHATWG HTML, "File Upload state"): a media
@@ -34,7 +36,8 @@ impl MediaType {
             Ok(Self(text.to_owned()))
         } else {
             Err(format!(
-                "{text:?} is neither a media type such as \"image/png\" or \"image/*\" nor an extension such as \".pdf\""
+                "{:?} is neither a media type such as \"image/png\" or \"image/*\" nor an extension such as \".pdf\"",
+                shown(text)
             ))
         }
     }

@@ -63,4 +63,5 @@ pub use revision::Revision;
 pub(crate) use revision::hex;
 pub use rule::TEXT_CHARS_MAX;
 pub use secret_hash::SecretHash;
+pub(crate) use value::shown;
 pub use value::{Number, VALUE_DEPTH_MAX, Value};

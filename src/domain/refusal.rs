@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ATTRIBUTES_MAX, Attribute, Key, Kind};
+use super::{ATTRIBUTES_MAX, Attribute, Key, Kind, shown};
 
 /// Why a command is not carried out.
 ///
@@ -105,8 +105,8 @@ impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, segment) in self.path.iter().enumerate() {
             match segment {
-                Segment::Name(name) if index == 0 => write!(f, "{name}")?,
-                Segment::Name(name) => write!(f, ".{name}")?,
+                Segment::Name(name) if index == 0 => f.write_str(&shown(name))?,
+                Segment::Name(name) => write!(f, ".{}", shown(name))?,
                 Segment::Index(at) => write!(f, "[{at}]")?,
             }
         }

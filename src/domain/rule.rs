@@ -1,13 +1,10 @@
 //! What an attribute may hold, and the words for what it holds instead.
 
 use super::attribute::NAME_BYTES_MAX;
-use super::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value};
+use super::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, shown};
 
 /// The most characters of a text attribute, the name among them.
 pub const TEXT_CHARS_MAX: usize = 1000;
-
-/// How much of a wrong text a message repeats.
-const TEXT_SHOWN_CHARS_MAX: usize = 40;
 
 /// What an attribute may hold.
 #[derive(Debug, Clone, Copy)]
@@ -172,13 +169,13 @@ fn expected(wanted: &str, found: &Value) -> String {
             "no" | "off" | "false" | "n" => "; write false without quotes".to_owned(),
             _ => String::new(),
         },
-        Value::Text(text) if wanted.contains("list") => format!("; write [{}]", Value::from(text.as_str())),
+        Value::Text(text) if wanted.contains("list") => format!("; write [{}]", Value::from(shown(text))),
         Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => String::new(),
     };
     let shown = match found {
         Value::Bool(_) | Value::Number(_) => format!("{} ({found})", found.described()),
-        Value::Text(text) if text.chars().count() <= TEXT_SHOWN_CHARS_MAX => format!("the string {found}"),
-        Value::Null | Value::Text(_) | Value::List(_) | Value::Map(_) => found.described().to_owned(),
+        Value::Text(text) => format!("the string {}", Value::from(shown(text))),
+        Value::Null | Value::List(_) | Value::Map(_) => found.described().to_owned(),
     };
     format!("expected {wanted}, found {shown}{hint}")
 }

@@ -7,6 +7,17 @@ use compact_str::CompactString;
 /// How deep lists and maps may be nested in a value.
 pub const VALUE_DEPTH_MAX: usize = 32;
 
+/// How much of a text that is wrong a message repeats.
+const SHOWN_CHARS_MAX: usize = 40;
+
+/// A text for a message: cut where it is long.
+pub(crate) fn shown(text: &str) -> String {
+    match text.char_indices().nth(SHOWN_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
 /// A value that JSON and YAML can both hold without loss.
 ///
 /// Maps keep the order in which they were written, since people read it, but two maps that differ

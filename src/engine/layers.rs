@@ -33,7 +33,7 @@ pub(super) enum Content {
     /// A collection.
     Good(Good),
     /// Something that can't be read as one.
-    Broken(Fault),
+    Broken(Vec<Fault>),
     /// Not a regular file; what it is, with an article.
     Special(&'static str),
 }
@@ -63,8 +63,8 @@ pub(super) struct Resolved {
 pub(super) struct Wrong {
     /// The name inside the collections folder.
     pub(super) name: String,
-    /// Where and what.
-    pub(super) fault: Fault,
+    /// Where and what; at least one.
+    pub(super) faults: Vec<Fault>,
     /// Whether the fault stands in the work tree only.
     pub(super) uncommitted: bool,
 }
@@ -91,14 +91,14 @@ pub(super) fn resolve(
     if let (Some(first), Some(second)) = (&yaml, &yml) {
         wrong.push(Wrong {
             name: second.name.clone(),
-            fault: Fault {
+            faults: vec![Fault {
                 line: 1,
                 column: 1,
                 message: format!(
                     "`{}` exists too and is the one that is served; remove one of the two files of `{key}`",
                     first.name
                 ),
-            },
+            }],
             // That there are two is committed only where both are.
             uncommitted: first.uncommitted || second.uncommitted,
         });
@@ -106,15 +106,15 @@ pub(super) fn resolve(
     let Some(file) = yaml.or(yml) else {
         return Resolved { served: None, uncommitted: false, stale: false, wrong };
     };
-    let fault = match file.content {
+    let faults = match file.content {
         Content::Good(good) => {
             let served = Some((file.name, good));
             return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
         }
-        Content::Broken(fault) => fault,
-        Content::Special(what) => not_a_file(what),
+        Content::Broken(faults) => faults,
+        Content::Special(what) => vec![not_a_file(what)],
     };
-    wrong.insert(0, Wrong { name: file.name, fault, uncommitted: file.uncommitted });
+    wrong.insert(0, Wrong { name: file.name, faults, uncommitted: file.uncommitted });
     match last_good() {
         Some(LastGood { name, good, uncommitted }) => {
             Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
@@ -163,7 +163,7 @@ mod tests {
     }
 
     fn broken() -> Content {
-        Content::Broken(Fault { line: 2, column: 3, message: "bad".into() })
+        Content::Broken(vec![Fault { line: 2, column: 3, message: "bad".into() }])
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
         let resolved = resolve(&key(), file("posts.yaml", broken(), true), None, || Some(last));
         assert_eq!(resolved.served, Some(("posts.yaml".into(), good("old"))));
         assert!(resolved.uncommitted && resolved.stale);
-        assert_eq!((resolved.wrong[0].fault.line, resolved.wrong[0].fault.column), (2, 3));
+        assert_eq!((resolved.wrong[0].faults[0].line, resolved.wrong[0].faults[0].column), (2, 3));
     }
 
     #[test]

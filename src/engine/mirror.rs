@@ -50,7 +50,7 @@ struct Suspect {
 type Moved = BTreeMap<String, Option<TreeEntry>>;
 
 /// What a file was read as.
-type Reading = Result<Good, Fault>;
+type Reading = Result<Good, Vec<Fault>>;
 
 /// What readings of committed files are at hand, by name.
 type Readings = HashMap<String, (BlobId, Reading)>;

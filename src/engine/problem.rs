@@ -5,18 +5,15 @@ use std::borrow::Cow;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Key, Revision};
+use crate::format::Fault;
 
 /// One file that can't be served as it stands.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The path inside the repository, `collections/posts.yaml`.
     pub path: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The column in characters, from 1.
-    pub column: usize,
-    /// What is wrong and what would be right.
-    pub message: String,
+    /// Where and what, in the order of the file; at least one.
+    pub faults: Vec<Fault>,
     /// The collection that the file would be, if its name is a key.
     pub collection: Option<Key>,
     /// What is served in its place.
@@ -60,11 +57,35 @@ impl Serving {
     }
 }
 
-/// `path:line:column: message`, as editors and compilers write it.
+impl Problem {
+    /// The first fault.
+    #[must_use]
+    pub fn first(&self) -> &Fault {
+        &self.faults[0]
+    }
+
+    /// The name of each fault: the path, for the second one `PATH#2`, and so on.
+    #[must_use]
+    pub fn id(&self, number: usize) -> String {
+        match number {
+            0 => self.path.clone(),
+            _ => format!("{}#{}", self.path, number + 1),
+        }
+    }
+
+    /// A fault as `path:line:column: message`, as editors and compilers write it.
+    #[must_use]
+    pub fn told(&self, number: usize) -> String {
+        let Fault { line, column, message } = &self.faults[number];
+        let [path, message] = [&self.path, message].map(|text| one_line(text));
+        format!("{path}:{line}:{column}: {message}")
+    }
+}
+
+/// The first fault, as [`told`](Problem::told).
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let [path, message] = [&self.path, &self.message].map(|text| one_line(text));
-        write!(f, "{path}:{}:{}: {message}", self.line, self.column)
+        f.write_str(&self.told(0))
     }
 }
 
@@ -85,9 +106,7 @@ mod tests {
     fn a_problem_is_one_line_whatever_the_name_of_its_file() {
         let problem = Problem {
             path: "collections/a\nb.yaml:1:1: forged.yaml".into(),
-            line: 1,
-            column: 2,
-            message: "the name `a\nb` is none".into(),
+            faults: vec![Fault { line: 1, column: 2, message: "the name `a\nb` is none".into() }],
             collection: None,
             serving: Serving::Nothing,
             since: DateTime::UNIX_EPOCH,

@@ -54,10 +54,10 @@
 //!
 //! ```
 //! # use collectory::{domain::Key, format};
-//! let fault = format::read(&Key::parse("posts").unwrap(), b"type: document\nname: yes\n").unwrap_err();
-//! assert_eq!((fault.line, fault.column), (2, 7));
+//! let faults = format::read(&Key::parse("posts").unwrap(), b"type: document\nname: yes\n").unwrap_err();
+//! assert_eq!((faults[0].line, faults[0].column), (2, 7));
 //! assert_eq!(
-//!     fault.message,
+//!     faults[0].message,
 //!     "name: `yes` is a boolean to some YAML readers and a string to others; write \"yes\" in quotes"
 //! );
 //! ```
@@ -80,9 +80,12 @@
 //! What is not here: where files and commits are kept ([`store`](crate::store)) and which
 //! attributes there are ([`domain`](crate::domain)).
 
+mod diagnose;
 mod edit;
 pub mod layout;
+mod lookalike;
 pub mod message;
+mod place;
 mod plain;
 pub mod policy;
 mod read;
@@ -96,6 +99,9 @@ use crate::domain::{Collection, Key};
 
 /// The most bytes a collection file has.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;
+
+/// The most faults of one file that are told.
+pub const PROBLEMS_PER_FILE_MAX: usize = 20;
 
 /// What is wrong with a file, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -121,8 +127,8 @@ pub struct Edited {
 ///
 /// # Errors
 ///
-/// Returns the first fault by position; its message tells how many more there are.
-pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
+/// Returns the first [`PROBLEMS_PER_FILE_MAX`] faults by position, at least one.
+pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     read::read(key, bytes)
 }
 

@@ -1,22 +1,26 @@
-//! Strict reading: bytes to a collection, or to the first fault by position.
+//! Strict reading: bytes to a collection, or to its faults.
 
+mod locate;
+
+use std::collections::HashSet;
+
+use self::locate::{located, start_of, suspected};
+use super::diagnose::{self, Diagnosis};
+use super::place::{Place, place, places};
 use super::plain;
 use super::scalar::{self, Style};
-use super::tree::{self, Content, Found, Node};
-use super::{FILE_BYTES_MAX, Fault};
-use crate::domain::{ATTRIBUTES_MAX, Attribute, Collection, Key, Kind, Segment, Shorthand, Value, Violation};
-
-/// How much of a wrong `type` a message repeats.
-const TYPE_SHOWN_CHARS_MAX: usize = 40;
+use super::tree::{self, Content, Found, Layout, Node, Parsed};
+use super::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX};
+use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
 
 /// The byte order mark that some editors put at the start of a file.
 pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
-/// Reads the file of a collection.
-pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Fault> {
+/// Reads the file of a collection, or tells its faults, at least one, in the order of the text.
+pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than the {FILE_BYTES_MAX} bytes that a collection may have");
-        return Err(Fault { line: 1, column: 1, message });
+        return Err(vec![Fault { line: 1, column: 1, message }]);
     }
     let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
@@ -33,30 +37,46 @@ fn read_plain(key: &Key, text: &str) -> Option<Collection> {
 }
 
 /// Reads a text of any length, without a byte order mark.
-pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Fault> {
+pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>> {
     read_with_tree(key, text).map(|(collection, _)| collection)
 }
 
 /// The same with where everything stands.
-pub(super) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Fault> {
-    if let Some(found) = foreign(text) {
-        return Err(fault(text, vec![found]));
+pub(super) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
+    let diagnosis = diagnose::read(text);
+    let mut reader = Reader { faults: Vec::new(), path: Vec::new() };
+    let collection = diagnosis.parsed.root.as_ref().and_then(|root| reader.collection(key, root));
+    let is_empty = diagnosis.parsed.root.is_none() && diagnosis.parsed.faults.is_empty();
+    if is_empty && diagnosis.places.is_empty() {
+        reader.note(0, EMPTY);
     }
-    let parsed = tree::parse(text);
-    let mut reader = Reader { faults: parsed.faults, path: Vec::new() };
-    let collection = match &parsed.root {
-        Some(root) => reader.collection(key, root),
-        None => {
-            if reader.faults.is_empty() {
-                reader.note(0, EMPTY);
-            }
-            None
-        }
-    };
-    match collection.zip(parsed.root) {
-        Some(read) if reader.faults.is_empty() => Ok(read),
-        _ => Err(fault(text, reader.faults)),
+    if has_lost_type(&diagnosis, text) {
+        reader.faults.retain(|found| found.message != TYPE_MISSING);
     }
+    let (wrong, root) = wrong(diagnosis, reader.faults);
+    match collection.zip(root) {
+        Some(read) if wrong.is_empty() => Ok(read),
+        _ => Err(faults(wrong)),
+    }
+}
+
+/// Whether the type may have stood in a line that could not be read.
+fn has_lost_type(diagnosis: &Diagnosis, text: &str) -> bool {
+    text.lines().enumerate().any(|(line, text)| text.contains("type") && diagnosis.is_mended(line))
+}
+
+/// All that is wrong: in the lines that could not be read, in the form, and in the attributes.
+fn wrong(diagnosis: Diagnosis, attributes: Vec<Found>) -> (Vec<Place>, Option<Node>) {
+    let Diagnosis { text, parsed: Parsed { root, faults: form, .. }, .. } = &diagnosis;
+    let is_block = root.as_ref().is_none_or(|root| root.layout() == Some(Layout::Block));
+    let form = places(text, form.clone());
+    // Of a value that is wrong in itself it is not told what it would be.
+    let told: HashSet<usize> = form.iter().filter(|_| is_block).map(|it| it.line).collect();
+    let attributes = places(text, attributes).into_iter().filter(|it| !told.contains(&it.line));
+    let readable = attributes.chain(form).filter(|it| !diagnosis.is_mended(it.line));
+    let mut wrong: Vec<Place> = readable.collect();
+    wrong.extend(diagnosis.places);
+    (wrong, diagnosis.parsed.root)
 }
 
 /// The attributes of a file as they are written there, shorthands and `type` included.
@@ -70,58 +90,40 @@ pub(super) fn written(root: &Node) -> Vec<(String, Value)> {
 #[cfg(test)]
 pub(super) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
     let parsed = tree::parse(text);
-    let root = parsed.root.filter(|root| root.layout() == Some(tree::Layout::Block))?;
+    let root = parsed.root.filter(|root| root.layout() == Some(Layout::Block))?;
     let mut reader = Reader { faults: parsed.faults, path: Vec::new() };
     let attributes = reader.attributes(&root);
-    (reader.faults.is_empty() && foreign(text).is_none()).then_some(attributes)
+    let is_right = reader.faults.is_empty() && diagnose::read(text).places.is_empty();
+    is_right.then_some(attributes)
 }
+
+const TYPE_MISSING: &str = "`type` is missing; write `type: document` or `type: media`";
 
 const EMPTY: &str = "the file is empty; a collection needs at least `type: document` or `type: media`";
 
-fn not_utf8(bytes: &[u8], at: usize) -> Fault {
-    let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
-    let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
-    fault(text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text), vec![Found { at: text.len(), message }])
-}
-
-/// The first character or line that may not stand in a file.
-fn foreign(text: &str) -> Option<Found> {
-    let directive = text.strip_prefix('%').map(|_| 0).or_else(|| text.find("\n%").map(|at| at + 1));
-    let directive = directive
-        .map(|at| Found { at, message: "directives (lines that begin with %) are not allowed".into() });
-    let stray = text.char_indices().find(|&(at, c)| {
-        (c == '\r' && !text[at + 1..].starts_with('\n')) || (c != '\r' && scalar::is_foreign(c))
-    });
-    let stray = stray.map(|(at, c)| {
-        let message = match c {
-            '\r' => "a line ends in LF or CR LF, not in CR alone".to_owned(),
-            c => {
-                let code = u32::from(c);
-                format!("the character U+{code:04X} is not allowed as it is; write \"\\u{code:04x}\" in double quotes")
-            }
-        };
-        Found { at, message }
-    });
-    directive.into_iter().chain(stray).min_by_key(|found| found.at)
-}
-
-/// Makes the fault of what was found: the first by position, and how many more there are.
-fn fault(text: &str, mut found: Vec<Found>) -> Fault {
-    found.sort_by_key(|it| it.at);
-    found.dedup_by_key(|it| it.at);
-    let more = found.len().saturating_sub(1);
-    let first = found.into_iter().next().unwrap_or(Found { at: 0, message: EMPTY.into() });
-    let before = text.get(..first.at).unwrap_or(text);
-    let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-    let message = match more {
-        0 => first.message,
-        more => format!("{} (and {more} more)", first.message),
+/// What to say of a type that is none.
+fn unknown_type(value: &Node) -> String {
+    let found = match value.as_scalar() {
+        Some((text, _)) => format!("{:?}", shown(text)),
+        None => "a list or a map".to_owned(),
     };
-    Fault {
-        line: before.matches('\n').count() + 1,
-        column: before[line_start..].chars().count() + 1,
-        message,
-    }
+    let message = suspected(value).map(|(_, message)| message);
+    format!("type: {}", message.unwrap_or_else(|| format!("expected `document` or `media`, found {found}")))
+}
+
+fn not_utf8(bytes: &[u8], at: usize) -> Vec<Fault> {
+    let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
+    faults(vec![place(text, Found { at: text.len(), message })])
+}
+
+/// The first faults by position, one for each.
+fn faults(mut places: Vec<Place>) -> Vec<Fault> {
+    places.sort_by_key(|it| (it.line, it.column));
+    places.dedup_by_key(|it| (it.line, it.column));
+    let fault = |Place { line, column, message }| Fault { line: line + 1, column: column + 1, message };
+    places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(fault).collect()
 }
 
 /// What an attribute wants in place of a plain scalar that readers disagree on.
@@ -161,30 +163,31 @@ impl Reader {
             }
         }
         let attributes = self.attributes(root);
-        let kind = self.kind(root)?;
-        match Collection::new(key.clone(), kind, attributes) {
-            Ok(collection) => Some(collection),
-            Err(violations) => {
-                self.faults.extend(violations.into_iter().map(|violation| located(root, kind, violation)));
-                None
-            }
-        }
+        let kind = self.kind(root);
+        let made = |kind| Collection::new(key.clone(), kind, attributes.iter().cloned());
+        let (kind, made) = match kind {
+            Some(kind) => (kind, made(kind)),
+            // What no kind would allow is told all the same: by the one that it breaks the fewest rules of.
+            None => [Kind::Document, Kind::Media]
+                .map(|kind| (kind, made(kind)))
+                .into_iter()
+                .min_by_key(|(_, made)| made.as_ref().err().map_or(0, Vec::len))
+                .expect("there are two"),
+        };
+        let violations = made.as_ref().err().into_iter().flatten();
+        let is_type = |violation: &&Violation| violation.path == [Segment::Name("type".to_owned())];
+        self.faults.extend(violations.filter(|it| !is_type(it)).map(|it| located(root, kind, it)));
+        made.ok()
     }
 
     fn kind(&mut self, root: &Node) -> Option<Kind> {
         let Some(entry) = root.entry("type") else {
-            self.note(0, "`type` is missing; write `type: document` or `type: media`");
+            self.note(0, TYPE_MISSING);
             return None;
         };
         let kind = entry.value.as_scalar().and_then(|(text, _)| Kind::parse(text));
         if kind.is_none() {
-            let found = match entry.value.as_scalar() {
-                Some((text, _)) if text.chars().count() <= TYPE_SHOWN_CHARS_MAX => format!("{text:?}"),
-                Some(_) => "a long text".to_owned(),
-                None => "a list or a map".to_owned(),
-            };
-            let message = format!("type: expected `document` or `media`, found {found}");
-            self.note(start_of(entry), message);
+            self.note(start_of(entry), unknown_type(&entry.value));
         }
         kind
     }
@@ -211,13 +214,17 @@ impl Reader {
                     let message = format!(
                         "a name is a string, found {}; write {} in quotes",
                         value.described(),
-                        Value::from(text)
+                        Value::from(shown(text))
                     );
                     self.fault(entry.key.span.start, message);
                 }
                 Err(ambiguous) => {
-                    let message =
-                        format!("`{text}` {}; write {} in quotes", ambiguous.what, Value::from(text));
+                    let message = format!(
+                        "`{}` {}; write {} in quotes",
+                        shown(text),
+                        ambiguous.what,
+                        Value::from(shown(text))
+                    );
                     self.fault(entry.key.span.start, message);
                 }
             }
@@ -248,14 +255,14 @@ impl Reader {
 
     fn plain(&mut self, text: &str, at: usize, wanted: Wanted) -> Value {
         scalar::resolve(text).unwrap_or_else(|ambiguous| {
-            let quoted = format!("{} in quotes", Value::from(text));
+            let quoted = format!("{} in quotes", Value::from(shown(text)));
             let hint = match (wanted, ambiguous.instead) {
                 (Wanted::Boolean, Some(instead)) => instead.to_owned(),
                 (Wanted::Boolean, None) => "true or false".to_owned(),
                 (Wanted::Anything, Some(instead)) => format!("{instead}, or {quoted}"),
                 (Wanted::Anything, None) | (Wanted::Text, _) => quoted,
             };
-            self.fault(at, format!("`{text}` {}; write {hint}", ambiguous.what));
+            self.fault(at, format!("`{}` {}; write {hint}", shown(text), ambiguous.what));
             Value::from(text)
         })
     }
@@ -264,73 +271,5 @@ impl Reader {
     fn fault(&mut self, at: usize, message: String) {
         let message = Violation { path: self.path.clone(), message }.to_string();
         self.note(at, message);
-    }
-}
-
-/// Finds where a violation stands: at the name if that is what is wrong, else at the value.
-fn located(root: &Node, kind: Kind, violation: Violation) -> Found {
-    let mut at = root.span.start;
-    let mut node = root;
-    let mut entry = None;
-    for segment in &violation.path {
-        let next = match segment {
-            Segment::Name(name) => {
-                entry = node.entry(name);
-                entry.map(|entry| &entry.value)
-            }
-            Segment::Index(index) => {
-                entry = None;
-                node.items().get(*index)
-            }
-        };
-        let Some(next) = next else { break };
-        node = next;
-        at = entry.map_or(node.span.start, start_of);
-    }
-    // Of too many attributes the first one too many is shown.
-    if violation.path.is_empty() {
-        let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
-        at = attributes.nth(ATTRIBUTES_MAX).map_or(at, |entry| entry.key.span.start);
-    }
-    if let Some(entry) = entry
-        && is_wrong_name(kind, &violation.path)
-    {
-        at = entry.key.span.start;
-    }
-    Found { at, message: as_written(&violation.to_string(), node) }
-}
-
-/// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
-fn start_of(entry: &tree::Entry) -> usize {
-    let value = &entry.value;
-    let here = !value.span.is_empty() && value.layout() != Some(tree::Layout::Block);
-    if here { value.span.start } else { entry.key.span.start }
-}
-
-/// Whether the last name on the way is one that can't stand there.
-fn is_wrong_name(kind: Kind, path: &[Segment]) -> bool {
-    match path {
-        [Segment::Name(name)] => {
-            let shorthand = kind == Kind::Document && Shorthand::parse(name).is_some();
-            name != "type" && !shorthand && Attribute::parse(kind, name).is_none()
-        }
-        [_, _, Segment::Name(name)] => name != "directory" && name != "name",
-        _ => false,
-    }
-}
-
-/// Quotes a number or boolean as the file has it: `1.10` is not to become "1.1".
-fn as_written(message: &str, node: &Node) -> String {
-    match node.as_scalar() {
-        Some((text, Style::Plain)) => match scalar::resolve(text) {
-            Ok(value @ (Value::Number(_) | Value::Bool(_))) => {
-                let shown = value.to_string();
-                message
-                    .replace(&format!("({shown})"), &format!("({text})"))
-                    .replace(&format!("\"{shown}\""), &format!("\"{text}\""))
-            }
-            _ => message.to_owned(),
-        },
-        _ => message.to_owned(),
     }
 }

@@ -12,7 +12,7 @@ pub(super) fn key() -> Key {
 
 #[track_caller]
 fn faulty(text: &str, line: usize, column: usize, message: &str) {
-    let fault = read(&key(), text.as_bytes()).unwrap_err();
+    let fault = &read(&key(), text.as_bytes()).unwrap_err()[0];
     assert_eq!((fault.line, fault.column, fault.message.as_str()), (line, column, message), "{text}");
 }
 
@@ -106,21 +106,30 @@ fn what_yaml_readers_disagree_on_is_refused_with_the_way_to_write_it() {
 
 #[test]
 fn what_the_format_leaves_out_is_refused() {
-    faulty_value("&a b", "anchors are not allowed; write the value again where it is needed");
-    faulty_value("!!str b", "tags are not allowed; write the value without it, a string in quotes");
-    faulty_value("! b", "tags are not allowed; write the value without it, a string in quotes");
+    faulty_value(
+        "&a b",
+        "a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
+    );
+    faulty_value(
+        "!!str b",
+        "a text that begins with `!` needs quotes; it would be a tag, and those are not allowed",
+    );
+    faulty_value(
+        "! b",
+        "a text that begins with `!` needs quotes; it would be a tag, and those are not allowed",
+    );
     faulty(
         "type: document\nx-a: &a b\nx-b: *a\n",
         2,
         6,
-        "anchors are not allowed; write the value again where it is needed (and 1 more)",
+        "a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
     );
     faulty("%YAML 1.1\n---\ntype: document\n", 1, 1, "directives (lines that begin with %) are not allowed");
     faulty("type: document\n---\ntype: media\n", 2, 1, "only one document is allowed in a file");
     faulty("type: document\nname: a\nname: b\n", 3, 1, "`name` stands here twice; keep one");
     faulty("type: document\nx-a: {b: 1, \"b\": 2}\n", 2, 13, "`b` stands here twice; keep one");
     faulty("type: document\n? [a]\n: b\n", 2, 3, "a name is a string; lists and maps can't be names");
-    faulty("type: document\nx-a: [1,\t2]\n", 2, 9, "write blanks in place of the tab");
+    faulty("type: document\nx-a: [1,\t2]\n", 2, 9, "a tab stands here; type a blank");
     faulty(
         "type: document\nname: a\u{85}b\n",
         2,
@@ -169,7 +178,7 @@ fn a_rule_of_the_domain_is_told_where_it_is_broken() {
         "type: document\nunpublishedStatuses:\n  draft:\n    directory: ../x\n    nmae: x\n",
         4,
         16,
-        "unpublishedStatuses.draft.directory: \"../x\" has the part `..`; write the path without it (and 1 more)",
+        "unpublishedStatuses.draft.directory: \"../x\" has the part `..`; write the path without it",
     );
     faulty(
         "type: document\nunpublishedStatuses:\n  draft:\n    name: x\n",
@@ -187,12 +196,12 @@ fn a_rule_of_the_domain_is_told_where_it_is_broken() {
         "type: document\n\ndraftDirectory: /x\nname: [a]\n",
         3,
         17,
-        "draftDirectory: \"/x\" is absolute; write a relative path such as \"content/posts\" (and 1 more)",
+        "draftDirectory: \"/x\" is absolute; write a relative path such as \"content/posts\"",
     );
 }
 
 #[test]
-fn what_is_no_yaml_is_told_where_it_ends_to_be() {
+fn what_is_no_yaml_is_told_where_it_is_none() {
     for (text, line) in [
         ("type: document\nname: [unclosed", 2),
         ("type: document\nname: a: b\n", 2),
@@ -201,14 +210,13 @@ fn what_is_no_yaml_is_told_where_it_ends_to_be() {
         ("type: document\n  name: a\n", 2),
     ] {
         let fault = read(&key(), text.as_bytes()).unwrap_err();
-        assert!(fault.message.starts_with("this is not YAML: "), "{text:?}: {fault:?}");
-        assert!(fault.line >= line && fault.line <= text.lines().count() + 1, "{text:?}: {fault:?}");
+        assert_eq!(fault[0].line, line, "{text:?}: {fault:?}");
     }
     let half_merged = "type: document\n<<<<<<< HEAD\nname: a\n=======\nname: b\n>>>>>>> theirs\n";
-    let fault = read(&key(), half_merged.as_bytes()).unwrap_err();
+    let fault = read(&key(), half_merged.as_bytes()).unwrap_err().swap_remove(0);
     assert_eq!((fault.line, fault.column), (2, 1));
     assert!(fault.message.starts_with("git could not merge this: "), "{fault:?}");
-    let fault = read(&key(), b"type: document\nname: \xff\n").unwrap_err();
+    let fault = read(&key(), b"type: document\nname: \xff\n").unwrap_err().swap_remove(0);
     assert_eq!((fault.line, fault.column), (2, 7));
     assert_eq!(fault.message, "the byte 0xff is not UTF-8; save the file as UTF-8");
 }
@@ -563,7 +571,7 @@ fn a_line_that_a_tab_indents_is_told_where_it_stands() {
         ("\ttype: document\n", 1),
         ("# Überschrift\ntype: media\naccept:\n\t- .pdf\n\t- .png\n", 4),
     ] {
-        let fault = read(&key, text.as_bytes()).unwrap_err();
+        let fault = read(&key, text.as_bytes()).unwrap_err().swap_remove(0);
         assert_eq!((fault.line, fault.column), (line, 1), "{text:?}: {fault:?}");
         assert!(fault.message.contains("tab"), "{fault:?}");
     }

@@ -214,7 +214,8 @@ async fn yaml_is_read_strictly() {
     let head = server.repo().commit("Add broken files");
     server.serves(&head).await;
     let problems = server.get("/problems").await.is(200).data();
-    let problems = problems.as_array().unwrap();
+    let is_first = |problem: &&Value| !problem["id"].as_str().unwrap().contains('#');
+    let problems: Vec<&Value> = problems.as_array().unwrap().iter().filter(is_first).collect();
     assert_eq!(problems.len(), REFUSED.len() + 3, "{problems:#?}");
     for (index, (text, word)) in REFUSED.iter().enumerate() {
         let path = format!("collections/f{index:02}.yaml");

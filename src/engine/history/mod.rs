@@ -195,7 +195,8 @@ impl Shared {
             (Ok(_), TreeEntry::Special(what)) => {
                 Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
             }
-            (Err(fault), _) => Reading::Broken(self.fault(key, version, fault)),
+            // An event tells the first fault; whoever mends the file reads `/problems`.
+            (Err(mut faults), _) => Reading::Broken(self.fault(key, version, faults.swap_remove(0))),
         }
     }
 

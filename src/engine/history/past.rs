@@ -10,7 +10,7 @@ use super::files::Counting;
 use super::{HistoryError, Reading, Standing, View};
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
-use crate::format::layout;
+use crate::format::{self, layout};
 use crate::store::BlobId;
 
 /// How many commits off the first parents are read at a time in search of a good version.
@@ -222,9 +222,11 @@ impl PastEntry {
         let problem = self.problem.as_ref().map(|fault| {
             Arc::new(Problem {
                 path: fault.path.clone(),
-                line: fault.line,
-                column: fault.column,
-                message: fault.message.clone(),
+                faults: vec![format::Fault {
+                    line: fault.line,
+                    column: fault.column,
+                    message: fault.message.clone(),
+                }],
                 collection: Some(key.clone()),
                 serving: Serving::LastGood,
                 since: at,

@@ -125,7 +125,7 @@ impl<J: Journal> Mirror<J> {
             Err(error) => match damage(&error) {
                 Some(fault) => {
                     let (at, _, blob) = &wanted[index];
-                    slots[*at].get_or_init(|| Err(fault));
+                    slots[*at].get_or_init(|| Err(vec![fault]));
                     let mut damaged = damaged.lock().unwrap_or_else(PoisonError::into_inner);
                     damaged.insert((changes[*at].name.clone(), *blob));
                 }
@@ -145,7 +145,7 @@ impl<J: Journal> Mirror<J> {
         name: &str,
         blob: BlobId,
         readings: &Readings,
-    ) -> Result<Result<Good, Fault>, StoreError> {
+    ) -> Result<Result<Good, Vec<Fault>>, StoreError> {
         if let Some((read, reading)) = readings.get(name)
             && *read == blob
         {
@@ -161,7 +161,7 @@ impl<J: Journal> Mirror<J> {
             Err(error) => {
                 let fault = damage(&error).ok_or(error)?;
                 self.damaged.insert((name.to_owned(), blob));
-                Ok(Err(fault))
+                Ok(Err(vec![fault]))
             }
         }
     }
@@ -202,6 +202,6 @@ impl<J: Journal> Mirror<J> {
     }
 }
 
-pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Fault> {
+pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Vec<Fault>> {
     format::read(key, bytes).map(|collection| Good { blob, collection: Arc::new(collection) })
 }

@@ -71,29 +71,30 @@ impl<J: Journal> Mirror<J> {
         trace: Option<&Trace>,
     ) -> Arc<Problem> {
         let path = self.path(&wrong.name);
-        let known = self.snapshot.problems.get(&path).filter(|known| {
-            known.message == wrong.fault.message
-                && (known.line, known.column) == (wrong.fault.line, wrong.fault.column)
-                && (wrong.uncommitted == known.committed.is_none())
-        });
+        let known =
+            self.snapshot.problems.get(&path).filter(|known| {
+                known.faults == wrong.faults && (wrong.uncommitted == known.committed.is_none())
+            });
         let brought = trace.filter(|_| !wrong.uncommitted);
         let (since, committed) = match (brought, known) {
             (Some(trace), _) => (trace.at, Some((trace.revision, trace.author.clone()))),
             (None, Some(known)) => (known.since, known.committed.clone()),
             (None, None) => ((self.options.clock)(), None::<(Revision, Actor)>),
         };
-        let Fault { line, column, message } = wrong.fault.clone();
-        Arc::new(Problem { path, line, column, message, collection: key.cloned(), serving, since, committed })
+        let collection = key.cloned();
+        Arc::new(Problem { path, faults: wrong.faults.clone(), collection, serving, since, committed })
     }
 
     /// Tells the operator of each problem once, when it comes and when it goes.
     pub(super) fn tell(&self, problems: &BTreeMap<String, Arc<Problem>>) {
         let known = &self.snapshot.problems;
         for (path, problem) in problems {
-            if known.get(path).is_none_or(|old| old.to_string() != problem.to_string()) {
+            if known.get(path).is_none_or(|old| old.faults != problem.faults) {
                 let revision = problem.committed.as_ref().map(|(revision, _)| revision.to_string());
-                let (line, column, serving) = (problem.line, problem.column, problem.serving.as_str());
-                tracing::warn!(path, line, column, serving, revision, "{problem}");
+                let serving = problem.serving.as_str();
+                for (number, Fault { line, column, .. }) in problem.faults.iter().enumerate() {
+                    tracing::warn!(path, line, column, serving, revision, "{}", problem.told(number));
+                }
             }
         }
         for path in known.keys().filter(|path| !problems.contains_key(*path)) {

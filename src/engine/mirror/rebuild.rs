@@ -74,7 +74,7 @@ impl<J: Journal> Mirror<J> {
                 Some(TreeEntry::Special(what)) => Content::Special(what),
                 Some(TreeEntry::File(blob)) => match self.read_one(key, &name, blob, readings)? {
                     Ok(good) => Content::Good(good),
-                    Err(fault) => Content::Broken(fault),
+                    Err(faults) => Content::Broken(faults),
                 },
             };
             *slot = Some(File { name, content, uncommitted: false });
@@ -198,7 +198,7 @@ impl<J: Journal> Mirror<J> {
                     "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
                 ),
             };
-            let wrong = Wrong { name: file, fault, uncommitted: lost.uncommitted };
+            let wrong = Wrong { name: file, faults: vec![fault], uncommitted: lost.uncommitted };
             let problem = self.problem(&loser, &wrong, Serving::Nothing, traces.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
@@ -256,7 +256,7 @@ impl<J: Journal> Mirror<J> {
             Some(_) | None => Traces::default(),
         };
         let fault = Fault { line: 1, column: 1, message: why.to_owned() };
-        let wrong = Wrong { name: name.to_owned(), fault, uncommitted };
+        let wrong = Wrong { name: name.to_owned(), faults: vec![fault], uncommitted };
         let problem = Problem {
             collection: None,
             ..Problem::clone(&self.problem_at(None, &wrong, Serving::Nothing, traces.get(name)))

@@ -177,9 +177,9 @@ fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
             let content = match file_name(name) {
                 FileName::Collection { key, .. } => match read_good(&key, *blob, bytes) {
                     Ok(good) => Content::Good(good),
-                    Err(fault) => Content::Broken(fault),
+                    Err(faults) => Content::Broken(faults),
                 },
-                FileName::BadKey(why) => Content::Broken(not_a_file(&why)),
+                FileName::BadKey(why) => Content::Broken(vec![not_a_file(&why)]),
                 FileName::Other => return (None, Vec::new()),
             };
             (Some(content), bytes.clone())

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, ScalarStyle, Span};
 
-use super::{Content, Entry, Found, Layout, Node};
-use crate::domain::VALUE_DEPTH_MAX;
+use super::{Content, Entry, Failure, Found, Layout, Node};
+use crate::domain::{VALUE_DEPTH_MAX, shown};
 use crate::format::scalar::Style;
 
 /// Blanks to YAML, line ends included.
@@ -29,6 +29,8 @@ pub(super) struct Builder<'t> {
     documents: usize,
     /// Behind the last scalar, bracket or brace.
     behind: usize,
+    /// Up to where the text is beyond doubt.
+    understood: usize,
     /// What is wrong so far.
     pub(super) faults: Vec<Found>,
 }
@@ -37,7 +39,16 @@ impl<'t> Builder<'t> {
     /// Begins a document.
     pub(super) fn new(text: &'t str) -> Self {
         let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
-        Self { text, bytes, stack: Vec::new(), root: None, documents: 0, behind: 0, faults: Vec::new() }
+        Self {
+            text,
+            bytes,
+            stack: Vec::new(),
+            root: None,
+            documents: 0,
+            behind: 0,
+            understood: 0,
+            faults: Vec::new(),
+        }
     }
 
     /// The byte at which a character begins.
@@ -49,12 +60,19 @@ impl<'t> Builder<'t> {
         at.min(self.text.len())
     }
 
+    /// Where the parser gives up that stumbles over a character.
+    pub(super) fn failure(&self, character: usize) -> Failure {
+        let mut open = self.stack.iter().rev().map(|open| &open.node);
+        let open = open.find(|node| node.layout() == Some(Layout::Flow)).map(|node| node.span.start);
+        Failure { at: self.byte(character), behind: self.understood, open }
+    }
+
     fn note(&mut self, at: usize, message: impl Into<String>) {
         self.faults.push(Found { at, message: message.into() });
     }
 
     /// Notes a fault behind which nothing can be read.
-    pub(super) fn fail(&mut self, at: usize, message: impl Into<String>) -> bool {
+    fn fail(&mut self, at: usize, message: impl Into<String>) -> bool {
         self.note(at, message);
         false
     }
@@ -68,7 +86,7 @@ impl<'t> Builder<'t> {
                 self.documents == 1 || self.fail(at, "only one document is allowed in a file")
             }
             Event::Alias(_) => {
-                self.note(at, "aliases are not allowed; write the value again");
+                self.note(at, "a text that begins with `*` needs quotes; it would be an alias, and those are not allowed");
                 let end = self.byte(span.end.index()).max(at);
                 self.behind = end;
                 self.place(Node { span: at..end, content: Content::Scalar(String::new(), Style::Double) });
@@ -84,6 +102,11 @@ impl<'t> Builder<'t> {
                 }
                 let scalar = self.scalar(at, self.byte(span.end.index()), text.into_owned(), style);
                 self.behind = scalar.span.end;
+                // A text without quotes may have gone on over lines that were not meant to belong to it.
+                self.understood = match style {
+                    ScalarStyle::Plain => scalar.span.start,
+                    _ => scalar.span.end,
+                };
                 self.place(scalar);
                 true
             }
@@ -106,15 +129,21 @@ impl<'t> Builder<'t> {
     /// Notes an anchor or a tag.
     fn bare(&mut self, at: usize, anchor: usize, tagged: bool) {
         if anchor != 0 {
-            self.note(at, "anchors are not allowed; write the value again where it is needed");
+            self.note(
+                at,
+                "a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
+            );
         } else if tagged {
-            self.note(at, "tags are not allowed; write the value without it, a string in quotes");
+            self.note(
+                at,
+                "a text that begins with `!` needs quotes; it would be a tag, and those are not allowed",
+            );
         }
     }
 
     fn open(&mut self, at: usize, bracket: bool, content: impl FnOnce(Layout) -> Content) -> bool {
         if self.stack.len() > VALUE_DEPTH_MAX {
-            return self.fail(at, format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep"));
+            return self.fail(at, too_deep());
         }
         let inside = self.stack.last().is_some_and(|open| open.node.layout() != Some(Layout::Block));
         let layout = match bracket {
@@ -264,6 +293,11 @@ impl<'t> Builder<'t> {
     }
 }
 
+/// What to say of a bracket too many.
+pub(in crate::format) fn too_deep() -> String {
+    format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep")
+}
+
 /// Whether readers disagree on the end of a block scalar that ends at `end`: they do on blanks
 /// at the end of a last line without line end.
 fn ends_unclear(file: &str, end: usize, style: ScalarStyle) -> bool {
@@ -289,7 +323,7 @@ fn repeated(entries: &[Entry]) -> Vec<Found> {
     twice
         .map(|pair| Found {
             at: pair[1].key.span.start,
-            message: format!("`{}` stands here twice; keep one", pair[1].name().escape_debug()),
+            message: format!("`{}` stands here twice; keep one", shown(pair[1].name()).escape_debug()),
         })
         .collect()
 }

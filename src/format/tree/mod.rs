@@ -15,6 +15,7 @@ use std::ops::Range;
 use saphyr_parser::Parser;
 
 use self::build::Builder;
+pub(super) use self::build::too_deep;
 use super::scalar::Style;
 
 /// One node and where it stands, in bytes.
@@ -77,6 +78,19 @@ pub(super) struct Parsed {
     pub(super) root: Option<Node>,
     /// What is wrong, in no order.
     pub(super) faults: Vec<Found>,
+    /// Where reading ended, if the text is no YAML.
+    pub(super) failure: Option<Failure>,
+}
+
+/// Where the parser gave up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The byte at which it noticed.
+    pub(super) at: usize,
+    /// Up to where the text is beyond doubt.
+    pub(super) behind: usize,
+    /// The innermost bracket that is open there.
+    pub(super) open: Option<usize>,
 }
 
 impl Node {
@@ -142,60 +156,25 @@ impl Entry {
     }
 }
 
-/// The first line that begins with a tab and that the parser, which stumbled at `at`, has seen: it
-/// notices such a line late, or says of the one before that it has no value.
-fn indenting_tab(text: &str, at: usize) -> Option<usize> {
-    let mut start = 0;
-    for line in text.split_inclusive('\n') {
-        if line.starts_with('\t') && !line.trim().is_empty() {
-            return Some(start);
-        }
-        if start > at {
-            return None;
-        }
-        start += line.len();
-    }
-    None
-}
-
-/// Where git left a conflict for people to resolve (git-merge(1), "How conflicts are presented").
-fn conflict(text: &str) -> Option<usize> {
-    const MARKER: &str = "<<<<<<< ";
-    if text.starts_with(MARKER) { Some(0) } else { text.find(&format!("\n{MARKER}")).map(|at| at + 1) }
-}
-
 /// Reads a document.
 pub(super) fn parse(text: &str) -> Parsed {
     let mut builder = Builder::new(text);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let more = match event {
-            Ok((event, span)) => builder.take(event, span),
-            Err(error) => {
-                let at = builder.byte(error.marker().index());
-                match (conflict(text), indenting_tab(text, at)) {
-                    (Some(conflict), _) => builder.fail(
-                        conflict,
-                        "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`",
-                    ),
-                    (None, Some(tab)) => {
-                        builder.fail(tab, "a tab indents this line; YAML is indented with blanks")
-                    }
-                    (None, None) => builder.fail(at, format!("this is not YAML: {}", error.info())),
-                }
-            }
+        let (more, failure) = match event {
+            Ok((event, span)) => (builder.take(event, span), None),
+            Err(error) => (false, Some(builder.failure(error.marker().index()))),
         };
         if !more {
-            return Parsed { root: None, faults: builder.faults };
+            return Parsed { root: None, faults: builder.faults, failure };
         }
     }
     if let Some(root) = &builder.root {
-        let tabs = gaps(text, root).into_iter().find_map(|gap| stray_tab(text, gap));
-        builder
-            .faults
-            .extend(tabs.map(|at| Found { at, message: "write blanks in place of the tab".into() }));
+        let tabs = gaps(text, root).into_iter().filter_map(|gap| stray_tab(text, gap));
+        let found = tabs.map(|at| Found { at, message: "a tab stands here; type a blank".into() });
+        builder.faults.extend(found);
     }
-    Parsed { root: builder.root, faults: builder.faults }
+    Parsed { root: builder.root, faults: builder.faults, failure: None }
 }
 
 /// The bytes between the scalars: indentation, indicators and comments.

@@ -107,7 +107,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
     })
 }
 
-fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
+pub(in crate::http::jsonapi) fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
     let mut members = Members::begin(out, None);
     members.text("name", actor.name());
     members.text("email", actor.email());
@@ -180,7 +180,8 @@ pub(in crate::http) fn about_itself(
     })
 }
 
-fn resource(
+/// A resource with those of its attributes that are wanted.
+pub(in crate::http::jsonapi) fn resource(
     resource_type: &str,
     id: &str,
     wanted: Option<&Wanted>,

@@ -49,7 +49,8 @@ pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     }
     meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
     meta["collections"] = snapshot.catalog().len().into();
-    meta["problems"] = (snapshot.problems.len() + snapshot.rewritten.len()).into();
+    let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
+    meta["problems"] = (faults + snapshot.rewritten.len()).into();
     meta["uncommitted"] = snapshot.uncommitted.into();
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();

@@ -1,13 +1,14 @@
 //! The problems of the repository as resources.
 
 use bytes::Bytes;
-use chrono::SecondsFormat;
-use serde_json::json;
+use chrono::{DateTime, SecondsFormat, Utc};
 
+use super::super::past::{list, resource, write_actor};
 use super::super::query::{Fields, Wanted};
+use super::self_link;
 use crate::engine::{Problem, Rewritten};
 
-/// The document of the problems that are there now.
+/// The document of the problems that are there now, each fault of a file a resource.
 pub(in crate::http) fn problems<'a>(
     files: impl IntoIterator<Item = &'a Problem>,
     rewritten: &[Rewritten],
@@ -15,41 +16,42 @@ pub(in crate::http) fn problems<'a>(
     path: &str,
 ) -> Bytes {
     let wanted = fields.wanted("problem");
-    let files = files.into_iter().map(|problem| problem_resource(problem, wanted));
-    let data: Vec<_> = files.chain(rewritten.iter().map(|it| rewritten_resource(it, wanted))).collect();
-    json!({"jsonapi": {"version": "1.1"}, "data": data, "links": {"self": path}}).to_string().into()
+    let faults = files
+        .into_iter()
+        .flat_map(|problem| (0..problem.faults.len()).map(move |number| fault(problem, number, wanted)));
+    let resources = faults.chain(rewritten.iter().map(|it| rewritten_branch(it, wanted)));
+    list(resources, &self_link(path), None)
 }
 
-fn problem_resource(problem: &Problem, wanted: Option<&Wanted>) -> serde_json::Value {
-    let mut attributes = json!({
-        "kind": "file",
-        "path": problem.path,
-        "line": problem.line,
-        "column": problem.column,
-        "message": problem.message,
-        "serving": problem.serving.as_str(),
-        "since": problem.since.to_rfc3339_opts(SecondsFormat::Secs, true),
-    });
-    let members = attributes.as_object_mut().expect("it was written as an object above");
-    if let Some(key) = &problem.collection {
-        members.insert("collection".into(), key.as_str().into());
-    }
-    if let Some((revision, author)) = &problem.committed {
-        members.insert("revision".into(), revision.to_string().into());
-        members.insert("author".into(), json!({"name": author.name(), "email": author.email()}));
-    }
-    members.retain(|name, _| wanted.is_none_or(|wanted| wanted.names(name)));
-    json!({"type": "problem", "id": problem.path, "attributes": attributes})
+fn fault(problem: &Problem, number: usize, wanted: Option<&Wanted>) -> Bytes {
+    let fault = &problem.faults[number];
+    resource("problem", &problem.id(number), wanted, |attributes| {
+        attributes.text("kind", "file");
+        attributes.text("path", &problem.path);
+        attributes.member("line", |out| out.extend_from_slice(fault.line.to_string().as_bytes()));
+        attributes.member("column", |out| out.extend_from_slice(fault.column.to_string().as_bytes()));
+        attributes.text("message", &fault.message);
+        if let Some(key) = &problem.collection {
+            attributes.text("collection", key.as_str());
+        }
+        attributes.text("serving", problem.serving.as_str());
+        attributes.text("since", &to_the_second(problem.since));
+        if let Some((revision, author)) = &problem.committed {
+            attributes.text("revision", &revision.to_string());
+            attributes.member("author", |out| write_actor(author, out));
+        }
+    })
 }
 
-fn rewritten_resource(rewritten: &Rewritten, wanted: Option<&Wanted>) -> serde_json::Value {
-    let mut attributes = json!({
-        "kind": "rewritten",
-        "message": rewritten.message,
-        "since": rewritten.since.to_rfc3339_opts(SecondsFormat::Secs, true),
-        "revision": rewritten.revision.to_string(),
-    });
-    let members = attributes.as_object_mut().expect("it was written as an object above");
-    members.retain(|name, _| wanted.is_none_or(|wanted| wanted.names(name)));
-    json!({"type": "problem", "id": format!("rewritten:{}", rewritten.name), "attributes": attributes})
+fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
+    resource("problem", &format!("rewritten:{}", rewritten.name), wanted, |attributes| {
+        attributes.text("kind", "rewritten");
+        attributes.text("message", &rewritten.message);
+        attributes.text("since", &to_the_second(rewritten.since));
+        attributes.text("revision", &rewritten.revision.to_string());
+    })
+}
+
+fn to_the_second(time: DateTime<Utc>) -> String {
+    time.to_rfc3339_opts(SecondsFormat::Secs, true)
 }

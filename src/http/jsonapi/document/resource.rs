@@ -7,7 +7,7 @@ use super::super::query::{Fields, Wanted};
 use super::{COLLECTIONS, Ready, resource_type};
 use crate::config::BasePath;
 use crate::domain::Attribute;
-use crate::engine::{Entry, Problem};
+use crate::engine::Entry;
 
 /// Appends the resource, from the ready-made bytes if all its attributes are wanted.
 pub(in crate::http) fn push_resource(
@@ -64,8 +64,9 @@ fn write_meta(entry: &Entry, out: &mut Vec<u8>) {
         meta.insert("uncommitted".into(), true.into());
     }
     if let Some(problem) = &entry.problem {
-        let Problem { path, line, column, message, .. } = &**problem;
-        let told = json!({"path": path, "line": line, "column": column, "message": message});
+        let (path, first) = (&problem.path, problem.first());
+        let told =
+            json!({"path": path, "line": first.line, "column": first.column, "message": first.message});
         meta.insert("problem".into(), told);
     }
     out.extend_from_slice(br#","meta":"#);

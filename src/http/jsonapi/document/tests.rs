@@ -16,9 +16,11 @@ fn text(bytes: &[u8]) -> &str {
 fn problem() -> Problem {
     Problem {
         path: "collections/posts.yaml".into(),
-        line: 3,
-        column: 7,
-        message: "there is no such attribute".into(),
+        faults: vec![crate::format::Fault {
+            line: 3,
+            column: 7,
+            message: "there is no such attribute".into(),
+        }],
         collection: Some(key("posts")),
         serving: Serving::LastGood,
         since: DateTime::UNIX_EPOCH,

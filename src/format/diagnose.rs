@@ -1,0 +1,267 @@
+//! What a person most likely did wrong where the parser of YAML gave up.
+//!
+//! The parser knows where it stumbled, which is often a line too late, and says so in words of its
+//! grammar. Here the lines between what it had understood and where it stumbled are looked at as
+//! their author sees them: a blank is missing behind a colon, a text needs quotes, a bracket was never
+//! closed. Each [`Mistake`] comes with a line that can be read in place of the faulty one, so that
+//! reading goes on and finds the next.
+
+mod line;
+
+use std::ops::Range;
+
+use self::line::{Line, Slip};
+use super::place::{Place, place};
+use super::tree::{self, Failure, Found, Parsed};
+use super::{PROBLEMS_PER_FILE_MAX, scalar};
+use crate::domain::VALUE_DEPTH_MAX;
+
+/// What is wrong in a text that is no YAML, and what can be read of the rest.
+pub(super) struct Diagnosis {
+    /// The text, with faulty lines replaced by others; it has as many lines as before.
+    pub(super) text: String,
+    /// The text read as far as it can be.
+    pub(super) parsed: Parsed,
+    /// What is wrong, by places in the text as it was then: lines hold, and columns of lines that are
+    /// not replaced.
+    pub(super) places: Vec<Place>,
+    /// Which lines, from 0, were replaced.
+    mended: Vec<Range<usize>>,
+}
+
+/// A mistake, and lines that can be read in place of the faulty ones.
+struct Mistake {
+    found: Found,
+    /// Whole lines, the last line end not included.
+    lines: Range<usize>,
+    /// What stands there instead; blank lines follow it.
+    instead: String,
+}
+
+/// Reads a text, over its mistakes as far as they are understood.
+pub(super) fn read(text: &str) -> Diagnosis {
+    let mut it = Diagnosis {
+        text: text.to_owned(),
+        parsed: Parsed { root: None, faults: Vec::new(), failure: None },
+        places: Vec::new(),
+        mended: Vec::new(),
+    };
+    while it.places.len() < PROBLEMS_PER_FILE_MAX {
+        let foreign = foreign(&it.text);
+        if foreign.is_none() {
+            it.parsed = tree::parse(&it.text);
+        }
+        let failure = it.parsed.failure.take();
+        let Some(mistake) = foreign.or_else(|| failure.map(|failure| mistake(&it.text, &failure))) else {
+            break;
+        };
+        if !it.mend(mistake) {
+            break;
+        }
+    }
+    it
+}
+
+impl Diagnosis {
+    /// Whether another line stands in place of this one.
+    pub(super) fn is_mended(&self, line: usize) -> bool {
+        self.mended.iter().any(|mended| mended.contains(&line))
+    }
+
+    /// Notes a mistake and replaces its lines; false if it stands where another was mended already.
+    fn mend(&mut self, Mistake { found, lines, instead }: Mistake) -> bool {
+        let place = place(&self.text, found);
+        let first = self.text[..lines.start].matches('\n').count();
+        let count = self.text[lines.clone()].matches('\n').count();
+        let behind = first + count + 1;
+        if self.mended.iter().any(|mended| mended.start < behind && first < mended.end) {
+            return false;
+        }
+        self.places.push(place);
+        self.mended.push(first..behind);
+        self.text.replace_range(lines, &format!("{instead}{}", "\n".repeat(count)));
+        self.parsed.root = None;
+        true
+    }
+}
+
+/// The mistake that made the parser give up.
+fn mistake(text: &str, failure: &Failure) -> Mistake {
+    let brackets = unclosed(text, failure);
+    conflict(text)
+        .or_else(|| slipped(text, failure))
+        .or_else(|| too_deep(text, *brackets.get(VALUE_DEPTH_MAX)?))
+        .or_else(|| Some(in_brackets(text, failure.open.or(brackets.last().copied())?, failure)))
+        .or_else(|| misplaced(text, failure))
+        .unwrap_or_else(|| {
+            let line = Line::at(text, last_line(text, failure.at));
+            let message =
+                "this can't be understood here; write `name: value`, and a text with signs in quotes";
+            line.mistake(line.first(), message)
+        })
+}
+
+impl Line<'_> {
+    /// A mistake for which nothing is read in place of the line.
+    fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
+        self.slip(Slip { at, message: message.into(), instead: String::new() })
+    }
+
+    fn slip(&self, Slip { at, message, instead }: Slip) -> Mistake {
+        Mistake { found: Found { at, message }, lines: self.span(), instead }
+    }
+}
+
+/// The first character that may not stand in a file, or a directive.
+fn foreign(text: &str) -> Option<Mistake> {
+    let directive = text.strip_prefix('%').map(|_| 0).or_else(|| text.find("\n%").map(|at| at + 1));
+    let stray = text.char_indices().find(|&(at, c)| {
+        (c == '\r' && !text[at + 1..].starts_with('\n')) || (c != '\r' && scalar::is_foreign(c))
+    });
+    if let Some(at) = directive.filter(|at| stray.is_none_or(|(stray, _)| *at < stray)) {
+        return Some(Line::at(text, at).mistake(at, "directives (lines that begin with %) are not allowed"));
+    }
+    let (at, c) = stray?;
+    let message = match c {
+        '\r' => "a line ends in LF or CR LF, not in CR alone".to_owned(),
+        c => {
+            let code = u32::from(c);
+            format!(
+                "the character U+{code:04X} is not allowed as it is; write \"\\u{code:04x}\" in double quotes"
+            )
+        }
+    };
+    let line = Line::at(text, at);
+    let instead = line.text.replace(|c| c == '\r' || scalar::is_foreign(c), " ");
+    Some(line.slip(Slip { at, message, instead }))
+}
+
+/// Where git left a conflict for people to resolve (git-merge(1), "How conflicts are presented").
+fn conflict(text: &str) -> Option<Mistake> {
+    const BEGIN: &str = "<<<<<<< ";
+    let at = if text.starts_with(BEGIN) { 0 } else { text.find(&format!("\n{BEGIN}"))? + 1 };
+    let end = text[at..].find("\n>>>>>>>").map_or(text.len(), |end| Line::at(text, at + end + 1).span().end);
+    let base = if text[at..end].contains("\n|||||||") { "`|||||||`, " } else { "" };
+    let message = format!(
+        "git could not merge this: keep what is right, and remove the lines with `<<<<<<<`, {base}`=======` and `>>>>>>>`"
+    );
+    Some(Mistake { found: Found { at, message }, lines: at..end, instead: String::new() })
+}
+
+/// The lines from behind what was understood to where the parser stumbled.
+fn window<'t>(text: &'t str, failure: &Failure) -> impl Iterator<Item = Line<'t>> {
+    let first = Line::at(text, failure.behind).start;
+    let last = Line::at(text, last_line(text, failure.at)).start;
+    let starts = text[first..].match_indices('\n').map(move |(at, _)| first + at + 1);
+    let starts = std::iter::once(first).chain(starts);
+    starts.take_while(move |start| *start <= last.max(first)).map(|start| Line::at(text, start))
+}
+
+/// The first of the lines in doubt that has a mistake in itself.
+fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
+    let bracket = failure.open.map(|open| Line::at(text, open).start);
+    window(text, failure)
+        .find_map(|line| {
+            // What stands in brackets has no lines of its own, but what the first one begins with.
+            let is_inside = bracket.is_some_and(|bracket| line.start > bracket) && !line.begins_attribute();
+            let slip = if is_inside { None } else { line.slipped(text) };
+            slip.map(|slip| line.slip(slip))
+        })
+        // Of a line that a tab indents the parser says that the one above has no value.
+        .or_else(|| {
+            let next = Line::at(text, Line::at(text, failure.at).span().end + 2);
+            next.indented_oddly().map(|slip| next.slip(slip))
+        })
+}
+
+/// The brackets that were opened behind what was understood, and not closed where the parser stumbled.
+fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
+    let (mut open, mut quote, mut last) = (Vec::new(), None, '\n');
+    for (at, c) in text.get(failure.behind..failure.at).unwrap_or_default().char_indices() {
+        match (quote, c) {
+            (Some(begun), c) if begun == c => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '[' | '{') if !matches!(last, '\n' | ':' | '-' | ',' | '[' | '{') => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => open.push(failure.behind + at),
+            (None, ']' | '}') => drop(open.pop()),
+            _ => {}
+        }
+        if c != ' ' {
+            last = c;
+        }
+    }
+    open
+}
+
+/// The first bracket too many.
+fn too_deep(text: &str, at: usize) -> Option<Mistake> {
+    let line = Line::at(text, at);
+    Some(line.slip(Slip { at, message: tree::too_deep(), instead: line.blank_value() }))
+}
+
+/// What is wrong behind an open bracket.
+fn in_brackets(text: &str, open: usize, failure: &Failure) -> Mistake {
+    let first = Line::at(text, open);
+    let bracket = &text[open..=open];
+    let closing = if bracket == "[" { "]" } else { "}" };
+    let line = Line::at(text, last_line(text, failure.at));
+    let at_end = text[failure.at.min(text.len())..].trim().is_empty();
+    let next = line.start > first.start && line.begins_attribute() && line.indent() <= first.indent();
+    let lines = |end: usize| first.start..end.max(first.span().end);
+    let found = |at: usize, message: String| Found { at, message };
+    if at_end || next {
+        let end = if at_end { text.trim_end().len() } else { line.start - 1 };
+        let message = format!(
+            "this `{bracket}` is never closed; write `{closing}` behind its end, or put the text in quotes"
+        );
+        return Mistake { found: found(open, message), lines: lines(end), instead: first.blank_value() };
+    }
+    let message = match &text[failure.at..] {
+        rest if rest.starts_with([']', '}']) => {
+            format!("`{}` closes what `{bracket}` has opened; write `{closing}`", &rest[..1])
+        }
+        _ => format!("a comma is missing before this, or `{bracket}` is not closed with `{closing}`"),
+    };
+    Mistake { found: found(failure.at, message), lines: lines(line.span().end), instead: first.blank_value() }
+}
+
+/// A line that is indented as nothing around it.
+fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
+    let line = Line::at(text, last_line(text, failure.at));
+    let above: Vec<Line<'_>> = line.above(text).collect();
+    let last = above.first()?;
+    let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
+    let indented = |message: String, indent: usize| {
+        Some(line.slip(Slip { at: line.first(), message, instead: instead(indent) }))
+    };
+    if line.indent() > last.indent() && last.has_value() {
+        let column = last.indent() + 1;
+        return indented(
+            format!(
+                "this line is indented further than the one above, which has its value already; begin it in column {column}"
+            ),
+            last.indent(),
+        );
+    }
+    let fits = above.iter().any(|other| other.indent() == line.indent());
+    let nearest = above.iter().map(Line::indent).filter(|indent| *indent > line.indent()).min()?;
+    if fits {
+        return None;
+    }
+    indented(
+        format!(
+            "no line above begins in this column; indent this one like those that it belongs to, for example to column {}",
+            nearest + 1
+        ),
+        nearest,
+    )
+}
+
+/// A byte of the line that the parser was in: not behind the end of the text.
+fn last_line(text: &str, at: usize) -> usize {
+    at.min(text.trim_end().len())
+}
+
+#[cfg(test)]
+mod tests;

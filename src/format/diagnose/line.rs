@@ -1,0 +1,324 @@
+//! One line of a file, as its author sees it.
+
+use std::ops::Range;
+
+use super::super::lookalike::{is_odd_blank, odd_blank, typographic};
+use crate::domain::{Value, shown};
+
+/// A line and where it stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Line<'t> {
+    /// Its first byte in the text.
+    pub(super) start: usize,
+    /// The line without its end.
+    pub(super) text: &'t str,
+}
+
+/// What is wrong in a line, and a line that can be read in its place.
+pub(super) struct Slip {
+    /// The byte in the whole text.
+    pub(super) at: usize,
+    pub(super) message: String,
+    pub(super) instead: String,
+}
+
+/// What to write for a text that needs quotes.
+fn quoted(text: &str) -> String {
+    Value::from(shown(text)).to_string()
+}
+
+/// Whether something can be the name of an attribute, in quotes or not.
+fn is_name(text: &str) -> bool {
+    let text = text.trim_matches(['"', '\'']);
+    let inner = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !text.is_empty() && text.starts_with(char::is_alphabetic) && text.chars().all(inner)
+}
+
+/// A text behind its leading blanks, and how many bytes those take.
+fn skipped(text: &str) -> (usize, &str) {
+    let rest = text.trim_start_matches(' ');
+    (text.len() - rest.len(), rest)
+}
+
+/// Where a colon ends a name: before a blank or the end, not in quotes.
+fn colon(text: &str) -> Option<usize> {
+    let from = match text.chars().next() {
+        Some(quote @ ('"' | '\'')) => text[1..].find(quote)? + 1,
+        _ => 0,
+    };
+    let ends = |at: &usize| matches!(text.as_bytes().get(at + 1), None | Some(b' ' | b'\t' | b'\r'));
+    let comment = text.find(" #").unwrap_or(text.len());
+    text[from..].match_indices(':').map(|(at, _)| from + at).find(ends).filter(|at| *at < comment)
+}
+
+impl<'t> Line<'t> {
+    /// The line of a byte.
+    pub(super) fn at(text: &'t str, at: usize) -> Self {
+        let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+        let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
+        let line = text[start..].split('\n').next().unwrap_or_default();
+        Self { start, text: line.strip_suffix('\r').unwrap_or(line) }
+    }
+
+    /// Its bytes in the text; its line end follows.
+    pub(super) fn span(&self) -> Range<usize> {
+        self.start..self.start + self.text.len()
+    }
+
+    /// How many blanks it begins with.
+    pub(super) fn indent(&self) -> usize {
+        skipped(self.text).0
+    }
+
+    /// The byte of the first thing in it.
+    pub(super) fn first(&self) -> usize {
+        self.start + self.indent()
+    }
+
+    /// Whether it is empty or a comment.
+    fn says_nothing(&self) -> bool {
+        let text = self.text.trim();
+        text.is_empty() || text.starts_with('#')
+    }
+
+    /// Whether it begins with a name and a colon.
+    pub(super) fn begins_attribute(&self) -> bool {
+        let text = self.text.trim_start();
+        colon(text).is_some_and(|at| is_name(text[..at].trim_end()))
+    }
+
+    /// Whether a value follows a name in it.
+    pub(super) fn has_value(&self) -> bool {
+        let text = self.text.trim_start();
+        colon(text).is_some_and(|at| {
+            let value = text[at + 1..].trim();
+            !value.is_empty() && !value.starts_with('#')
+        })
+    }
+
+    /// The lines above that say something, the nearest first.
+    pub(super) fn above(self, text: &'t str) -> impl Iterator<Item = Line<'t>> {
+        let mut start = self.start;
+        std::iter::from_fn(move || {
+            start = Line::at(text, start.checked_sub(1)?).start;
+            Some(Line::at(text, start))
+        })
+        .filter(|line| !line.says_nothing())
+    }
+
+    /// Up to the dash of an item, and the rest.
+    fn split(&self) -> (usize, &'t str) {
+        let mut at = self.indent();
+        while let Some(rest) = self.text[at..].strip_prefix("- ") {
+            at += 2 + skipped(rest).0;
+        }
+        (at, &self.text[at..])
+    }
+
+    /// The line with a value that can be read in place of what stands behind the name or the dash.
+    pub(super) fn blank_value(&self) -> String {
+        let (at, rest) = self.split();
+        let name = colon(rest).map_or("", |colon| &rest[..=colon]);
+        format!("{}{name} x", &self.text[..at])
+    }
+
+    /// What is wrong in this line alone.
+    pub(super) fn slipped(&self, text: &str) -> Option<Slip> {
+        if self.says_nothing() {
+            return None;
+        }
+        let (from, rest) = self.split();
+        self.indented_oddly().or_else(|| self.dash(from, rest)).or_else(|| match colon(rest) {
+            Some(at) => {
+                let instead = self.blank_value();
+                let is_name = at > 0 && is_name(rest[..at].trim_end());
+                let value = from + if is_name { at + 1 } else { 0 };
+                self.value(value).map(|(at, message)| Slip { at: self.start + at, message, instead })
+            }
+            None if from > self.indent() => {
+                let instead = self.blank_value();
+                self.value(from).map(|(at, message)| Slip { at: self.start + at, message, instead })
+            }
+            None => self.colon(from, rest, text),
+        })
+    }
+
+    /// A tab or another blank that is none where the line begins.
+    pub(super) fn indented_oddly(&self) -> Option<Slip> {
+        let rest = self.text.trim_start_matches(' ');
+        let first = rest.chars().next()?;
+        let message = match first {
+            '\t' => "a tab indents this line; YAML is indented with blanks".to_owned(),
+            c if is_odd_blank(c) => odd_blank(c),
+            _ => return None,
+        };
+        let instead = self.text.replace('\t', "  ").replace(is_odd_blank, " ");
+        Some(Slip { at: self.first(), message, instead })
+    }
+
+    /// A dash without a blank.
+    fn dash(&self, from: usize, rest: &str) -> Option<Slip> {
+        let item = rest.strip_prefix('-')?;
+        let follows = item.chars().next().is_some_and(|c| !matches!(c, ' ' | '-'));
+        let message = || format!("write a blank after the dash: `- {}`", shown(item.trim()));
+        let instead = format!("{}- {}", &self.text[..from], item.trim_start());
+        follows.then(|| Slip { at: self.start + from, message: message(), instead })
+    }
+
+    /// A name that no colon follows as it should.
+    fn colon(&self, from: usize, rest: &str, text: &str) -> Option<Slip> {
+        let signs = [':', '：', '='];
+        let (at, sign) = rest.char_indices().find(|(_, c)| signs.contains(c)).unzip();
+        let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
+        let name = rest[..end].trim_end();
+        let value = rest[end..].trim_start_matches(|c: char| signs.contains(&c) || c.is_whitespace());
+        if !is_name(name) {
+            return at.is_some().then(|| rest.find(char::is_whitespace)).flatten().and_then(|end| {
+                let (name, value) = rest.split_at(end);
+                is_name(name).then(|| self.no_colon(from + end, name, value.trim(), text))
+            });
+        }
+        let example = format!("`{}: {}`", shown(name), shown(value));
+        let (at, message) = match (sign, rest[end..].chars().nth(1)) {
+            (Some(':'), Some(c)) if is_odd_blank(c) => (end + 1, odd_blank(c)),
+            (Some(':'), _) => (end, format!("write a blank after the colon: {example}")),
+            (Some('：'), _) => {
+                (end, format!("a full-width colon stands here; type `:` and a blank: {example}"))
+            }
+            (Some(_), _) => (end, format!("write a colon and a blank in place of `=`: {example}")),
+            (None, _) => return Some(self.no_colon(from + name.len(), name, value, text)),
+        };
+        Some(Slip { at: self.start + from + at, message, instead: self.named(name, value, text) })
+    }
+
+    fn no_colon(&self, at: usize, name: &str, value: &str, text: &str) -> Slip {
+        let value_shown = if value.is_empty() { "…" } else { value };
+        let message =
+            format!("no colon after `{}`; write `{}: {}`", shown(name), shown(name), shown(value_shown));
+        Slip { at: self.start + at, message, instead: self.named(name, value, text) }
+    }
+
+    /// The line as it may have been meant.
+    fn named(&self, name: &str, value: &str, text: &str) -> String {
+        let (from, _) = self.split();
+        let below = text.get(self.span().end + 1..).unwrap_or_default();
+        let below = below.lines().map(|text| Line { start: 0, text }).find(|line| !line.says_nothing());
+        let has_below = below.is_some_and(|below| below.indent() > self.indent());
+        let value = match value {
+            "document" | "media" => value,
+            _ if has_below => "",
+            _ => "x",
+        };
+        format!("{}{name}: {value}", &self.text[..from])
+    }
+
+    /// What is wrong with a value that stands from a byte of the line on, and where in the line.
+    fn value(&self, from: usize) -> Option<(usize, String)> {
+        let (blanks, value) = skipped(&self.text[from..]);
+        let at = from + blanks;
+        let first = value.chars().next()?;
+        let second = value[first.len_utf8()..].chars().next();
+        let is_apart = second.is_none_or(|c| c == ' ');
+        let needs_quotes = |sign: &str| {
+            let text = value.split(" #").next().unwrap_or_default().trim_end();
+            Some((at, format!("a text that begins with `{sign}` needs quotes: {}", quoted(text))))
+        };
+        match first {
+            '\t' => Some((at, "a tab stands here; type a blank".to_owned())),
+            c if is_odd_blank(c) => Some((at, odd_blank(c))),
+            '@' | '`' | '%' | '*' | '!' | '&' | ',' | ']' | '}' => needs_quotes(&first.to_string()),
+            '-' | '?' | ':' if is_apart => needs_quotes(&format!("{first} ")),
+            '|' | '>' => {
+                let header = value[1..].split([' ', '\t']).next().unwrap_or_default();
+                let rest = value[1 + header.len()..].trim_start();
+                let is_header =
+                    header.len() <= 2 && header.chars().all(|c| matches!(c, '+' | '-' | '1'..='9'));
+                (!is_header || !(rest.is_empty() || rest.starts_with('#')))
+                    .then(|| needs_quotes(&first.to_string()))?
+            }
+            '"' => self.double_quoted(at),
+            '\'' => self.single_quoted(at),
+            '[' | '{' => behind_brackets(value).then(|| needs_quotes(&first.to_string()))?,
+            _ => self.unquoted(at),
+        }
+    }
+
+    /// A text in double quotes that is not closed, has a wrong escape, or goes on behind the quote.
+    fn double_quoted(&self, at: usize) -> Option<(usize, String)> {
+        let mut chars = self.text[at + 1..].char_indices();
+        while let Some((offset, c)) = chars.next() {
+            let here = at + 1 + offset;
+            match c {
+                '\\' if !chars.next().is_none_or(|(_, c)| "0abtnvfre \"/\\N_LPxuU\t".contains(c)) => {
+                    let message =
+                        "a backslash in double quotes begins an escape; write `\\\\`, or use single quotes";
+                    return Some((here, message.to_owned()));
+                }
+                '"' => return self.behind_quote(here, "write `\\\"` for a quote inside double quotes"),
+                _ => {}
+            }
+        }
+        Some((at, "this quote is never closed; write `\"` at the end of the text".to_owned()))
+    }
+
+    fn single_quoted(&self, at: usize) -> Option<(usize, String)> {
+        let mut chars = self.text[at + 1..].char_indices().peekable();
+        while let Some((offset, c)) = chars.next() {
+            if c == '\'' && chars.next_if(|(_, next)| *next == '\'').is_none() {
+                let here = at + 1 + offset;
+                return self.behind_quote(here, "write `''` for an apostrophe inside single quotes");
+            }
+        }
+        Some((at, "this quote is never closed; write `'` at the end of the text".to_owned()))
+    }
+
+    /// Something that stands behind the closing quote.
+    fn behind_quote(&self, quote: usize, advice: &str) -> Option<(usize, String)> {
+        let rest = &self.text[quote + 1..];
+        let trimmed = rest.trim_start();
+        let is_over = trimmed.is_empty() || (trimmed.starts_with('#') && rest.len() > trimmed.len());
+        let ends = is_over || trimmed.starts_with([',', ']', '}', ':']);
+        (!ends).then(|| (quote, format!("this quote ends the text, and more follows; {advice}")))
+    }
+
+    /// A text without quotes that has a `: ` in it.
+    fn unquoted(&self, at: usize) -> Option<(usize, String)> {
+        let value = &self.text[at..];
+        let text = value.split(" #").next().unwrap_or_default().trim_end();
+        let colon = colon(text)?;
+        if let Some((before, name)) = text[..colon].rsplit_once(',')
+            && is_name(name.trim())
+        {
+            let message = format!(
+                "each attribute stands on a line of its own, without a comma; begin a new line with `{}`",
+                shown(name.trim())
+            );
+            return Some((at + before.len(), message));
+        }
+        if let Some(message) = typographic(text) {
+            return Some((at, message));
+        }
+        let sign = if colon + 1 == text.len() { "that ends with `:`" } else { "with `: `" };
+        Some((at + colon, format!("a text {sign} needs quotes: {}", quoted(text))))
+    }
+}
+
+/// Whether more stands behind brackets that close in the line.
+fn behind_brackets(value: &str) -> bool {
+    let mut depth = 0_usize;
+    let mut quote = None;
+    for (at, c) in value.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if open == c => quote = None,
+            (None, '"' | '\'') => quote = Some(c),
+            (None, '[' | '{') => depth += 1,
+            (None, ']' | '}') => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            let rest = value[at + 1..].trim_start();
+            return !(rest.is_empty() || rest.starts_with('#') || rest.starts_with([',', ':']));
+        }
+    }
+    false
+}

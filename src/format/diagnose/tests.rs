@@ -1,0 +1,208 @@
+//! What editors type, and what they are told: where, and what to type instead.
+
+use super::super::tests::key;
+use super::super::{Fault, read};
+
+fn faults(text: &str) -> Vec<Fault> {
+    read(&key(), text.as_bytes()).map_or_else(|faults| faults, |_| Vec::new())
+}
+
+/// All that is told of a text, as `line:column: message`.
+#[track_caller]
+fn told(text: &str, expected: &[&str]) {
+    let told: Vec<String> =
+        faults(text).into_iter().map(|it| format!("{}:{}: {}", it.line, it.column, it.message)).collect();
+    assert_eq!(told, expected, "{text}");
+}
+
+/// The same of a line below `type: document` and above another one.
+#[track_caller]
+fn line(line: &str, expected: &str) {
+    told(&format!("type: document\n{line}\nrecursive: true\n"), &[expected]);
+    told(&format!("type: document\r\n{line}\r\n"), &[expected]);
+    told(&format!("type: document\n{line}"), &[expected]);
+}
+
+#[test]
+fn a_colon_is_told_where_it_stands_or_should() {
+    line("name:Posts", "2:5: write a blank after the colon: `name: Posts`");
+    line("name Posts", "2:5: no colon after `name`; write `name: Posts`");
+    line("name", "2:5: no colon after `name`; write `name: …`");
+    line("name:\u{a0}Posts", "2:6: a no-break space stands here; type a blank");
+    line("name：Posts", "2:5: a full-width colon stands here; type `:` and a blank: `name: Posts`");
+    line("name = Posts", "2:6: write a colon and a blank in place of `=`: `name: Posts`");
+    line("name=Posts", "2:5: write a colon and a blank in place of `=`: `name: Posts`");
+    told("type:document\nname: Posts\n", &["1:5: write a blank after the colon: `type: document`"]);
+    told(
+        "type： document\nname: Posts\n",
+        &["1:5: a full-width colon stands here; type `:` and a blank: `type: document`"],
+    );
+}
+
+#[test]
+fn a_text_that_needs_quotes_is_told_so() {
+    line("name: Posts: the best", "2:12: a text with `: ` needs quotes: \"Posts: the best\"");
+    line("name: *bold*", "2:7: a text that begins with `*` needs quotes: \"*bold*\"");
+    line("name: @x", "2:7: a text that begins with `@` needs quotes: \"@x\"");
+    line("name: %x", "2:7: a text that begins with `%` needs quotes: \"%x\"");
+    line("name: `x`", "2:7: a text that begins with ``` needs quotes: \"`x`\"");
+    line("name: - x", "2:7: a text that begins with `- ` needs quotes: \"- x\"");
+    line("name: | x", "2:7: a text that begins with `|` needs quotes: \"| x\"");
+    line("name: [draft] Posts", "2:7: a text that begins with `[` needs quotes: \"[draft] Posts\"");
+    line(
+        "name: !wow",
+        "2:7: a text that begins with `!` needs quotes; it would be a tag, and those are not allowed",
+    );
+    line(
+        "name: &amp x",
+        "2:7: a text that begins with `&` needs quotes; it would be an anchor, and those are not allowed",
+    );
+}
+
+#[test]
+fn quotes_are_told_where_they_stand() {
+    line(
+        "name: 'It's ok'",
+        "2:10: this quote ends the text, and more follows; write `''` for an apostrophe inside single quotes",
+    );
+    line(
+        "name: \"a \"b\" c\"",
+        "2:10: this quote ends the text, and more follows; write `\\\"` for a quote inside double quotes",
+    );
+    line("name: \"Posts", "2:7: this quote is never closed; write `\"` at the end of the text");
+    line("name: 'Posts", "2:7: this quote is never closed; write `'` at the end of the text");
+    line(
+        "directory: \"C:\\posts\"",
+        "2:15: a backslash in double quotes begins an escape; write `\\\\`, or use single quotes",
+    );
+    line(
+        "name: “Posts: more”",
+        "2:7: typographic quotes stand here; type `\"` in their place: \"Posts: more\"",
+    );
+    line("“name”: Posts", "2:1: typographic quotes stand here; type `\"` in their place: \"name\"");
+}
+
+#[test]
+fn what_an_editor_may_have_meant_is_served_as_it_is() {
+    for text in ["name: “Posts”", "name: Posts\u{a0}", "format: «md»", "x-a: ‘b’", "x-“a”: b"] {
+        told(&format!("type: document\n{text}\n"), &[]);
+    }
+    told(
+        "type: “document”\n",
+        &["1:7: type: typographic quotes stand here; type `\"` in their place: \"document\""],
+    );
+}
+
+#[test]
+fn brackets_are_told_where_they_open() {
+    let open = "2:7: this `[` is never closed; write `]` behind its end, or put the text in quotes";
+    line("name: [a", open);
+    told("type: document\nname: {a: b\n", &[&open.replace('[', "{").replace(']', "}")]);
+    told("type: media\naccept: [.pdf}\n", &["2:14: `}` closes what `[` has opened; write `]`"]);
+    told(
+        "{\"type\": \"document\" \"name\": \"Posts\"}\n",
+        &["1:21: a comma is missing before this, or `{` is not closed with `}`"],
+    );
+    assert_eq!(faults("{\"type\": \"document\", \"name\": \"Posts\",}\n"), [], "a comma too many is no harm");
+}
+
+#[test]
+fn what_is_nested_too_deep_is_told_so() {
+    for depth in [40, 2000] {
+        let deep = format!("x-a: {}1{}", "[".repeat(depth), "]".repeat(depth));
+        let told = faults(&format!("type: document\n{deep}\n"));
+        let messages: Vec<&str> = told.iter().map(|fault| fault.message.as_str()).collect();
+        assert_eq!(messages, ["lists and maps may be nested 32 deep"], "{depth}");
+        assert_eq!((told[0].line, told[0].column), (2, 38), "{depth}");
+    }
+}
+
+#[test]
+fn blanks_and_indentation_are_told() {
+    line("name:\tPosts", "2:6: a tab stands here; type a blank");
+    told("type:\tdocument\n", &["1:6: a tab stands here; type a blank"]);
+    line("\tname: Posts", "2:1: a tab indents this line; YAML is indented with blanks");
+    line(
+        " name: Posts",
+        "2:2: this line is indented further than the one above, which has its value already; begin it in column 1",
+    );
+    told(
+        "type: document\nunpublishedStatuses:\n    draft:\n      directory: d\n      name: D\n   gone:\n",
+        &[
+            "6:4: no line above begins in this column; indent this one like those that it belongs to, for example to column 5",
+        ],
+    );
+    told(
+        "type: media\naccept:\n  -image/png\n",
+        &["3:3: accept: write a blank after the dash: `- image/png`"],
+    );
+    told(
+        "type: media\naccept:\n- image/png\n-image/gif\n",
+        &["4:1: write a blank after the dash: `- image/gif`"],
+    );
+    told(
+        "type: document\nrecursive: true\u{a0}\n",
+        &["2:16: recursive: a no-break space stands here; type a blank"],
+    );
+}
+
+#[test]
+fn several_attributes_on_a_line_are_told_at_the_comma() {
+    told(
+        "type: document, name: Posts\n",
+        &["1:15: each attribute stands on a line of its own, without a comma; begin a new line with `name`"],
+    );
+}
+
+#[test]
+fn a_conflict_is_told_with_the_lines_to_remove() {
+    let text = "type: document\n<<<<<<< HEAD\nname: A\n||||||| base\nname: B\n=======\nname: C\n>>>>>>> theirs\nnmae: x\n";
+    let told = faults(text);
+    assert_eq!((told[0].line, told[0].column), (2, 1));
+    assert!(
+        told[0].message.ends_with("remove the lines with `<<<<<<<`, `|||||||`, `=======` and `>>>>>>>`"),
+        "{told:?}"
+    );
+    assert_eq!((told[1].line, told[1].column), (9, 1), "what is wrong elsewhere is told too");
+    let two_way = text.replace("||||||| base\nname: B\n", "");
+    assert!(
+        faults(&two_way)[0].message.ends_with("remove the lines with `<<<<<<<`, `=======` and `>>>>>>>`")
+    );
+}
+
+#[test]
+fn every_fault_of_a_file_is_told_whatever_its_kind() {
+    told(
+        "type: documnt\nname:Posts\nnmae: x\nformat: @md\nrecursive: \"no\"\ndirectory = a\n",
+        &[
+            "1:7: type: expected `document` or `media`, found \"documnt\"",
+            "2:5: write a blank after the colon: `name: Posts`",
+            "3:1: nmae: there is no such attribute; did you mean `name`?",
+            "4:9: a text that begins with `@` needs quotes: \"@md\"",
+            "5:12: recursive: expected `true` or `false`, found the string \"no\"; write false without quotes",
+            "6:11: write a colon and a blank in place of `=`: `directory: a`",
+        ],
+    );
+    let many: String = (0..30).map(|n| format!("a{n}: 1\n")).collect();
+    assert_eq!(faults(&many).len(), 20);
+}
+
+#[test]
+fn long_values_are_cut() {
+    let long = "9".repeat(60_000);
+    for text in [
+        format!("x-a: {long}"),
+        format!("x-a: 1:1:{}", ":1".repeat(20_000)),
+        format!("{long}: x"),
+        format!("x{long}: x"),
+        format!("name:{long}"),
+        format!("name: @{long}"),
+        format!("directory: ../{long}"),
+        format!("a{long}: 1\na{long}: 2"),
+        format!("unpublishedStatuses: {{a{long}: 1}}"),
+    ] {
+        let told = faults(&format!("type: document\n{text}\n"));
+        assert!(!told.is_empty());
+        assert!(told.iter().all(|fault| fault.message.len() < 500), "{:.80}", told[0].message);
+    }
+}

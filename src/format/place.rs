@@ -1,0 +1,29 @@
+//! Bytes of a text to lines and columns.
+
+use super::tree::Found;
+
+/// A fault with its line and column, both from 0; the column in characters.
+pub(super) struct Place {
+    pub(super) line: usize,
+    pub(super) column: usize,
+    pub(super) message: String,
+}
+
+/// Where something was found.
+pub(super) fn place(text: &str, found: Found) -> Place {
+    places(text, vec![found]).swap_remove(0)
+}
+
+/// Where each was found, in the order of the text, which is walked through once.
+pub(super) fn places(text: &str, mut found: Vec<Found>) -> Vec<Place> {
+    found.sort_by_key(|found| found.at);
+    let (mut from, mut line, mut column) = (0, 0, 0);
+    let place = |Found { at, message }| {
+        for c in text.get(from..at).unwrap_or_default().chars() {
+            (line, column) = if c == '\n' { (line + 1, 0) } else { (line, column + 1) };
+        }
+        from = at;
+        Place { line, column, message }
+    };
+    found.into_iter().map(place).collect()
+}

@@ -1,0 +1,92 @@
+//! Where in a file a rule of the domain is broken, and how to say it of what is written there.
+
+use super::super::lookalike::suspect;
+use super::super::scalar::{self, Style};
+use super::super::tree::{self, Found, Node};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
+
+/// Finds where a violation stands: at the name if that is what is wrong, else at the value.
+pub(super) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
+    let (node, entry) = followed(root, &violation.path);
+    if let Some(entry) = entry
+        && is_wrong_name(kind, &violation.path)
+    {
+        return match suspected(&entry.key) {
+            Some((at, message)) => Found { at: entry.key.span.start + at, message },
+            None => Found { at: entry.key.span.start, message: violation.to_string() },
+        };
+    }
+    // Of too many attributes the first one too many is shown.
+    let mut attributes = root.entries().iter().filter(|entry| entry.name() != "type");
+    let surplus = violation.path.is_empty().then(|| attributes.nth(ATTRIBUTES_MAX)).flatten();
+    let at = surplus.map_or_else(|| entry.map_or(node.span.start, start_of), |entry| entry.key.span.start);
+    let (offset, message) = suspected(node)
+        .or_else(|| dashed(violation, node).map(|message| (0, message)))
+        .unwrap_or_else(|| (0, as_written(&violation.message, node)));
+    Found { at: at + offset, message: Violation { path: violation.path.clone(), message }.to_string() }
+}
+
+/// The last node on a way that is there, and its entry if it is the value of a map.
+fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree::Entry>) {
+    let (mut node, mut entry) = (root, None);
+    for segment in path {
+        let next = match segment {
+            Segment::Name(name) => node.entry(name).map(|entry| (&entry.value, Some(entry))),
+            Segment::Index(index) => node.items().get(*index).map(|item| (item, None)),
+        };
+        let Some(next) = next else { break };
+        (node, entry) = next;
+    }
+    (node, entry)
+}
+
+/// What in a text without quotes was hardly meant.
+pub(super) fn suspected(node: &Node) -> Option<(usize, String)> {
+    let (text, _) = node.as_scalar().filter(|(_, style)| *style == Style::Plain)?;
+    suspect(text)
+}
+
+/// What to say of a text that was to be a list and has no blank behind its dash.
+fn dashed(violation: &Violation, node: &Node) -> Option<String> {
+    let (text, style) = node.as_scalar()?;
+    let item = text.strip_prefix('-').filter(|_| style == Style::Plain)?;
+    violation
+        .message
+        .starts_with("expected a list")
+        .then(|| format!("write a blank after the dash: `- {}`", shown(item)))
+}
+
+/// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
+pub(super) fn start_of(entry: &tree::Entry) -> usize {
+    let value = &entry.value;
+    let here = !value.span.is_empty() && value.layout() != Some(tree::Layout::Block);
+    if here { value.span.start } else { entry.key.span.start }
+}
+
+/// Whether the last name on the way is one that can't stand there.
+fn is_wrong_name(kind: Kind, path: &[Segment]) -> bool {
+    match path {
+        [Segment::Name(name)] => {
+            let shorthand = kind == Kind::Document && Shorthand::parse(name).is_some();
+            name != "type" && !shorthand && Attribute::parse(kind, name).is_none()
+        }
+        [_, _, Segment::Name(name)] => name != "directory" && name != "name",
+        _ => false,
+    }
+}
+
+/// Quotes a number or boolean as the file has it: `1.10` is not to become "1.1".
+fn as_written(message: &str, node: &Node) -> String {
+    match node.as_scalar() {
+        Some((text, Style::Plain)) => match scalar::resolve(text) {
+            Ok(value @ (Value::Number(_) | Value::Bool(_))) => {
+                let shown = value.to_string();
+                message
+                    .replace(&format!("({shown})"), &format!("({text})"))
+                    .replace(&format!("\"{shown}\""), &format!("\"{text}\""))
+            }
+            _ => message.to_owned(),
+        },
+        _ => message.to_owned(),
+    }
+}
