@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, Key, Refusal, Shorthand, Value, Violation};
+use super::{Attribute, Key, Refusal, Segment, Shorthand, Value, Violation};
 
 /// The most attributes of a collection, `type` aside and those of the user's own (`x-`) included.
 ///
@@ -70,14 +70,36 @@ impl Collection {
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
     ) -> Result<Self, Vec<Violation>> {
-        let mut input =
-            Input::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))?;
+        Self::with(key, Input::of_new(kind, written).named().valid()?)
+    }
+
+    /// The same of what a file has, which need not name its statuses: [`lacking`](Self::lacking)
+    /// tells what it has not.
+    ///
+    /// # Errors
+    ///
+    /// Returns every other rule that the attributes break, at least one.
+    pub fn from_file(
+        key: Key,
+        kind: Kind,
+        written: impl IntoIterator<Item = (String, Value)>,
+    ) -> Result<Self, Vec<Violation>> {
+        Self::with(key, Input::of_new(kind, written).valid()?)
+    }
+
+    /// The rules that a file may break and a request may not: each status has a `name`.
+    #[must_use]
+    pub fn lacking(&self) -> Vec<Violation> {
+        nameless(&self.attributes)
+    }
+
+    fn with(key: Key, mut input: Input) -> Result<Self, Vec<Violation>> {
         for (shorthand, directory) in input.shorthands.drain(..).collect::<Vec<_>>() {
             if let Some(directory) = directory {
                 add_status(&mut input.set, shorthand, directory);
             }
         }
-        Self::of(key, kind, input.set)
+        Self::of(key, input.kind, input.set)
     }
 
     /// Makes a collection of checked attributes in any order.
@@ -123,7 +145,20 @@ impl Collection {
     ///
     /// Returns every rule that the patch breaks, at least one.
     pub fn patched(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
-        let input = Input::check(self.kind, patch.written.iter().cloned(), |_| true)?;
+        self.changed(Input::of_patch(self.kind, patch).named().valid()?)
+    }
+
+    /// The same with values that it had before, which a file may have given it.
+    ///
+    /// # Errors
+    ///
+    /// Returns every rule that the patch breaks, at least one, but for those of
+    /// [`lacking`](Self::lacking).
+    pub fn reverted(&self, patch: &Patch) -> Result<Self, Vec<Violation>> {
+        self.changed(Input::of_patch(self.kind, patch).valid()?)
+    }
+
+    fn changed(&self, input: Input) -> Result<Self, Vec<Violation>> {
         let explicit: Vec<String> = match value_of(&input.set, &Attribute::UnpublishedStatuses) {
             Some(Value::Map(entries)) => entries.iter().map(|(status, _)| status.clone()).collect(),
             _ => Vec::new(),
@@ -185,49 +220,95 @@ impl Patch {
     }
 }
 
-/// Attributes from outside, checked; a shorthand without a directory stands for `null`.
+/// Attributes from outside; a shorthand without a directory stands for `null`.
 struct Input {
+    kind: Kind,
     set: Vec<(Attribute, Value)>,
     shorthands: Vec<(Shorthand, Option<Value>)>,
+    /// The rules that they break.
+    violations: Vec<Violation>,
 }
 
 impl Input {
+    fn of_new(kind: Kind, written: impl IntoIterator<Item = (String, Value)>) -> Self {
+        Self::check(kind, written, |attribute| matches!(attribute, Attribute::Extension(_)))
+    }
+
+    fn of_patch(kind: Kind, patch: &Patch) -> Self {
+        Self::check(kind, patch.written.iter().cloned(), |_| true)
+    }
+
     /// Checks each attribute; `null` is a value only where `may_be_null` says so.
     fn check(
         kind: Kind,
         written: impl IntoIterator<Item = (String, Value)>,
         may_be_null: impl Fn(&Attribute) -> bool,
-    ) -> Result<Self, Vec<Violation>> {
-        let mut input = Self { set: Vec::new(), shorthands: Vec::new() };
-        let mut violations = Vec::new();
+    ) -> Self {
+        let mut input = Self { kind, set: Vec::new(), shorthands: Vec::new(), violations: Vec::new() };
         let null_shorthands = may_be_null(&Attribute::UnpublishedStatuses);
         for (name, value) in written {
             if name == "type" {
-                violations.extend(disagrees(kind, &value));
+                input.violations.extend(disagrees(kind, &value));
             } else if let (Kind::Document, Some(shorthand)) = (kind, Shorthand::parse(&name)) {
-                if value == Value::Null && null_shorthands {
-                    input.shorthands.push((shorthand, None));
-                } else {
-                    match shorthand.check(value) {
-                        Ok(directory) => input.shorthands.push((shorthand, Some(directory))),
-                        Err(violation) => violations.push(violation),
-                    }
-                }
+                input.take_shorthand(shorthand, value, null_shorthands);
             } else if let Some(attribute) = Attribute::parse(kind, &name) {
-                if value == Value::Null && may_be_null(&attribute) {
-                    input.set.push((attribute, value));
-                } else {
-                    match attribute.check(value) {
-                        Ok(value) => input.set.push((attribute, value)),
-                        Err(found) => violations.extend(found),
-                    }
-                }
+                let may_be_null = may_be_null(&attribute);
+                input.take(attribute, value, may_be_null);
             } else {
-                violations.push(Violation::unknown(kind, &name));
+                input.violations.push(Violation::unknown(kind, &name));
             }
         }
-        if violations.is_empty() { Ok(input) } else { Err(violations) }
+        input
     }
+
+    fn take_shorthand(&mut self, shorthand: Shorthand, value: Value, may_be_null: bool) {
+        if value == Value::Null && may_be_null {
+            return self.shorthands.push((shorthand, None));
+        }
+        match shorthand.check(value) {
+            Ok(directory) => self.shorthands.push((shorthand, Some(directory))),
+            Err(violation) => self.violations.push(violation),
+        }
+    }
+
+    fn take(&mut self, attribute: Attribute, value: Value, may_be_null: bool) {
+        if value == Value::Null && may_be_null {
+            return self.set.push((attribute, value));
+        }
+        match attribute.check(value) {
+            Ok(value) => self.set.push((attribute, value)),
+            Err(found) => self.violations.extend(found),
+        }
+    }
+
+    /// Demands a name of each status.
+    fn named(mut self) -> Self {
+        self.violations.extend(nameless(&self.set));
+        self
+    }
+
+    fn valid(self) -> Result<Self, Vec<Violation>> {
+        if self.violations.is_empty() { Ok(self) } else { Err(self.violations) }
+    }
+}
+
+/// The statuses that have no name.
+fn nameless(attributes: &[(Attribute, Value)]) -> Vec<Violation> {
+    let Some(Value::Map(statuses)) = value_of(attributes, &Attribute::UnpublishedStatuses) else {
+        return Vec::new();
+    };
+    let nameless = statuses.iter().filter(|(_, entry)| name_of(entry).is_none());
+    let violation = |(status, _): &(String, Value)| {
+        Violation::at(Attribute::UnpublishedStatuses.as_str(), "a status needs a `name`")
+            .below([Segment::Name(status.clone())])
+    };
+    nameless.map(violation).collect()
+}
+
+/// The name of an entry of `unpublishedStatuses`.
+fn name_of(entry: &Value) -> Option<&Value> {
+    let Value::Map(members) = entry else { return None };
+    members.iter().find(|(member, _)| member == "name").map(|(_, name)| name)
 }
 
 fn disagrees(kind: Kind, value: &Value) -> Option<Violation> {
@@ -266,15 +347,15 @@ fn add_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, di
     });
 }
 
-/// Sets the directory of a shorthand's status and keeps its name.
+/// Sets the directory of a shorthand's status and keeps its name, if it has one.
 fn set_status(attributes: &mut Vec<(Attribute, Value)>, shorthand: Shorthand, directory: Value) {
     change_statuses(attributes, |entries| {
         match entries.iter_mut().find(|(status, _)| status == shorthand.status()) {
-            Some((_, Value::Map(members))) => {
-                let named = members.iter().filter(|(name, _)| name != "directory").cloned();
-                *members = std::iter::once(("directory".to_owned(), directory)).chain(named).collect();
+            Some((_, entry)) => {
+                let name = name_of(entry).cloned().unwrap_or_else(|| shorthand.status_name().into());
+                *entry = status_entry(directory, name);
             }
-            _ => entries.push(status_of(shorthand, directory)),
+            None => entries.push(status_of(shorthand, directory)),
         }
     });
 }
@@ -368,6 +449,28 @@ mod tests {
         assert_eq!(after.get(&Attribute::UnpublishedStatuses), Some(&expected));
         let gone = after.patched(&Patch::new([("draftDirectory".into(), Value::Null)])).unwrap();
         assert_eq!(gone, document(&[]));
+    }
+
+    #[test]
+    fn a_file_need_not_name_its_statuses_and_a_request_must() {
+        let nameless =
+            Value::Map([("draft".into(), Value::Map([("directory".into(), "a".into())].into()))].into());
+        let written = [("unpublishedStatuses".to_owned(), nameless)];
+        let told = |violations: Vec<Violation>| {
+            assert_eq!(violations.len(), 1);
+            assert_eq!(violations[0].to_string(), "unpublishedStatuses.draft: a status needs a `name`");
+        };
+        let key = Key::parse("posts").unwrap();
+        told(Collection::new(key.clone(), Kind::Document, written.clone()).unwrap_err());
+        told(document(&[]).patched(&Patch::new(written.clone())).unwrap_err());
+        assert!(document(&[]).reverted(&Patch::new(written.clone())).is_ok());
+        let read = Collection::from_file(key, Kind::Document, written).unwrap();
+        told(read.lacking());
+        let touched = read.patched(&Patch::new([("name".into(), "Posts".into())])).unwrap();
+        told(touched.lacking());
+        let named = touched.patched(&Patch::new([("draftDirectory".into(), "b".into())])).unwrap();
+        assert_eq!(named.get(&Attribute::UnpublishedStatuses), Some(&statuses(&[("draft", "b", "Draft")])));
+        assert_eq!(named.lacking(), []);
     }
 
     #[test]

@@ -12,8 +12,10 @@
 
 use std::sync::Arc;
 
+use super::problem::Serving;
+use super::projection::Entry;
 use crate::domain::{Collection, Key};
-use crate::format::Fault;
+use crate::format::{self, Fault};
 use crate::store::{BlobId, StoreError};
 
 /// What one of the two files of a key is.
@@ -43,6 +45,24 @@ pub(super) enum Content {
 pub(super) struct Good {
     pub(super) blob: BlobId,
     pub(super) collection: Arc<Collection>,
+    /// What its file lacks by the rules for requests.
+    pub(super) lacking: Vec<Fault>,
+}
+
+impl Good {
+    /// Reads what a file holds.
+    pub(super) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Self, Vec<Fault>> {
+        let collection = format::read(key, bytes)?;
+        let lacking = format::lacking(&collection, bytes);
+        Ok(Self { blob, collection: Arc::new(collection), lacking })
+    }
+
+    /// What an entry tells of its file, which is all there is to tell of one that lacks nothing.
+    pub(super) fn of_entry(entry: &Entry) -> Option<Self> {
+        let Entry { collection, blob, .. } = entry;
+        let good = || Self { blob: *blob, collection: Arc::clone(collection), lacking: Vec::new() };
+        collection.lacking().is_empty().then(good)
+    }
 }
 
 /// What is to be served for a key, before times and authors are known.
@@ -54,11 +74,22 @@ pub(super) struct Resolved {
     pub(super) uncommitted: bool,
     /// Whether the served version is an older one than the file.
     pub(super) stale: bool,
-    /// What is wrong with which file.
+    /// What is wrong with which file, the one that counts first.
     pub(super) wrong: Vec<Wrong>,
 }
 
-/// A file that can't be served as it stands.
+impl Resolved {
+    /// What readers get where a file is wrong.
+    pub(super) fn serving(&self, wrong: &Wrong) -> Serving {
+        match &self.served {
+            Some((name, _)) if *name == wrong.name && !self.stale => Serving::AsWritten,
+            Some(_) => Serving::LastGood,
+            None => Serving::Nothing,
+        }
+    }
+}
+
+/// A file of which something is wrong.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Wrong {
     /// The name inside the collections folder.
@@ -108,6 +139,10 @@ pub(super) fn resolve(
     };
     let faults = match file.content {
         Content::Good(good) => {
+            if !good.lacking.is_empty() {
+                let faults = good.lacking.clone();
+                wrong.insert(0, Wrong { name: file.name.clone(), faults, uncommitted: file.uncommitted });
+            }
             let served = Some((file.name, good));
             return Resolved { served, uncommitted: file.uncommitted, stale: false, wrong };
         }
@@ -155,7 +190,7 @@ mod tests {
     fn good(name: &str) -> Good {
         let attributes = [("name".to_owned(), name.into())];
         let collection = Arc::new(Collection::new(key(), Kind::Document, attributes).unwrap());
-        Good { blob: BlobId::of(name.as_bytes()), collection }
+        Good { blob: BlobId::of(name.as_bytes()), collection, lacking: Vec::new() }
     }
 
     fn file(name: &str, content: Content, uncommitted: bool) -> Option<File> {

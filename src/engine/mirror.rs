@@ -258,8 +258,8 @@ impl<J: Journal> Mirror<J> {
         for (name, blob) in &files {
             if let (Some(blob), FileName::Collection { key, .. }) = (blob, file_name(name))
                 && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
+                && let Some(good) = Good::of_entry(entry)
             {
-                let good = Good { blob: *blob, collection: Arc::clone(&entry.collection) };
                 readings.insert(name.clone(), (*blob, Ok(good)));
             }
         }

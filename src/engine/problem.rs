@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::Fault;
 
-/// One file that can't be served as it stands.
+/// One file that can't be served as it stands, or should not.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Problem {
     /// The path inside the repository, `collections/posts.yaml`.
@@ -37,9 +37,11 @@ pub struct Rewritten {
     pub revision: Revision,
 }
 
-/// What readers get in place of a broken file.
+/// What readers get of a file that is wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Serving {
+    /// The file as it is: what it lacks keeps nobody from reading it.
+    AsWritten,
     /// The newest valid version.
     LastGood,
     /// Nothing: there never was a valid version.
@@ -51,6 +53,7 @@ impl Serving {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::AsWritten => "as-written",
             Self::LastGood => "last-good",
             Self::Nothing => "nothing",
         }

@@ -132,6 +132,13 @@ pub fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     read::read(key, bytes)
 }
 
+/// Tells what the file of a collection lacks by the rules for requests
+/// ([`Collection::lacking`]), each at its place.
+#[must_use]
+pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
+    if collection.lacking().is_empty() { Vec::new() } else { read::lacking(collection, bytes) }
+}
+
 /// Writes a new file in canonical form.
 #[must_use]
 pub fn write(collection: &Collection) -> Vec<u8> {

@@ -27,13 +27,23 @@ pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     read_plain(key, text).map_or_else(|| read_text(key, text), Ok)
 }
 
+/// What a file lacks that is read all the same, each at its place.
+pub(super) fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let Some(root) = tree::parse(text).root else { return Vec::new() };
+    let lacking = collection.lacking();
+    let found = lacking.iter().map(|violation| located(&root, collection.kind(), violation));
+    faults(places(text, found.collect()))
+}
+
 /// Reads a text that is plain and right; whatever is wrong with another one is told by
 /// [`read_text`].
 fn read_plain(key: &Key, text: &str) -> Option<Collection> {
     let attributes = plain::attributes(text)?;
     let (_, kind) = attributes.iter().find(|(name, _)| name == "type")?;
     let kind = Kind::parse(kind.as_text()?)?;
-    Collection::new(key.clone(), kind, attributes).ok()
+    Collection::from_file(key.clone(), kind, attributes).ok()
 }
 
 /// Reads a text of any length, without a byte order mark.
@@ -164,7 +174,7 @@ impl Reader {
         }
         let attributes = self.attributes(root);
         let kind = self.kind(root);
-        let made = |kind| Collection::new(key.clone(), kind, attributes.iter().cloned());
+        let made = |kind| Collection::from_file(key.clone(), kind, attributes.iter().cloned());
         let (kind, made) = match kind {
             Some(kind) => (kind, made(kind)),
             // What no kind would allow is told all the same: by the one that it breaks the fewest rules of.

@@ -190,7 +190,7 @@ impl Shared {
     fn parse(&self, key: &Key, version: Version, bytes: &[u8]) -> Reading {
         match (format::read(key, bytes), version.entry()) {
             (Ok(collection), TreeEntry::File(blob)) => {
-                Reading::Good(Good { blob, collection: Arc::new(collection) })
+                Reading::Good(Good { blob, collection: Arc::new(collection), lacking: Vec::new() })
             }
             (Ok(_), TreeEntry::Special(what)) => {
                 Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))

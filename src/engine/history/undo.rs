@@ -334,12 +334,12 @@ fn reverted(present: &Collection, touched: &[Change]) -> Result<Collection, Undo
     let kind = kind.and_then(Value::as_text).and_then(Kind::parse);
     let Some(kind) = kind.filter(|kind| *kind != present.kind()) else {
         let patch = Patch::new(touched.iter().map(|it| (it.attribute.clone(), old(it))));
-        return present.patched(&patch).map_err(UndoRefusal::Unfit);
+        return present.reverted(&patch).map_err(UndoRefusal::Unfit);
     };
     let kept = present.attributes().iter().map(|(name, value)| (name.as_str().to_owned(), value.clone()));
     let kept = kept.filter(|(name, _)| !touched.iter().any(|it| it.attribute == *name));
     let back = touched.iter().filter(|it| it.attribute != "type");
     let back = back.filter_map(|it| Some((it.attribute.clone(), it.from.clone()?)));
-    Collection::new(present.key().clone(), kind, kept.chain(back).collect::<Vec<_>>())
+    Collection::from_file(present.key().clone(), kind, kept.chain(back).collect::<Vec<_>>())
         .map_err(UndoRefusal::Unfit)
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::{Mirror, Moved, Reading, Readings, names_of};
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good, damage};
+use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
-use crate::format::{self, Fault};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
@@ -120,7 +120,7 @@ impl<J: Journal> Mirror<J> {
         self.journal.read(&blobs, &|index, content| match content {
             Ok(bytes) => {
                 let (at, key, blob) = &wanted[index];
-                slots[*at].get_or_init(|| read_good(key, *blob, bytes));
+                slots[*at].get_or_init(|| Good::read(key, *blob, bytes));
             }
             Err(error) => match damage(&error) {
                 Some(fault) => {
@@ -153,11 +153,12 @@ impl<J: Journal> Mirror<J> {
         }
         if let Some(entry) = self.snapshot.get(key.as_str())
             && entry.blob == blob
+            && let Some(good) = Good::of_entry(entry)
         {
-            return Ok(Ok(Good { blob, collection: Arc::clone(&entry.collection) }));
+            return Ok(Ok(good));
         }
         match self.content(blob) {
-            Ok(bytes) => Ok(read_good(key, blob, &bytes)),
+            Ok(bytes) => Ok(Good::read(key, blob, &bytes)),
             Err(error) => {
                 let fault = damage(&error).ok_or(error)?;
                 self.damaged.insert((name.to_owned(), blob));
@@ -200,8 +201,4 @@ impl<J: Journal> Mirror<J> {
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-pub(super) fn read_good(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Good, Vec<Fault>> {
-    format::read(key, bytes).map(|collection| Good { blob, collection: Arc::new(collection) })
 }

@@ -40,7 +40,7 @@ impl<J: Journal> Mirror<J> {
             for (change, reading) in share.into_iter().zip(read) {
                 let FileChange { name, after, .. } = change;
                 let plain = match (&after, &reading) {
-                    (Some(TreeEntry::File(_)), Some(Ok(good))) => {
+                    (Some(TreeEntry::File(_)), Some(Ok(good))) if good.lacking.is_empty() => {
                         let key = good.collection.key();
                         !twins.contains(key) && self.is_plain(key, &name, next)
                     }

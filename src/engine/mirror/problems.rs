@@ -33,7 +33,9 @@ impl<J: Journal> Mirror<J> {
                 is_broken |= match committed {
                     None => false,
                     Some(TreeEntry::Special(_)) => true,
-                    Some(TreeEntry::File(blob)) => self.read_one(key, name, *blob, readings)?.is_err(),
+                    Some(TreeEntry::File(blob)) => {
+                        !self.read_one(key, name, *blob, readings)?.is_ok_and(|good| good.lacking.is_empty())
+                    }
                 };
             }
             if is_broken {
@@ -44,12 +46,9 @@ impl<J: Journal> Mirror<J> {
     }
 
     pub(super) fn problems(&self, key: &Key, resolved: &Resolved, traces: &Traces) -> Vec<Arc<Problem>> {
-        let serving = if resolved.served.is_some() { Serving::LastGood } else { Serving::Nothing };
-        resolved
-            .wrong
-            .iter()
-            .map(|wrong| self.problem(key, wrong, serving, traces.get(&wrong.name)))
-            .collect()
+        let problem =
+            |wrong: &Wrong| self.problem(key, wrong, resolved.serving(wrong), traces.get(&wrong.name));
+        resolved.wrong.iter().map(problem).collect()
     }
 
     pub(super) fn problem(

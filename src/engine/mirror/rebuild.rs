@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-use super::contents::read_good;
 use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
@@ -275,7 +274,9 @@ impl<J: Journal> Mirror<J> {
         traces: &Traces,
     ) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
-            let good = Good { blob: entry.blob, collection: Arc::clone(&entry.collection) };
+            let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
+            // The broken file is told, not what the one before it lacked.
+            let good = Good { blob, collection, lacking: Vec::new() };
             return Ok(Some(LastGood { name: entry.file(), good, uncommitted: true }));
         }
         let committed = names_of(key).into_iter().find_map(|name| {
@@ -288,7 +289,7 @@ impl<J: Journal> Mirror<J> {
             }
             // The file may be intact though the repository has lost its content.
             if let Some(bytes) = self.journal.copy_of(&name, blob)?
-                && let Ok(good) = read_good(key, blob, &bytes)
+                && let Ok(good) = Good::read(key, blob, &bytes)
             {
                 return Ok(Some(LastGood { name, good, uncommitted: false }));
             }

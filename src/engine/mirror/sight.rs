@@ -9,11 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::contents::read_good;
 use super::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::domain::{Key, Revision};
 use crate::engine::chain;
-use crate::engine::layers::{Content, not_a_file};
+use crate::engine::layers::{Content, Good, not_a_file};
 use crate::engine::signal::Hint;
 use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
@@ -175,7 +174,7 @@ fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
         Saved::Special(what) => (Some(Content::Special(what)), Vec::new()),
         Saved::File { blob, bytes } => {
             let content = match file_name(name) {
-                FileName::Collection { key, .. } => match read_good(&key, *blob, bytes) {
+                FileName::Collection { key, .. } => match Good::read(&key, *blob, bytes) {
                     Ok(good) => Content::Good(good),
                     Err(faults) => Content::Broken(faults),
                 },

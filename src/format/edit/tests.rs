@@ -28,7 +28,7 @@ fn int(n: i64) -> Value {
 fn patched(old: &str, patch: &[(&str, Value)]) -> (String, Option<String>) {
     let before = read(&key(), old.as_bytes()).unwrap_or_else(|fault| panic!("{old}\n{fault:?}"));
     let patch = Patch::new(patch.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-    let after = before.patched(&patch).unwrap();
+    let after = before.reverted(&patch).unwrap();
     let edited = edit(old.as_bytes(), &before, &after);
     let text = String::from_utf8(edited.bytes).unwrap();
     assert_eq!(read(&key(), text.as_bytes()).as_ref(), Ok(&after), "{text}");
@@ -545,7 +545,7 @@ prop_compose! {
 
 /// The attributes after a change: some from the one, some from the other.
 fn collection(attributes: &[(String, Value)]) -> Collection {
-    Collection::new(key(), Kind::Document, attributes.iter().cloned()).unwrap()
+    Collection::from_file(key(), Kind::Document, attributes.iter().cloned()).unwrap()
 }
 
 fn comments_in(text: &str) -> Vec<String> {

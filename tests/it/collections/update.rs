@@ -29,7 +29,7 @@ async fn null_removes_an_attribute() {
 async fn maps_and_lists_are_replaced_whole() {
     let server = TestServer::on("small").await;
     server.create(&request_fixture("document.json")).await.is(201);
-    let statuses = json!({"hidden": {"directory": "hidden"}});
+    let statuses = json!({"hidden": {"directory": "hidden", "name": "Hidden"}});
     let updated =
         server.patch("blog", json!({"unpublishedStatuses": statuses, "x-colour": "red"})).await.is(200);
     assert_eq!(updated.attributes()["unpublishedStatuses"], statuses);
@@ -41,12 +41,12 @@ async fn maps_and_lists_are_replaced_whole() {
 #[tokio::test]
 async fn a_shorthand_changes_one_status_and_keeps_its_name() {
     let server = TestServer::on("empty").await;
-    let statuses = json!({"draft": {"directory": "a", "name": "Entwurf"}, "review": {"directory": "r"}});
+    let statuses = json!({"draft": {"directory": "a", "name": "Entwurf"}, "review": {"directory": "r", "name": "Review"}});
     server.create(&document("posts", json!({"unpublishedStatuses": statuses}))).await.is(201);
     let updated = server.patch("posts", json!({"draftDirectory": "b"})).await.is(200).attributes();
     assert_eq!(
         updated["unpublishedStatuses"],
-        json!({"draft": {"directory": "b", "name": "Entwurf"}, "review": {"directory": "r"}})
+        json!({"draft": {"directory": "b", "name": "Entwurf"}, "review": {"directory": "r", "name": "Review"}})
     );
 }
 

@@ -91,6 +91,7 @@ fn documents() -> Vec<Bad> {
         ("unpublishedStatuses", json!({"draft": null}), "/draft"),
         ("unpublishedStatuses", json!({"draft": {}}), "/draft"),
         ("unpublishedStatuses", json!({"draft": {"name": "Draft"}}), "/draft"),
+        ("unpublishedStatuses", json!({"draft": {"directory": "d"}}), "/draft"),
         ("unpublishedStatuses", json!({"draft": {"directory": 1}}), "/draft/directory"),
         ("unpublishedStatuses", json!({"draft": {"directory": ".."}}), "/draft/directory"),
         ("unpublishedStatuses", json!({"draft": {"directory": "d", "name": 1}}), "/draft/name"),

@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::named;
-use crate::support::{TestServer, eventually, program, run_to_end};
+use crate::support::{TestServer, document, eventually, program, run_to_end};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -174,4 +174,36 @@ async fn a_committed_link_is_a_problem_and_harms_no_other_write() {
         written.is(200);
     }
     assert!(server.repo().path().join("collections/link.yaml").is_symlink());
+}
+
+#[tokio::test]
+async fn a_status_without_a_name_is_told_and_served_as_it_is_written() {
+    let mut server = TestServer::on("small").await;
+    let text = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
+    let statuses = json!({"draft": {"directory": "drafts"}});
+    server.repo().save(POSTS, text);
+    server.shows("posts", "unpublishedStatuses", statuses.clone()).await;
+    let told = |problem: &serde_json::Value, line: usize| {
+        let of = &problem["attributes"];
+        assert_eq!(
+            (&of["serving"], &of["line"], &of["column"]),
+            (&json!("as-written"), &json!(line), &json!(3))
+        );
+        assert_eq!(of["message"], "unpublishedStatuses.draft: a status needs a `name`");
+    };
+    told(&server.problem(POSTS).await, 3);
+    let update = document("posts", json!({"name": "Posts"}));
+    let updated = server.update("posts", &update).await.is(200);
+    assert_eq!(updated.attributes()["unpublishedStatuses"], statuses, "what is not touched does not matter");
+    told(&server.problem(POSTS).await, 4);
+    server.restart().await;
+    told(&server.problem(POSTS).await, 4);
+    let meta = server.read("posts").await.is(200).json()["data"]["meta"].clone();
+    assert_eq!(meta["problem"]["line"], 4);
+    let touched = document("posts", json!({"unpublishedStatuses": statuses}));
+    server.update("posts", &touched).await.is(400);
+    server.update("posts", &document("posts", json!({"draftDirectory": "d"}))).await.is(200);
+    server.no_problem().await;
+    let named = json!({"draft": {"directory": "d", "name": "Draft"}});
+    assert_eq!(server.read("posts").await.is(200).attributes()["unpublishedStatuses"], named);
 }
