@@ -62,6 +62,12 @@ pub(super) fn read(text: &str) -> Diagnosis {
     it
 }
 
+/// The first mistake of a text that is no YAML; `None` of one that is.
+pub(super) fn first(text: &str) -> Option<Place> {
+    let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
+    Some(place(text, mistake.found))
+}
+
 impl Diagnosis {
     /// Whether another line stands in place of this one.
     pub(super) fn is_mended(&self, line: usize) -> bool {

@@ -1,5 +1,6 @@
 //! Bytes of a text to lines and columns.
 
+use super::Fault;
 use super::tree::Found;
 
 /// A fault with its line and column, both from 0; the column in characters.
@@ -7,6 +8,12 @@ pub(super) struct Place {
     pub(super) line: usize,
     pub(super) column: usize,
     pub(super) message: String,
+}
+
+impl From<Place> for Fault {
+    fn from(Place { line, column, message }: Place) -> Self {
+        Self { line: line + 1, column: column + 1, message }
+    }
 }
 
 /// Where something was found.

@@ -37,7 +37,7 @@ use serde::{Deserialize, Deserializer};
 
 pub use self::edit::{EditError, add, revoke};
 pub use self::entry::NewToken;
-use super::Fault;
+use super::{Fault, diagnose};
 use crate::domain::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
 
 /// The most bytes a policy file has.
@@ -172,7 +172,8 @@ pub fn read(bytes: &[u8]) -> Result<Vec<Token>, Fault> {
         return Err(at_start(format!("a policy file has at most {POLICY_BYTES_MAX} bytes")));
     }
     let text = std::str::from_utf8(bytes).map_err(|_| at_start("a policy file is UTF-8 text"))?;
-    let file: File = serde_yaml::from_str(text).map_err(|error| fault(text, &error))?;
+    let file: File = serde_yaml::from_str(text)
+        .map_err(|error| diagnose::first(text).map_or_else(|| fault(text, &error), Fault::from))?;
     let tokens: Vec<Token> = file.tokens.into_iter().map(Token::from).collect();
     let mut hashes = HashSet::new();
     match tokens.iter().find(|token| !hashes.insert(token.secret_hash)) {

@@ -132,8 +132,7 @@ fn not_utf8(bytes: &[u8], at: usize) -> Vec<Fault> {
 fn faults(mut places: Vec<Place>) -> Vec<Fault> {
     places.sort_by_key(|it| (it.line, it.column));
     places.dedup_by_key(|it| (it.line, it.column));
-    let fault = |Place { line, column, message }| Fault { line: line + 1, column: column + 1, message };
-    places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(fault).collect()
+    places.into_iter().take(PROBLEMS_PER_FILE_MAX).map(Fault::from).collect()
 }
 
 /// What an attribute wants in place of a plain scalar that readers disagree on.
