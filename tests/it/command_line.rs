@@ -279,6 +279,87 @@ fn check_reads_the_work_tree_and_says_nothing_when_all_is_well() {
 }
 
 #[test]
+fn check_reads_just_the_files_that_are_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.write("collections/bad.yaml", "type: document\nname:Posts\nnmae: x\n");
+    repo.write("collections/worse.yaml", "type: nonsense\n");
+    let told = run(folder.path(), &["check", "r/collections/bad.yaml"]).exits(1).stdout;
+    let places: Vec<_> = told.lines().map(|line| line.split(": ").next().unwrap()).collect();
+    assert_eq!(places, ["collections/bad.yaml:2:5", "collections/bad.yaml:3:1"], "{told}");
+    run(&repo.path().join("collections"), &["check", "posts.yaml"]).exits(0);
+    let other = run(repo.path(), &["check", "collections/posts.yaml", "collections/worse.yaml"]).exits(1);
+    assert_eq!(other.stdout.lines().count(), 1, "{}", other.stdout);
+    std::fs::write(folder.path().join("posts.yaml"), "type: document\n").unwrap();
+    let outside = run(folder.path(), &["check", "--repo", "r", "posts.yaml"]).exits(1);
+    assert!(outside.stderr.contains("posts.yaml is not in"), "{}", outside.stderr);
+    run(folder.path(), &["check", "r", "r/collections"]).exits(2);
+}
+
+#[test]
+fn check_finds_the_repository_from_within() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "broken");
+    for inside in [repo.path().to_owned(), repo.path().join("collections")] {
+        for arguments in [&["check"][..], &["check", "."]] {
+            let found = run(&inside, arguments).exits(1);
+            assert_eq!(found.stdout.lines().count(), 2, "{}", found.stdout);
+        }
+    }
+    let nowhere = run(folder.path(), &["check"]).exits(1);
+    assert!(nowhere.stderr.contains("--repo"), "{}", nowhere.stderr);
+}
+
+#[test]
+fn check_tells_of_a_folder_that_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    let bare = repo.bare_clone(folder.path().join("bare"));
+    let of_bare = ["check", "--path", "nope", bare.path().to_str().unwrap()];
+    for arguments in
+        [&["check", "--path", "nope", "r"][..], &["check", "--path", "nope", "--rev", "HEAD", "r"], &of_bare]
+    {
+        let missing = run(folder.path(), arguments).exits(1);
+        assert!(missing.stderr.contains("there is no folder `nope`"), "{}", missing.stderr);
+    }
+    repo.git(&["init", "--quiet", "../new"]);
+    run(folder.path(), &["check", "new"]).exits(0);
+}
+
+#[test]
+fn check_tells_programs_each_problem_as_json() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.write("collections/posts.yaml", "type: document\nname: @x\n");
+    let told = run(folder.path(), &["check", "--json", "r"]).exits(1).stdout;
+    let expected = json!({
+        "path": "collections/posts.yaml", "line": 2, "column": 7, "collection": "posts", "kind": "file",
+        "message": "a text that begins with `@` needs quotes: \"@x\"", "serving": "last-good",
+    });
+    let told: Vec<serde_json::Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn check_hints_at_files_that_are_not_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    let names = ["NEWS.YAML", "news.yaml.txt", "sub/inner.yaml"];
+    std::fs::create_dir(repo.path().join("collections/sub")).unwrap();
+    for name in names {
+        repo.write(&format!("collections/{name}"), "type: document\n");
+    }
+    let checked = run(folder.path(), &["check", "r"]).exits(0);
+    assert_eq!(checked.stdout, "");
+    for name in names {
+        let hint = format!("hint: collections/{name} is not read; ");
+        assert!(checked.stderr.contains(&hint), "{}", checked.stderr);
+    }
+    let named = run(folder.path(), &["check", "r/collections/NEWS.YAML"]).exits(0);
+    assert!(named.stderr.contains("hint: collections/NEWS.YAML is not read; "), "{}", named.stderr);
+}
+
+#[test]
 fn check_needs_no_branch() {
     let folder = tempfile::tempdir().unwrap();
     let repo = Repo::seeded(folder.path().join("r"), "small");

@@ -1,0 +1,137 @@
+//! What of a repository is looked at, and a journal that shows just that.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::anyhow;
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Actor, Revision};
+use crate::store::git::{GitJournal, rev_parse};
+use crate::store::{
+    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Look, Saved, StoreError, TreeEntry,
+    WorkTree,
+};
+
+/// What the index has and the head has not, as if it were saved in the work tree.
+pub(super) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
+    let head = journal.head()?;
+    let mut committed: Vec<(String, TreeEntry)> = journal
+        .changes(None, head)?
+        .into_iter()
+        .filter_map(|change| Some((change.name, change.after?)))
+        .collect();
+    let mut edits = Vec::new();
+    for (name, entry) in rev_parse::staged(index, folder)? {
+        let is_new = match committed.iter().position(|(known, _)| *known == name) {
+            Some(at) => committed.swap_remove(at).1 != entry,
+            None => true,
+        };
+        if is_new {
+            let now = match entry {
+                TreeEntry::File(blob) => Saved::File { blob, bytes: content(journal, blob)? },
+                TreeEntry::Special(what) => Saved::Special(what),
+            };
+            edits.push(Edit { name, now });
+        }
+    }
+    edits.extend(committed.into_iter().map(|(name, _)| Edit { name, now: Saved::Gone }));
+    Ok(edits)
+}
+
+fn content(journal: &mut GitJournal, blob: BlobId) -> anyhow::Result<Vec<u8>> {
+    let found = std::sync::Mutex::new(Err(anyhow!("the staged content {blob} is missing")));
+    journal.read(&[blob], &|_, bytes| {
+        *found.lock().expect("nobody panics while holding it") =
+            bytes.map(<[u8]>::to_vec).map_err(Into::into);
+    })?;
+    found.into_inner().expect("nobody panics while holding it")
+}
+
+/// What of the repository is looked at.
+pub(super) enum View {
+    /// The head, and over it the saved files.
+    WorkTree,
+    /// The head, and over it what is staged.
+    Staged(Vec<Edit>),
+    /// One commit.
+    Revision(Revision),
+}
+
+/// A journal to look at, from one side; nothing is ever written through it.
+pub(super) struct Glass {
+    pub(super) journal: GitJournal,
+    pub(super) view: View,
+}
+
+impl Journal for Glass {
+    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        match &self.view {
+            View::Revision(revision) => Ok(Some(*revision)),
+            View::WorkTree | View::Staged(_) => self.journal.head(),
+        }
+    }
+
+    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>, _: bool) -> Result<WorkTree, StoreError> {
+        match &self.view {
+            // What is saved is saved, also while git holds its locks.
+            View::WorkTree => self.journal.work_tree(head, look, true),
+            View::Staged(edits) => {
+                Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
+            }
+            View::Revision(revision) => Ok(WorkTree::Away(format!("the commit {revision} is looked at"))),
+        }
+    }
+
+    fn append(&mut self, expected: Option<Revision>, _: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+        Err(StoreError::HeadMoved { expected, found: expected })
+    }
+
+    fn make_durable(&mut self, _: Option<Revision>) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
+    fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        self.journal.changes(from, to)
+    }
+
+    fn read(
+        &mut self,
+        blobs: &[BlobId],
+        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
+    ) -> Result<(), StoreError> {
+        self.journal.read(blobs, each)
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.journal.walk(from, each)
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        self.journal.descends(descendant, ancestor)
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.journal.left_behind(old, new)
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        Ok(Kept::new(revision, now))
+    }
+
+    fn person(&mut self) -> Actor {
+        self.journal.person()
+    }
+}

@@ -1,0 +1,62 @@
+//! Files that look like those of collections and are not read, for whoever wonders why not.
+
+use std::fs;
+use std::path::Path;
+
+use crate::format::layout;
+
+/// Why a file is not read that looks as if it should be; its name is the path inside the folder.
+pub(super) fn hint(name: &str) -> Option<&'static str> {
+    let (is_below, file) = name.rsplit_once('/').map_or((false, name), |(_, file)| (true, file));
+    let small = file.to_ascii_lowercase();
+    let is_meant = small.contains(".yaml") || small.contains(".yml");
+    if !is_meant || file.starts_with('.') || file.ends_with('~') {
+        return None;
+    }
+    match (layout::split(file), layout::split(&small)) {
+        (_, Some(_)) if is_below => {
+            Some("only files in the folder itself are read, not those of a folder below")
+        }
+        (Some(_), _) => None,
+        (None, Some(_)) => Some("its name is to end in `.yaml`, in small letters"),
+        (None, None) => Some("its name is to end in `.yaml`"),
+    }
+}
+
+/// The names of all files in a folder and below, hidden folders and links aside.
+pub(super) fn names(folder: &Path) -> Vec<String> {
+    let mut names = Vec::new();
+    collect(folder, "", &mut names);
+    names.sort();
+    names
+}
+
+fn collect(folder: &Path, prefix: &str, names: &mut Vec<String>) {
+    // What can't be read has no hint; that it can't is told by reading the collections.
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let (Ok(name), Ok(file_type)) = (entry.file_name().into_string(), entry.file_type()) else {
+            continue;
+        };
+        if file_type.is_dir() && !name.starts_with('.') {
+            collect(&entry.path(), &format!("{prefix}{name}/"), names);
+        } else if file_type.is_file() {
+            names.push(format!("{prefix}{name}"));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_looks_like_a_collection_has_a_hint() {
+        for name in ["NEWS.YAML", "news.Yml", "news.yaml.txt", "news.yml.orig", "sub/inner.yaml", "a/b/c.YML"]
+        {
+            assert!(hint(name).is_some(), "{name}");
+        }
+        for name in ["news.yaml", "news.yml", "README.md", "news.yaml~", ".news.yaml.swp", "sub/README.md"] {
+            assert_eq!(hint(name), None, "{name}");
+        }
+    }
+}

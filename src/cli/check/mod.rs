@@ -1,0 +1,234 @@
+//! `collectory check`: read everything and tell what is wrong, in the words of the service.
+
+mod glass;
+mod hints;
+mod subject;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use serde_json::json;
+
+use self::glass::{Glass, View, staged};
+use self::hints::hint;
+use self::subject::Subject;
+use super::{Done, Failure, answer, counted, note};
+use crate::config::FOLDER_DEFAULT;
+use crate::engine::{self, Problem, Snapshot};
+use crate::http::Clock;
+use crate::store::Journal as _;
+use crate::store::git::{Access, GitJournal, Options, rev_parse};
+
+/// Look for problems in the collection files
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Read everything and report each problem on standard output as path:line:column: message, with the path \
+inside the repository and the words that the service has for it. Exits with 1 if there is any.
+
+Reads the files as they are saved in the work tree; the branch when the repository is bare. Changes \
+nothing, and may run beside a service. Files that look like those of collections and are not read are \
+hints on standard error.")]
+pub(super) struct Check {
+    /// The repository, or files of one to read just these [default: ./settings, else the repository around
+    /// the present folder].
+    #[arg(value_name = "DIR|FILE")]
+    arguments: Vec<PathBuf>,
+
+    /// The repository.
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
+
+    /// The folder of the collection files inside the repository.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    folder: String,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    /// Read what is staged for the next commit, as a pre-commit hook does.
+    #[arg(long, env = "COLLECTORY_STAGED", conflicts_with = "rev")]
+    staged: bool,
+
+    /// Read this commit: a branch, a tag, an id, HEAD~2.
+    #[arg(long, env = "COLLECTORY_REV", value_name = "REV")]
+    rev: Option<String>,
+
+    /// The index that git is about to commit, which it names to its hooks.
+    #[arg(long, env = "GIT_INDEX_FILE", hide = true)]
+    index: Option<PathBuf>,
+
+    /// One JSON object a line for each problem: path, line, column, message, collection, serving, kind.
+    #[arg(long, env = "COLLECTORY_JSON")]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory check                      the files in ./settings, or around the present folder
+  collectory check collections/a.yaml   just this one
+  collectory check --rev origin/main .  what was pushed, in CI
+  collectory check --staged .           what is about to be committed; `init --hook` installs it";
+
+impl Check {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        // First, since it is wrong wherever the repository is.
+        self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
+        let subject = Subject::of(&self.arguments, self.repository.as_deref())?;
+        let mut journal = GitJournal::open(self.options(&subject.repository)).map_err(anyhow::Error::from)?;
+        let work_tree = journal.work_tree_root().map(Path::to_owned);
+        let view = self.view(&subject, &mut journal)?;
+        self.require_folder(&subject, &mut journal, &view)?;
+        let wanted = self.wanted(&subject, work_tree.as_deref())?;
+        if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
+            self.hint_at(&hints::names(&root.join(&self.folder)));
+        }
+        let snapshot = engine::survey(Glass { journal, view }, &engine_options(&self.folder))
+            .map_err(anyhow::Error::from)?;
+        self.tell(&snapshot, &wanted)
+    }
+
+    fn options(&self, repository: &Path) -> Options {
+        Options {
+            branch: self.branch.clone(),
+            folder: self.folder.clone(),
+            access: Access::Survey,
+            ..Options::new(repository)
+        }
+    }
+
+    /// Tells the problems of the files that are wanted, or of all.
+    fn tell(&self, snapshot: &Snapshot, wanted: &[String]) -> Result<Done, Failure> {
+        let mut problems = 0;
+        let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
+        for problem in snapshot.problems.values().filter(is_wanted) {
+            for number in 0..problem.faults.len() {
+                answer(&if self.json { annotation(problem, number) } else { problem.told(number) })?;
+            }
+            problems += problem.faults.len();
+        }
+        let read = match wanted.len() {
+            0 => counted(snapshot.catalog().len(), "collection"),
+            files => counted(files, "file"),
+        };
+        note(&format!("{read}, {}", counted(problems, "problem")));
+        Ok(if problems == 0 { Done::Well } else { Done::FoundProblems })
+    }
+
+    /// The paths inside the repository of the files that were named.
+    fn wanted(&self, subject: &Subject, work_tree: Option<&Path>) -> anyhow::Result<Vec<String>> {
+        if subject.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let Some(root) = work_tree else {
+            bail!("{} is bare, it has no files", subject.repository.display())
+        };
+        let wanted: Vec<String> =
+            subject.files.iter().map(|file| subject::inside(root, file)).collect::<Result<_, _>>()?;
+        for path in &wanted {
+            match self.name_of(path) {
+                Some(name) => self.hint_at(std::slice::from_ref(&name.to_owned())),
+                None => note(&format!("hint: {path} is not read; it is not in the folder `{}`", self.folder)),
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// The name that a path inside the repository has in the folder.
+    fn name_of<'p>(&self, path: &'p str) -> Option<&'p str> {
+        match self.folder.trim_matches('/') {
+            "" | "." => Some(path),
+            folder => path.strip_prefix(folder)?.strip_prefix('/'),
+        }
+    }
+
+    fn hint_at(&self, names: &[String]) {
+        let folder = self.folder.trim_matches('/');
+        for (name, why) in names.iter().filter_map(|name| Some((name, hint(name)?))) {
+            note(&format!("hint: {folder}/{name} is not read; {why}"));
+        }
+    }
+
+    /// A folder that is not there has a wrong name, unless nothing is committed yet; what is about to be
+    /// committed may have nothing to do with it.
+    fn require_folder(&self, subject: &Subject, journal: &mut GitJournal, view: &View) -> anyhow::Result<()> {
+        let head = match view {
+            View::Staged(_) => None,
+            View::Revision(revision) => Some(*revision),
+            View::WorkTree => journal.head()?,
+        };
+        let Some(head) = head else { return Ok(()) };
+        let is_there = match (view, journal.work_tree_root()) {
+            (View::WorkTree, Some(root)) => root.join(&self.folder).is_dir(),
+            _ => !journal.changes(None, Some(head))?.is_empty(),
+        };
+        if !is_there {
+            bail!("there is no folder `{}` in {}", self.folder, subject.repository.display());
+        }
+        Ok(())
+    }
+
+    fn view(&self, subject: &Subject, journal: &mut GitJournal) -> anyhow::Result<View> {
+        let repository = &subject.repository;
+        if let Some(name) = &self.rev {
+            let revision = rev_parse::resolve(repository, name)?;
+            return revision
+                .map(View::Revision)
+                .with_context(|| format!("there is no commit `{name}` in {}", repository.display()));
+        }
+        if !self.staged {
+            return Ok(View::WorkTree);
+        }
+        if journal.work_tree_root().is_none() {
+            bail!("{} is bare, nothing is ever staged there", repository.display());
+        }
+        let index = self.index.clone().unwrap_or_else(|| journal.git_dir().join("index"));
+        Ok(View::Staged(staged(journal, &index, &self.folder)?))
+    }
+}
+
+/// A fault for a program that shows it beside the line.
+fn annotation(problem: &Problem, number: usize) -> String {
+    let fault = &problem.faults[number];
+    json!({
+        "path": problem.path,
+        "line": fault.line,
+        "column": fault.column,
+        "message": fault.message,
+        "collection": problem.collection.as_ref().map(|key| key.as_str()),
+        "serving": problem.serving.as_str(),
+        "kind": "file",
+    })
+    .to_string()
+}
+
+/// What a service would serve: the head, and over it the saved files.
+pub(super) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
+    Ok(engine::survey(Glass { journal, view: View::WorkTree }, &engine_options(folder))?)
+}
+
+/// There is nobody to be patient for: every file is taken as it stands.
+fn engine_options(folder: &str) -> engine::Options {
+    let clock = Clock::system();
+    engine::Options {
+        folder: folder.to_owned(),
+        branch: String::new(),
+        committers: Vec::new(),
+        serve_uncommitted: true,
+        queue_len_max: 1,
+        batch_len_max: 1,
+        races_max: 1,
+        settle_patience: Duration::ZERO,
+        busy_max: Duration::ZERO,
+        retry_wait: Duration::ZERO,
+        idempotency_retention: Duration::ZERO,
+        idempotency_len_max: 0,
+        clock: Arc::new(move || clock.now()),
+        fallbacks: Arc::new(AtomicU64::new(0)),
+    }
+}

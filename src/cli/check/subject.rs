@@ -1,0 +1,52 @@
+//! What is checked: a repository, or some files of one.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+
+use crate::cli::{Failure, repository};
+use crate::store::git::around;
+
+/// A repository and, if only some are wanted, files of it.
+pub(super) struct Subject {
+    pub(super) repository: PathBuf,
+    pub(super) files: Vec<PathBuf>,
+}
+
+impl Subject {
+    /// Sorts the arguments into a folder and files; without a folder it is the repository that is
+    /// given, that of the files, or the one that [`repository::find`] takes.
+    pub(super) fn of(arguments: &[PathBuf], given: Option<&Path>) -> Result<Self, Failure> {
+        let (files, folders): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| it.is_file());
+        let repository = match (&folders[..], files.first(), given) {
+            ([folder], ..) => whole(folder),
+            ([], Some(file), None) => {
+                let nowhere = || format!("{} lies in no repository", file.display());
+                around(parent(file)).with_context(nowhere)?
+            }
+            ([], ..) => repository::find(given)?,
+            _ => return Err(Failure::Usage("name one repository, or files of one".to_owned())),
+        };
+        Ok(Self { repository, files })
+    }
+}
+
+/// The repository that a folder is, or lies in.
+fn whole(folder: &Path) -> PathBuf {
+    let is_itself = |above: &PathBuf| fs::canonicalize(folder).is_ok_and(|folder| folder == *above);
+    around(folder).filter(|above| !is_itself(above)).unwrap_or_else(|| folder.to_owned())
+}
+
+fn parent(file: &Path) -> &Path {
+    file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The path of a file inside a work tree; a link is not followed.
+pub(super) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
+    let elsewhere = || format!("{} is not in {}", file.display(), work_tree.display());
+    let folder = fs::canonicalize(parent(file)).with_context(elsewhere)?;
+    let path = folder.join(file.file_name().with_context(elsewhere)?);
+    let path = path.strip_prefix(fs::canonicalize(work_tree)?).ok().and_then(Path::to_str);
+    Ok(path.with_context(elsewhere)?.replace(std::path::MAIN_SEPARATOR, "/"))
+}
