@@ -50,6 +50,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+pub use crate::format::Fault;
 use crate::store::{Journal, StoreError};
 pub use handle::{Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written};
 pub use ledger::{Fingerprint, Once};

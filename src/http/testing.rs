@@ -33,7 +33,7 @@ pub(super) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<En
 pub(super) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
     Arc::new(Problem {
         path: path.into(),
-        faults: vec![crate::format::Fault { line: 1, column: 2, message: "is wrong".into() }],
+        faults: vec![crate::engine::Fault { line: 1, column: 2, message: "is wrong".into() }],
         collection: stem.map(key),
         serving: Serving::Nothing,
         since: DateTime::UNIX_EPOCH,

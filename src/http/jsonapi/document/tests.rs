@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> &str {
 fn problem() -> Problem {
     Problem {
         path: "collections/posts.yaml".into(),
-        faults: vec![crate::format::Fault {
+        faults: vec![crate::engine::Fault {
             line: 3,
             column: 7,
             message: "there is no such attribute".into(),
