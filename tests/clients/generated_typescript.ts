@@ -1,6 +1,6 @@
 // A client by openapi-generator, typescript-fetch.
 import assert from "node:assert/strict";
-import { CollectionsApi, Configuration, HistoryApi } from "./typescript-fetch";
+import { CollectionsApi, Configuration, HistoryApi } from "./typescript-fetch/index.js";
 
 const configuration = new Configuration({ basePath: process.env.BASE });
 const collections = new CollectionsApi(configuration);

@@ -88,7 +88,7 @@ async fn everything_is_listed_and_then_whatever_changes() {
 
     server.repo().save("collections/posts.yaml", "name: [\n");
     let heard = stream.next().unwrap();
-    assert_eq!(heard.data["meta"]["problem"]["line"], 2, "broken: {}", heard.data);
+    assert_eq!(heard.data["meta"]["problem"]["line"], 1, "broken: {}", heard.data);
     assert_eq!(heard.data, server.read("posts").await.is(200).data());
 
     server.repo().git(&["checkout", "--", "collections/posts.yaml"]);

@@ -47,6 +47,9 @@ fn unlisted(folder: &std::path::Path, own: &str, missing: &mut Vec<std::path::Pa
     let listing = std::fs::read_to_string(folder.join(own)).expect("every folder of tests has its own file");
     for entry in std::fs::read_dir(folder).expect("a folder can be listed") {
         let path = entry.expect("a folder can be listed").path();
+        if !path.is_dir() && path.extension().is_none_or(|extension| extension != "rs") {
+            continue;
+        }
         let name = path.file_stem().expect("an entry has a name").to_string_lossy().into_owned();
         let known = listing.lines().any(|line| line.trim() == format!("mod {name};"));
         if !known && path.file_name() != Some(own.as_ref()) {
