@@ -18,7 +18,7 @@ pub struct Problem {
     pub collection: Option<Key>,
     /// What is served in its place.
     pub serving: Serving,
-    /// When it was found; the commit's time if it is committed.
+    /// When the file was saved; the commit's time if it is committed.
     pub since: DateTime<Utc>,
     /// The commit that brought it, unless it stands in the work tree only.
     pub committed: Option<(Revision, Actor)>,

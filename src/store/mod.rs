@@ -317,6 +317,11 @@ pub trait Journal: Send + 'static {
         Ok(Vec::new())
     }
 
+    /// When a file of the work tree was saved last, as the file system has it; `None` where nobody knows.
+    fn saved_at(&self, _name: &str) -> Option<DateTime<Utc>> {
+        None
+    }
+
     /// On whose behalf hand edits are committed: `user.name` and `user.email` of the repository.
     fn person(&mut self) -> Actor;
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
+
 use super::rebuild::Rebuild;
 use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Actor, Key, Revision};
@@ -78,10 +80,17 @@ impl<J: Journal> Mirror<J> {
         let (since, committed) = match (brought, known) {
             (Some(trace), _) => (trace.at, Some((trace.revision, trace.author.clone()))),
             (None, Some(known)) => (known.since, known.committed.clone()),
-            (None, None) => ((self.options.clock)(), None::<(Revision, Actor)>),
+            (None, None) => (self.saved_at(wrong), None::<(Revision, Actor)>),
         };
         let collection = key.cloned();
         Arc::new(Problem { path, faults: wrong.faults.clone(), collection, serving, since, committed })
+    }
+
+    /// When a file was saved, which a start need not have seen; now where that is not known.
+    fn saved_at(&self, wrong: &Wrong) -> DateTime<Utc> {
+        let now = (self.options.clock)();
+        let saved = self.journal.saved_at(&wrong.name).filter(|saved| wrong.uncommitted && *saved < now);
+        saved.unwrap_or(now)
     }
 
     /// Tells the operator of each problem once, when it comes and when it goes.

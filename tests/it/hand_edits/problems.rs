@@ -22,6 +22,9 @@ async fn a_file_broken_by_hand_keeps_the_last_good_answer() {
     assert_eq!(read.attributes()["name"], "Posts");
     assert_eq!(read.json()["data"]["meta"]["problem"]["path"], POSTS);
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    server.restart().await;
+    let again = server.problem(POSTS).await;
+    assert_eq!(again["attributes"]["since"], problem["attributes"]["since"], "it is as old as the file");
     server.leaves(" M collections/posts.yaml");
 }
 

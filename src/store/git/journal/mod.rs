@@ -392,6 +392,11 @@ impl Journal for GitJournal {
         kept::current(&self.place, now, &self.barrier)
     }
 
+    fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {
+        let file = self.folder()?.join(name);
+        Some(file.symlink_metadata().ok()?.modified().ok()?.into())
+    }
+
     fn person(&mut self) -> Actor {
         user_config::person(&self.place)
     }
