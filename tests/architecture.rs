@@ -39,6 +39,9 @@ const OWNED: &[(&str, &str)] = &[
     ("warp", "http"),
     ("hyper", "http"),
     ("hyper_util", "http"),
+    ("clap_complete", "cli"),
+    ("clap_mangen", "cli"),
+    ("ureq", "cli"),
 ];
 
 /// Crates that the domain, which is pure, never names.

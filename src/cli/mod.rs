@@ -8,8 +8,12 @@
 //!
 //! Answers go to standard output, everything else to standard error.
 
+mod backup;
 mod check;
+mod completions;
+mod healthcheck;
 mod init;
+mod man;
 mod open_files;
 mod past;
 mod repository;
@@ -63,6 +67,10 @@ enum Command {
     Verify(past::Verify),
     Undo(take_back::Undo),
     Restore(take_back::Restore),
+    Backup(backup::Backup),
+    Healthcheck(healthcheck::Healthcheck),
+    Completions(completions::Completions),
+    Man(man::Man),
 }
 
 /// How a command ended that did what it was asked.
@@ -122,6 +130,10 @@ impl Cli {
             Command::Verify(verify) => verify.run(),
             Command::Undo(undo) => undo.run(),
             Command::Restore(restore) => restore.run(),
+            Command::Backup(backup) => backup.run(),
+            Command::Healthcheck(healthcheck) => healthcheck.run(),
+            Command::Completions(completions) => completions.run(),
+            Command::Man(man) => man.run(),
         }
     }
 }

@@ -17,4 +17,5 @@ pub use base_path::BasePath;
 pub use limits::Limits;
 pub use listen::Listen;
 pub use origin::Origin;
+pub(crate) use serve::listen_default;
 pub use serve::{FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching};

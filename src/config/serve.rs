@@ -136,7 +136,8 @@ impl ServeConfig {
     }
 }
 
-fn listen_default() -> Listen {
+/// Where to listen when nothing is said.
+pub(crate) fn listen_default() -> Listen {
     SocketAddr::from(([127, 0, 0, 1], 8080)).into()
 }
 

@@ -23,6 +23,7 @@ mod idempotency;
 mod merging;
 mod negotiation;
 mod openapi;
+mod operating;
 mod operations;
 mod policy;
 mod preconditions;

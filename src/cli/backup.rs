@@ -1,0 +1,179 @@
+//! `collectory backup`: a copy of the history in one file, beside a running service.
+//!
+//! The copy is a bundle of git's: it holds the served branch, the former heads that are kept of rewritten
+//! ones, and all that they reach. Git reads the refs once and then only objects, which never change, so
+//! nobody has to stand still meanwhile. What was made is restored into a folder of its own before it takes
+//! the place of an older copy: that is the only proof that it can be.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::{Done, Failure, note};
+use crate::store::Kept;
+use crate::store::git::{Access, GitJournal, Options};
+
+/// Copy the history into one file, beside a running service
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Copy the history into one file: a bundle of git's with the served branch and the former heads that are kept \
+of rewritten ones. A service may run and write meanwhile: every write that it had answered when the command \
+began is in the copy.
+
+The bundle is restored into a temporary folder and checked before it takes the place of an older one, in one \
+step. That needs as much room beside FILE as two copies have. What is saved but not committed is not in it. \
+Needs git.")]
+pub(super) struct Backup {
+    /// The bundle; an older one is replaced.
+    file: PathBuf,
+
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory backup /backup/settings.bundle --repo /srv/settings
+  git clone --branch main /backup/settings.bundle settings       the way back, with a work tree
+  git clone --mirror /backup/settings.bundle settings.git        the way back, bare, with what was kept";
+
+/// What variables of git's would have it look into another repository.
+const MISLEADING: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"];
+
+const NO_GIT: &str = "cannot run git, which a backup needs";
+
+impl Backup {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        let options = Options {
+            branch: self.branch,
+            access: Access::Read,
+            ..Options::new(super::repository::find(self.repository.as_deref())?)
+        };
+        let journal = GitJournal::open(options)?;
+        let folder = folder_of(&self.file);
+        let scratch = Scratch::beside(folder)?;
+        let bundle = scratch.0.join("bundle");
+        let refs = bundled(journal.common_dir(), &format!("refs/heads/{}", journal.branch()), &bundle)?;
+        restored(&bundle, &scratch.0.join("restored"))
+            .context("the copy can't be restored, so it was not kept")?;
+        put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
+        note(&format!("copied {} to {}", super::counted(refs, "ref"), self.file.display()));
+        Ok(Done::Well)
+    }
+}
+
+fn folder_of(file: &Path) -> &Path {
+    file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."))
+}
+
+/// Writes the bundle; tells how many refs are in it.
+///
+/// Git's own `bundle create` reads each ref by itself, so that under load `HEAD` would be another commit
+/// than its branch; here they are read once.
+fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usize> {
+    let git = |arguments: &[&str]| answered(git(Some(repository)).args(arguments));
+    let format = "--format=%(objectname) %(refname)";
+    let listed = git(&["for-each-ref", format, branch, Kept::REFS])?;
+    let mut refs: Vec<&str> = listed.lines().collect();
+    let Some(head) = refs.iter().find_map(|line| line.strip_suffix(branch)) else {
+        bail!("there is nothing to copy: {branch} has no commit yet");
+    };
+    // With HEAD, whoever clones need not say which branch is meant.
+    let is_head = git(&["symbolic-ref", "--quiet", "HEAD"]).is_ok_and(|named| named.trim_end() == branch);
+    let head = format!("{head}HEAD");
+    refs.splice(0..0, is_head.then_some(head.as_str()));
+    let mut file = File::create(bundle)?;
+    write!(file, "# v2 git bundle\n{}\n\n", refs.join("\n"))?;
+    let wanted: String =
+        refs.iter().filter_map(|line| line.split(' ').next()).map(|id| format!("{id}\n")).collect();
+    packed(repository, &wanted, file)?;
+    Ok(refs.len())
+}
+
+/// Restores a bundle into a new folder: every object is read, checked and connected.
+fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
+    let path = |path: &Path| {
+        path.to_str().map(str::to_owned).ok_or_else(|| anyhow!("{} is no UTF-8", path.display()))
+    };
+    let (bundle, folder) = (fs::canonicalize(bundle)?, path(folder)?);
+    let clone =
+        ["clone", "--quiet", "--mirror", "--config", "transfer.fsckObjects=true", &path(&bundle)?, &folder];
+    answered(git(None).args(clone)).map(drop)
+}
+
+/// Appends a pack with all that some commits reach.
+fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
+    let mut command = git(Some(repository));
+    command.args(["pack-objects", "--quiet", "--revs", "--delta-base-offset", "--stdout"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(file).spawn().context(NO_GIT)?;
+    // One that has ended already says why.
+    let asked = child.stdin.take().map(|mut stdin| stdin.write_all(commits.as_bytes()));
+    finished("pack-objects", &child.wait_with_output()?)?;
+    Ok(asked.transpose().map(drop)?)
+}
+
+/// Git, for one repository if one is given.
+fn git(repository: Option<&Path>) -> Command {
+    let mut command = Command::new("git");
+    for name in MISLEADING {
+        command.env_remove(name);
+    }
+    if let Some(repository) = repository {
+        command.env("GIT_DIR", repository);
+    }
+    command.stdin(Stdio::null()).stderr(Stdio::piped());
+    command
+}
+
+/// What a command of git's prints.
+fn answered(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output().context(NO_GIT)?;
+    let name = command.get_args().next().unwrap_or_default().to_string_lossy().into_owned();
+    finished(&name, &output)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+fn finished(name: &str, output: &Output) -> anyhow::Result<()> {
+    if output.status.success() {
+        return Ok(());
+    }
+    bail!("git {name} failed: {}", String::from_utf8_lossy(&output.stderr).trim_end())
+}
+
+/// Puts a finished file in its place, so that there is the old one or the whole new one at any time.
+fn put(made: &Path, file: &Path, folder: &Path) -> io::Result<()> {
+    File::open(made)?.sync_all()?;
+    fs::rename(made, file)?;
+    File::open(folder)?.sync_all()
+}
+
+/// A folder that is gone when it is not needed any more.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn beside(folder: &Path) -> anyhow::Result<Self> {
+        let name = format!(".collectory-backup-{}", uuid::Uuid::new_v4().simple());
+        let failed = || format!("cannot write in {}", folder.display());
+        let path = fs::canonicalize(folder).with_context(failed)?.join(name);
+        fs::create_dir(&path).with_context(failed)?;
+        Ok(Self(path))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_dir_all(&self.0) {
+            note(&format!("cannot remove {}: {error}", self.0.display()));
+        }
+    }
+}

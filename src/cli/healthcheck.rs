@@ -1,0 +1,142 @@
+//! `collectory healthcheck`: whether a service answers and is ready, as an exit code.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+
+use super::{Done, Failure};
+use crate::config::{Listen, listen_default};
+
+/// How long the service may take to answer.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Ask a service whether it is ready; for containers and supervisors
+#[derive(Debug, clap::Args)]
+#[command(long_about = "\
+Ask a service whether it is ready, and say why not. Exit code 0 means that it is, 1 that it is not or was \
+not reached within 5 seconds. For the health check of a container, which has the variables of the service.")]
+pub(super) struct Healthcheck {
+    /// The address of the service, its base path included, or of its `/livez` or `/readyz`; without it
+    /// the one that --listen and --tls-cert say.
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+
+    /// Where the service listens.
+    #[arg(long, env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
+          default_value_t = listen_default())]
+    listen: Listen,
+}
+
+/// Whom to ask, and how.
+enum Asked {
+    /// This address.
+    Url(String),
+    /// The service that listens at this path.
+    Socket(PathBuf),
+}
+
+impl Healthcheck {
+    pub(super) fn run(&self) -> Result<Done, Failure> {
+        match self.asked()? {
+            Asked::Url(url) => get(&url),
+            Asked::Socket(path) => {
+                get_from_socket(&path).with_context(|| format!("cannot ask at unix:{}", path.display()))
+            }
+        }?;
+        Ok(Done::Well)
+    }
+
+    fn asked(&self) -> Result<Asked, Failure> {
+        let Some(url) = &self.url else { return Ok(at(&self.listen)) };
+        if let Some(path) = url.strip_prefix("unix:") {
+            return Ok(Asked::Socket(path.into()));
+        }
+        if !url.starts_with("http://") && !url.starts_with("https://") {
+            return Err(Failure::Usage(
+                "write the address as http://HOST:PORT/, https://HOST/ or unix:PATH".into(),
+            ));
+        }
+        let url = url.trim_end_matches('/');
+        let is_whole = ["/livez", "/readyz"].iter().any(|path| url.ends_with(path));
+        Ok(Asked::Url(if is_whole { url.to_owned() } else { format!("{url}/readyz") }))
+    }
+}
+
+/// Where a service of this machine that listens there is asked.
+fn at(listen: &Listen) -> Asked {
+    let place = match listen {
+        Listen::Unix(path) => return Asked::Socket(path.clone()),
+        Listen::Address(address) => SocketAddr::new(reached_at(address.ip()), address.port()).to_string(),
+        Listen::Port(port) => format!("localhost:{port}"),
+        Listen::Name(host, port) => format!("{host}:{port}"),
+    };
+    Asked::Url(format!("http://{place}/readyz"))
+}
+
+/// Who listens at every address is asked at the loopback one.
+fn reached_at(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+fn get(url: &str) -> anyhow::Result<()> {
+    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+    let config = Agent::config_builder()
+        .tls_config(tls)
+        .timeout_global(Some(ANSWER_WAIT_MAX))
+        .max_redirects(0)
+        .http_status_as_error(false)
+        .build();
+    let mut response = Agent::from(config).get(url).call().with_context(|| format!("cannot reach {url}"))?;
+    match response.status().as_u16() {
+        200 => Ok(()),
+        status => {
+            bail!("{url} answers {status}: {}", response.body_mut().read_to_string().unwrap_or_default())
+        }
+    }
+}
+
+/// The status line is all that matters, so this takes no client that knows Unix sockets.
+fn get_from_socket(path: &Path) -> anyhow::Result<()> {
+    let mut stream = UnixStream::connect(path)?;
+    stream.set_read_timeout(Some(ANSWER_WAIT_MAX))?;
+    stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line)?;
+    match line.split(' ').nth(1) {
+        Some("200") => Ok(()),
+        _ => Err(anyhow!("it answers {:?}", line.trim_end())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_service_of_this_machine_is_asked_where_it_listens() {
+        let asked = |listen: &str| match at(&listen.parse().unwrap()) {
+            Asked::Url(url) => url,
+            Asked::Socket(path) => path.display().to_string(),
+        };
+        for (listen, place) in [
+            ("127.0.0.1:8080", "http://127.0.0.1:8080/readyz"),
+            ("0.0.0.0:80", "http://127.0.0.1:80/readyz"),
+            ("[::]:80", "http://[::1]:80/readyz"),
+            (":80", "http://localhost:80/readyz"),
+            ("example.org:80", "http://example.org:80/readyz"),
+            ("unix:/run/collectory.sock", "/run/collectory.sock"),
+        ] {
+            assert_eq!(asked(listen), place);
+        }
+    }
+}

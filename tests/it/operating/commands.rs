@@ -1,0 +1,68 @@
+//! What is installed beside the service, and what asks after it.
+
+use std::fs;
+
+use crate::support::{TestServer, program, run_to_end};
+
+#[test]
+fn every_shell_gets_its_completions() {
+    let folder = tempfile::tempdir().unwrap();
+    for (shell, mark) in [
+        ("bash", "complete -F"),
+        ("zsh", "#compdef collectory"),
+        ("fish", "complete -c collectory"),
+        ("elvish", "edit:completion"),
+        ("powershell", "Register-ArgumentCompleter"),
+    ] {
+        let script = run_to_end(program(folder.path()).args(["completions", shell])).exits(0).stdout;
+        assert!(script.contains(mark) && script.contains("healthcheck"), "{shell}: {script}");
+    }
+    run_to_end(program(folder.path()).args(["completions", "tcsh"])).exits(2);
+}
+
+#[test]
+fn every_command_has_its_manual_page() {
+    let folder = tempfile::tempdir().unwrap();
+    let pages = folder.path().join("share/man/man1");
+    run_to_end(program(folder.path()).arg("man").arg(&pages)).exits(0);
+    let page = fs::read_to_string(pages.join("collectory-serve.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("COLLECTORY_LISTEN"), "{page}");
+    for name in ["collectory.1", "collectory-token.1", "collectory-token-revoke.1", "collectory-backup.1"] {
+        assert!(pages.join(name).is_file(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_health_check_is_an_exit_code() {
+    let server = TestServer::setup("small").base_path("/settings").start().await;
+    let address = server.address().to_string();
+    let check = |url: &str| run_to_end(program(server.folder()).args(["healthcheck", url]));
+    for path in ["", "/", "/livez", "/readyz", "/settings", "/settings/"] {
+        check(&format!("http://{address}{path}")).exits(0);
+    }
+    let elsewhere = check(&format!("http://{address}/elsewhere")).exits(1);
+    assert!(elsewhere.stderr.contains("404"), "{}", elsewhere.stderr);
+    run_to_end(program(server.folder()).arg("healthcheck").env("COLLECTORY_LISTEN", &address)).exits(0);
+    check("ftp://example.org").exits(2);
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let refused = check(&format!("http://{nobody}")).exits(1);
+    assert!(refused.stderr.contains("cannot reach"), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn a_service_at_a_socket_has_a_health_check_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let socket = format!("unix:{}", folder.path().join("collectory.sock").display());
+    let check = || run_to_end(program(folder.path()).arg("healthcheck").env("COLLECTORY_LISTEN", &socket));
+    assert!(check().exits(1).stderr.contains("cannot ask at unix:"));
+    let mut service = program(folder.path());
+    service.args(["serve", "--auth", "none", "--listen", &socket]).stdout(std::process::Stdio::piped());
+    let mut child = service.spawn().unwrap();
+    let mut ready = String::new();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut ready)
+        .unwrap();
+    let checked = check();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    checked.exits(0);
+}

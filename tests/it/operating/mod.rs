@@ -1,0 +1,4 @@
+//! What whoever runs the service for others meets.
+
+mod backup;
+mod commands;
