@@ -15,8 +15,8 @@ pub mod store;
 pub mod telemetry;
 pub mod watch;
 
-pub use http::{AllowAll, Authorizer};
-pub use service::{Service, ServiceBuilder};
+pub use crate::http::{AllowAll, Authorizer};
+pub use crate::service::{Service, ServiceBuilder};
 
 /// The examples of the README, compiled as tests.
 #[cfg(doctest)]

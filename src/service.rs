@@ -17,13 +17,13 @@ use crate::engine::history::{self, History};
 use crate::engine::{self, Projection, Signal};
 use crate::http::server::{BindError, Bound, Server};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Routes};
+pub(crate) use crate::service::offline::Offline;
+use crate::service::running::Running;
+pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::{Journal, StoreError};
 use crate::watch::{self, Places};
-pub(crate) use offline::Offline;
-use running::Running;
-pub use running::StopError;
 
 /// How long to wait before trying again to read a repository that could not be read at start.
 const RETRY_WAIT: Duration = Duration::from_secs(1);

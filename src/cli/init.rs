@@ -11,7 +11,7 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use uuid::Uuid;
 
-use super::{Done, Failure, note};
+use crate::cli::{Done, Failure, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Event, Key};
 use crate::format::{self, layout, message};
@@ -25,7 +25,7 @@ use crate::store::{Draft, Journal as _};
 Make a repository with a work tree at DIR (./settings without it), which must be absent or empty, and commit a commented example \
 of a collection. It is an ordinary git repository: edit, commit, pull and push as you like, also while it \
 is served.")]
-pub(super) struct Init {
+pub(crate) struct Init {
     /// The folder of the new repository.
     #[arg(value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -71,7 +71,7 @@ recursive: true            # whether folders inside the directory belong to it
 ";
 
 impl Init {
-    pub(super) fn run(mut self) -> Result<Done, Failure> {
+    pub(crate) fn run(mut self) -> Result<Done, Failure> {
         self.repository = self.dir.take().unwrap_or(self.repository);
         // First, so that a slip of the pen makes no repository.
         self.options(Access::Serve).check()?;

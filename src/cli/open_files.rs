@@ -10,7 +10,7 @@ const OWN_FILES_LEN: u64 = 512;
 
 /// Asks for as many open files as the system allows, and tells the operator if these are too few
 /// for so many connections.
-pub(super) fn raise(connections_max: usize) {
+pub(crate) fn raise(connections_max: usize) {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OWN_FILES_LEN);
     // No more than is of use: some systems call the maximum unlimited and mean less.

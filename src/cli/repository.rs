@@ -16,7 +16,7 @@ use crate::store::git::around;
 /// # Errors
 ///
 /// Names `--repo` where there is none.
-pub(super) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub(crate) fn find(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         return Ok(given.to_owned());
     }

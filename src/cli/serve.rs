@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, anyhow};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-use super::{Done, Failure, answer};
+use crate::cli::{Done, Failure, answer};
 use crate::config::{Auth, BasePath, Limits, ServeConfig};
 use crate::domain::{Actor, Token};
 use crate::format;
@@ -29,7 +29,7 @@ SIGHUP has it read the policy file again. SIGTERM and SIGINT end it: requests un
 half a second later or more, ends it at once; what was answered is durable all the same.
 
 -h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
-pub(super) struct Serve {
+pub(crate) struct Serve {
     /// Who may do what: `none`, `allow-all` or a policy file.
     ///
     /// `none` serves without authentication and without the OpenAPI documents; `allow-all` allows
@@ -72,13 +72,13 @@ say who may do what with --auth: `none` (no authentication, no OpenAPI documents
 (everybody may do everything) or a policy FILE of bearer tokens (see `collectory token --help`)";
 
 impl Serve {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         Actor::check_name(&self.config.committer_name)
             .and_then(|()| Actor::check_email(&self.config.committer_email))
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
-        super::open_files::raise(self.config.limits.connections_max);
+        crate::cli::open_files::raise(self.config.limits.connections_max);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()

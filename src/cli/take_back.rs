@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use super::through::{Through, Told};
-use super::{Done, Failure, answer, repository};
+use crate::cli::through::{Through, Told};
+use crate::cli::{Done, Failure, answer, repository};
 use crate::config::{FOLDER_DEFAULT, ServeConfig};
 use crate::domain::{Key, Revision};
 use crate::engine::history::Undoer;
@@ -18,7 +18,7 @@ use crate::service::Offline;
 #[command(after_help = UNDO_EXAMPLES, long_about = "\
 Take back what one event did, by a commit of its own. Refused when a later change touched the same \
 attributes.")]
-pub(super) struct Undo {
+pub(crate) struct Undo {
     /// The event's id, as `collectory show` and `/events` tell it.
     #[arg(value_name = "EVENT")]
     event: Uuid,
@@ -36,9 +36,9 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = RESTORE_EXAMPLES, long_about = "\
 Bring one collection, a deleted one too, back to what it was at a revision, by a commit of its own.")]
-pub(super) struct Restore {
+pub(crate) struct Restore {
     /// The collection.
-    #[arg(value_name = "KEY", value_parser = super::past::key)]
+    #[arg(value_name = "KEY", value_parser = crate::cli::past::key)]
     key: Key,
 
     /// What it was at: a revision, a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
@@ -84,7 +84,7 @@ struct How {
 }
 
 impl Undo {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { event, how } = self;
         let told = match how.through.url() {
             Some(url) => {
@@ -97,7 +97,7 @@ impl Undo {
 }
 
 impl Restore {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         let Self { key, revision, how } = self;
         let told = match how.through.url() {
             Some(url) => {

@@ -21,7 +21,7 @@ const JSON_API: &str = "application/vnd.api+json";
 
 /// Which service, and as whom.
 #[derive(Debug, clap::Args)]
-pub(super) struct Through {
+pub(crate) struct Through {
     /// Ask the service at this address to do it, in place of the repository.
     #[arg(long = "to", env = "COLLECTORY_TO", value_name = "URL")]
     url: Option<Url>,
@@ -33,7 +33,7 @@ pub(super) struct Through {
 
 /// Where a service is, its base path included.
 #[derive(Debug, Clone)]
-pub(super) struct Url(String);
+pub(crate) struct Url(String);
 
 impl std::str::FromStr for Url {
     type Err = String;
@@ -50,21 +50,21 @@ impl std::str::FromStr for Url {
 
 impl Url {
     /// A path below it.
-    pub(super) fn join(&self, parts: &[&str]) -> String {
+    pub(crate) fn join(&self, parts: &[&str]) -> String {
         let parts = parts.iter().map(|part| format!("/{}", utf8_percent_encode(part, RESERVED)));
         std::iter::once(self.0.clone()).chain(parts).collect()
     }
 }
 
 /// What became of a request to change something.
-pub(super) struct Told {
-    pub(super) what: &'static str,
-    pub(super) revision: Option<String>,
+pub(crate) struct Told {
+    pub(crate) what: &'static str,
+    pub(crate) revision: Option<String>,
 }
 
 impl Through {
     /// The service, if one is to be asked.
-    pub(super) const fn url(&self) -> Option<&Url> {
+    pub(crate) const fn url(&self) -> Option<&Url> {
         self.url.as_ref()
     }
 
@@ -73,7 +73,7 @@ impl Through {
     /// # Errors
     ///
     /// Says why it was not reached, or what it answered.
-    pub(super) fn post(&self, url: &str, body: Option<&Value>, reason: Option<&str>) -> anyhow::Result<Told> {
+    pub(crate) fn post(&self, url: &str, body: Option<&Value>, reason: Option<&str>) -> anyhow::Result<Told> {
         let mut request = self.agent().post(url).header("Accept", JSON_API);
         if let Some(token) = self.token()? {
             request = request.header("Authorization", format!("Bearer {token}"));

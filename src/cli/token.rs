@@ -7,9 +7,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, anyhow};
 
-use self::file::PolicyFile;
-use self::new::New;
-use super::{Done, Failure, answer, note};
+use crate::cli::token::file::PolicyFile;
+use crate::cli::token::new::New;
+use crate::cli::{Done, Failure, answer, note};
 use crate::domain::{Grant, Token as Known};
 use crate::format::policy;
 
@@ -22,7 +22,7 @@ file keeps only a hash of it.
 The file is made when it is absent, readable by you alone; what is in it stays as it is, comments and all. \
 A running service takes the change over by itself. A name may have several tokens, so that one can be \
 replaced without a gap: add another, use it everywhere, revoke the old one.")]
-pub(super) struct Token {
+pub(crate) struct Token {
     #[command(subcommand)]
     command: Option<Command>,
 
@@ -63,7 +63,7 @@ Examples:
 const HASH_DIGITS: usize = 8;
 
 impl Token {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         let missing = || Failure::Usage("say which policy file: --policy FILE (or COLLECTORY_POLICY)".into());
         let path = self.policy.ok_or_else(missing)?;
         let file = PolicyFile::find(&path)?;

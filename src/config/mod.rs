@@ -12,10 +12,12 @@ mod listen;
 mod origin;
 mod serve;
 
-pub use auth::Auth;
-pub use base_path::BasePath;
-pub use limits::Limits;
-pub use listen::Listen;
-pub use origin::Origin;
-pub(crate) use serve::listen_default;
-pub use serve::{FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching};
+pub use crate::config::auth::Auth;
+pub use crate::config::base_path::BasePath;
+pub use crate::config::limits::Limits;
+pub use crate::config::listen::Listen;
+pub use crate::config::origin::Origin;
+pub(crate) use crate::config::serve::listen_default;
+pub use crate::config::serve::{
+    FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching,
+};

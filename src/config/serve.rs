@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use super::{BasePath, Limits, Listen, Origin};
+use crate::config::{BasePath, Limits, Listen, Origin};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]

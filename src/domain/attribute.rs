@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use super::rule::{Rule, directory};
-use super::{Kind, Value, Violation};
+use crate::domain::rule::{Rule, directory};
+use crate::domain::{Kind, Value, Violation};
 
 /// The most bytes in the name of an `x-` attribute or of a status.
-pub(super) const NAME_BYTES_MAX: usize = 128;
+pub(crate) const NAME_BYTES_MAX: usize = 128;
 
 /// Names a setting of a collection, `type` aside.
 ///
@@ -227,7 +227,7 @@ impl Shorthand {
     }
 
     /// Checks the directory that a shorthand names.
-    pub(super) fn check(self, value: Value) -> Result<Value, Violation> {
+    pub(crate) fn check(self, value: Value) -> Result<Value, Violation> {
         directory(value).map_err(|message| Violation::at(self.as_str(), message))
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
-use super::{Collection, Event, Key};
+use crate::domain::{Collection, Event, Key};
 
 /// Whatever a catalog can hold: something cheap to clone that carries a collection.
 pub trait Held: Clone {

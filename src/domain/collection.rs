@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{Attribute, Key, Refusal, Segment, Shorthand, Value, Violation};
+use crate::domain::{Attribute, Key, Refusal, Segment, Shorthand, Value, Violation};
 
 /// The most attributes of a collection, `type` aside and those of the user's own (`x-`) included.
 ///

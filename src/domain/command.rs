@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Collection, Key, Kind, Patch, Revision};
+use crate::domain::{Collection, Key, Kind, Patch, Revision};
 
 /// A wish to change the catalog, not yet decided on.
 #[derive(Debug, Clone, PartialEq)]

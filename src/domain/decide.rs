@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::catalog::Held;
-use super::{Catalog, Collection, Command, Event, Key, Refusal};
+use crate::domain::catalog::Held;
+use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
 
 /// Decides what a command means for the catalog as it stands.
 ///

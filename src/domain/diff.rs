@@ -1,6 +1,6 @@
 //! The difference between two versions of a collection, attribute by attribute.
 
-use super::{Collection, Value};
+use crate::domain::{Collection, Value};
 
 /// One attribute that differs.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,6 +1,6 @@
 //! A directory of the content store and its rule.
 
-use super::shown;
+use crate::domain::shown;
 
 /// A relative path with `/`, as every directory-like attribute holds it.
 ///

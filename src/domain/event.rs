@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Collection, Key};
+use crate::domain::{Collection, Key};
 
 /// A change of one collection.
 #[derive(Debug, Clone, PartialEq)]

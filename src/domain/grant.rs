@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::{Actor, Expiry, Key, KeyPattern, SecretHash};
+use crate::domain::{Actor, Expiry, Key, KeyPattern, SecretHash};
 
 /// One right that a caller may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Key;
+use crate::domain::Key;
 
 /// A pattern of keys: the characters of a key, and `*` for any run of them, also an empty one.
 ///

@@ -1,6 +1,6 @@
 //! What a media collection accepts: a MIME type, a range of them, or a file extension.
 
-use super::shown;
+use crate::domain::shown;
 
 /// One entry of `accept`: `image/png`, `image/*`, `*/*` or `.pdf`.
 ///

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::{ATTRIBUTES_MAX, Attribute, Key, Kind, shown};
+use crate::domain::{ATTRIBUTES_MAX, Attribute, Key, Kind, shown};
 
 /// Why a command is not carried out.
 ///
@@ -86,7 +86,7 @@ impl Violation {
     }
 
     /// A violation of having more attributes than a collection may have.
-    pub(super) fn too_many(count: usize) -> Self {
+    pub(crate) fn too_many(count: usize) -> Self {
         let message = format!(
             "a collection has at most {ATTRIBUTES_MAX} attributes, these are {count}; put some of them into one map"
         );

@@ -1,14 +1,14 @@
 //! What an attribute may hold, and the words for what it holds instead.
 
-use super::attribute::NAME_BYTES_MAX;
-use super::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, shown};
+use crate::domain::attribute::NAME_BYTES_MAX;
+use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, shown};
 
 /// The most characters of a text attribute, the name among them.
 pub const TEXT_CHARS_MAX: usize = 1000;
 
 /// What an attribute may hold.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Rule {
+pub(crate) enum Rule {
     Text,
     Directory,
     Boolean,
@@ -19,7 +19,7 @@ pub(super) enum Rule {
 
 impl Rule {
     /// Takes a value, in its canonical form.
-    pub(super) fn check(self, value: Value) -> Result<Value, Vec<Fault>> {
+    pub(crate) fn check(self, value: Value) -> Result<Value, Vec<Fault>> {
         match self {
             Self::Text => text(value).map_err(single),
             Self::Directory => directory(value).map_err(single),
@@ -32,7 +32,7 @@ impl Rule {
 }
 
 /// A fault below an attribute: the steps down, and what is wrong there.
-pub(super) type Fault = (Vec<Segment>, String);
+pub(crate) type Fault = (Vec<Segment>, String);
 
 fn single(message: String) -> Vec<Fault> {
     vec![(Vec::new(), message)]
@@ -55,7 +55,7 @@ fn text(value: Value) -> Result<Value, String> {
     }
 }
 
-pub(super) fn directory(value: Value) -> Result<Value, String> {
+pub(crate) fn directory(value: Value) -> Result<Value, String> {
     match &value {
         Value::Text(text) => Directory::parse(text).map(|directory| Value::from(String::from(directory))),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {

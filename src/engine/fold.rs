@@ -13,22 +13,22 @@ use crate::format::layout::{FileName, file_name};
 use crate::store::BlobId;
 
 /// What becomes of a file: its new content with its id, or nothing.
-pub(super) type Made = Option<(BlobId, Vec<u8>)>;
+pub(crate) type Made = Option<(BlobId, Vec<u8>)>;
 
 /// The files and events of a commit in the making.
 #[derive(Debug, Default)]
-pub(super) struct Commit {
+pub(crate) struct Commit {
     /// What becomes of each file, by name.
-    pub(super) files: BTreeMap<String, Made>,
+    pub(crate) files: BTreeMap<String, Made>,
     /// What happened, in the order in which it was asked for.
-    pub(super) events: Vec<Event>,
+    pub(crate) events: Vec<Event>,
     /// Keys that are deleted and whose files never were valid.
-    pub(super) unread: Vec<Key>,
+    pub(crate) unread: Vec<Key>,
 }
 
 impl Commit {
     /// Keeps what differs from the parent, whose files `parent` tells.
-    pub(super) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
+    pub(crate) fn fold(&mut self, parent: impl Fn(&str) -> Option<BlobId>) {
         self.files.retain(|name, made| made.as_ref().map(|(blob, _)| *blob) != parent(name));
         let touched: BTreeSet<Key> = self.files.keys().filter_map(|name| key_of(name)).collect();
         self.events = folded(&self.events);

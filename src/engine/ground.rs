@@ -3,15 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use super::Options;
-use super::handle::{Job, Wish};
-use super::mirror::{Mirror, names_of};
-use super::plan::{Ground, HandEdit, Rival, RivalFile};
 use crate::domain::{Actor, Collection, Command, Key};
+use crate::engine::Options;
+use crate::engine::handle::{Job, Wish};
+use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::plan::{Ground, HandEdit, Rival, RivalFile};
 use crate::store::{Journal, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure.
-pub(super) fn ground<'a, J: Journal>(
+pub(crate) fn ground<'a, J: Journal>(
     mirror: &'a mut Mirror<J>,
     options: &'a Options,
     jobs: &[Job],
@@ -121,7 +121,7 @@ fn rivals_of<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<Rival> {
 
 /// The names that the files of a key can have, and those of the keys that differ from it in letter
 /// case only.
-pub(super) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<String> {
+pub(crate) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<String> {
     let rivals = mirror.rivals_of(key);
     std::iter::once(key).chain(&rivals).flat_map(names_of).collect()
 }
@@ -167,6 +167,6 @@ fn content_of(saved: Saved) -> Option<Vec<u8>> {
 }
 
 /// The keys that jobs are about.
-pub(super) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
+pub(crate) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
     jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
 }

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::ledger::{Ledger, Once};
-use super::merge::Clash;
-use super::problem::Problem;
-use super::projection::{Entry, Snapshot};
-use super::signal::Signal;
 use crate::domain::{Actor, Command, Key, Refusal, Revision};
+use crate::engine::ledger::{Ledger, Once};
+use crate::engine::merge::Clash;
+use crate::engine::problem::Problem;
+use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::signal::Signal;
 
 /// A wish to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]
@@ -225,7 +225,7 @@ pub struct Handle {
 }
 
 impl Handle {
-    pub(super) const fn new(inbox: mpsc::Sender<Signal>, ledger: Ledger) -> Self {
+    pub(crate) const fn new(inbox: mpsc::Sender<Signal>, ledger: Ledger) -> Self {
         Self { inbox, ledger }
     }
 
@@ -284,14 +284,14 @@ impl Handle {
 /// A submission on its way, and where its answer goes.
 #[derive(Debug)]
 pub struct Job {
-    pub(super) asked_at: Instant,
-    pub(super) submission: Submission,
-    pub(super) reply: oneshot::Sender<Result<Written, SubmitError>>,
+    pub(crate) asked_at: Instant,
+    pub(crate) submission: Submission,
+    pub(crate) reply: oneshot::Sender<Result<Written, SubmitError>>,
 }
 
 impl Job {
     /// Answers; that nobody waits any more is no failure.
-    pub(super) fn answer(self, answer: Result<Written, SubmitError>) {
+    pub(crate) fn answer(self, answer: Result<Written, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }
@@ -299,16 +299,16 @@ impl Job {
 /// A request for what was granted under a name, and where its answer goes.
 #[derive(Debug)]
 pub struct Question {
-    pub(super) author: Actor,
-    pub(super) once: Once,
+    pub(crate) author: Actor,
+    pub(crate) once: Once,
     /// The collection that the request was about.
-    pub(super) key: Key,
-    pub(super) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
+    pub(crate) key: Key,
+    pub(crate) reply: oneshot::Sender<Result<Option<Written>, SubmitError>>,
 }
 
 impl Question {
     /// Answers; that nobody waits any more is no failure.
-    pub(super) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
+    pub(crate) fn answer(self, answer: Result<Option<Written>, SubmitError>) {
         drop(self.reply.send(answer));
     }
 }

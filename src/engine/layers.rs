@@ -12,26 +12,26 @@
 
 use std::sync::Arc;
 
-use super::problem::Serving;
-use super::projection::Entry;
 use crate::domain::{Collection, Key};
+use crate::engine::problem::Serving;
+use crate::engine::projection::Entry;
 use crate::format::{self, Fault};
 use crate::store::{BlobId, StoreError};
 
 /// What one of the two files of a key is.
 #[derive(Debug, Clone)]
-pub(super) struct File {
+pub(crate) struct File {
     /// The name inside the collections folder.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What it holds.
-    pub(super) content: Content,
+    pub(crate) content: Content,
     /// Whether it stands in the work tree only.
-    pub(super) uncommitted: bool,
+    pub(crate) uncommitted: bool,
 }
 
 /// What a file holds.
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// A collection.
     Good(Good),
     /// Something that can't be read as one.
@@ -42,23 +42,23 @@ pub(super) enum Content {
 
 /// A version of a collection that could be read.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Good {
-    pub(super) blob: BlobId,
-    pub(super) collection: Arc<Collection>,
+pub(crate) struct Good {
+    pub(crate) blob: BlobId,
+    pub(crate) collection: Arc<Collection>,
     /// What its file lacks by the rules for requests.
-    pub(super) lacking: Vec<Fault>,
+    pub(crate) lacking: Vec<Fault>,
 }
 
 impl Good {
     /// Reads what a file holds.
-    pub(super) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Self, Vec<Fault>> {
+    pub(crate) fn read(key: &Key, blob: BlobId, bytes: &[u8]) -> Result<Self, Vec<Fault>> {
         let collection = format::read(key, bytes)?;
         let lacking = format::lacking(&collection, bytes);
         Ok(Self { blob, collection: Arc::new(collection), lacking })
     }
 
     /// What an entry tells of its file, which is all there is to tell of one that lacks nothing.
-    pub(super) fn of_entry(entry: &Entry) -> Option<Self> {
+    pub(crate) fn of_entry(entry: &Entry) -> Option<Self> {
         let Entry { collection, blob, .. } = entry;
         let good = || Self { blob: *blob, collection: Arc::clone(collection), lacking: Vec::new() };
         collection.lacking().is_empty().then(good)
@@ -67,20 +67,20 @@ impl Good {
 
 /// What is to be served for a key, before times and authors are known.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Resolved {
+pub(crate) struct Resolved {
     /// The served version and the file it is from.
-    pub(super) served: Option<(String, Good)>,
+    pub(crate) served: Option<(String, Good)>,
     /// Whether the served version is not committed.
-    pub(super) uncommitted: bool,
+    pub(crate) uncommitted: bool,
     /// Whether the served version is an older one than the file.
-    pub(super) stale: bool,
+    pub(crate) stale: bool,
     /// What is wrong with which file, the one that counts first.
-    pub(super) wrong: Vec<Wrong>,
+    pub(crate) wrong: Vec<Wrong>,
 }
 
 impl Resolved {
     /// What readers get where a file is wrong.
-    pub(super) fn serving(&self, wrong: &Wrong) -> Serving {
+    pub(crate) fn serving(&self, wrong: &Wrong) -> Serving {
         match &self.served {
             Some((name, _)) if *name == wrong.name && !self.stale => Serving::AsWritten,
             Some(_) => Serving::LastGood,
@@ -91,28 +91,28 @@ impl Resolved {
 
 /// A file of which something is wrong.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Wrong {
+pub(crate) struct Wrong {
     /// The name inside the collections folder.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// Where and what; at least one.
-    pub(super) faults: Vec<Fault>,
+    pub(crate) faults: Vec<Fault>,
     /// Whether the fault stands in the work tree only.
-    pub(super) uncommitted: bool,
+    pub(crate) uncommitted: bool,
 }
 
 /// A last good version, for a file that is broken.
 #[derive(Debug, Clone)]
-pub(super) struct LastGood {
-    pub(super) name: String,
-    pub(super) good: Good,
+pub(crate) struct LastGood {
+    pub(crate) name: String,
+    pub(crate) good: Good,
     /// Whether it was a saved edit that nobody committed.
-    pub(super) uncommitted: bool,
+    pub(crate) uncommitted: bool,
 }
 
 /// Decides what is served for `key` from its two files.
 ///
 /// `last_good` is asked only when the file that counts is broken.
-pub(super) fn resolve(
+pub(crate) fn resolve(
     key: &Key,
     yaml: Option<File>,
     yml: Option<File>,
@@ -159,7 +159,7 @@ pub(super) fn resolve(
 }
 
 /// The fault of a name that is no regular file.
-pub(super) fn not_a_file(what: &str) -> Fault {
+pub(crate) fn not_a_file(what: &str) -> Fault {
     Fault {
         line: 1,
         column: 1,
@@ -170,7 +170,7 @@ pub(super) fn not_a_file(what: &str) -> Fault {
 }
 
 /// The fault of a file whose content the repository has lost; `None` if the error is about more.
-pub(super) fn damage(error: &StoreError) -> Option<Fault> {
+pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
     let StoreError::Damaged { .. } = error else { return None };
     let message = format!(
         "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"

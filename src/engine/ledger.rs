@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
 
-use super::handle::Outcome;
-use super::mirror::Clock;
 use crate::domain::{Actor, Revision};
+use crate::engine::handle::Outcome;
+use crate::engine::mirror::Clock;
 use crate::format::message;
 use crate::store::{Journal, StoreError};
 
@@ -70,10 +70,10 @@ impl std::fmt::Debug for Fingerprint {
 
 /// Who named it how: nobody meets the names of others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Scope([u8; 32]);
+pub(crate) struct Scope([u8; 32]);
 
 impl Scope {
-    pub(super) fn of(author: &Actor, once: &Once) -> Self {
+    pub(crate) fn of(author: &Actor, once: &Once) -> Self {
         let parts = [author.name().as_bytes(), author.email().as_bytes(), once.key.as_bytes()];
         Self(Fingerprint::of(&parts).0)
     }
@@ -81,7 +81,7 @@ impl Scope {
 
 /// What became of a request that was granted.
 #[derive(Debug, Clone)]
-pub(super) enum Made {
+pub(crate) enum Made {
     /// A commit.
     Commit(Revision),
     /// Nothing had to be changed.
@@ -89,7 +89,7 @@ pub(super) enum Made {
 }
 
 /// What is known of a name.
-pub(super) enum Known {
+pub(crate) enum Known {
     /// Nothing.
     New,
     /// The same request was granted.
@@ -100,7 +100,7 @@ pub(super) enum Known {
 
 /// The requests that were granted under a name, the newest ones.
 #[derive(Clone)]
-pub(super) struct Ledger {
+pub(crate) struct Ledger {
     records: Arc<Mutex<Records>>,
     retention: TimeDelta,
     len_max: usize,
@@ -128,7 +128,7 @@ impl std::fmt::Debug for Ledger {
 
 impl Ledger {
     /// An empty ledger that remembers for `retention`, and not more than `len_max` requests.
-    pub(super) fn new(retention: std::time::Duration, len_max: usize, clock: Clock) -> Self {
+    pub(crate) fn new(retention: std::time::Duration, len_max: usize, clock: Clock) -> Self {
         let retention = TimeDelta::from_std(retention).unwrap_or(TimeDelta::MAX);
         Self { records: Arc::default(), retention, len_max, clock }
     }
@@ -142,7 +142,7 @@ impl Ledger {
     }
 
     /// What is known of a request.
-    pub(super) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> Known {
+    pub(crate) fn look_up(&self, scope: Scope, fingerprint: Fingerprint) -> Known {
         match self.records().by_scope.get(&scope) {
             Some(record) if self.is_over(record.at) => Known::New,
             Some(record) if record.fingerprint == fingerprint => Known::Granted(record.made.clone()),
@@ -152,14 +152,14 @@ impl Ledger {
     }
 
     /// Whether anything is recorded under a name.
-    pub(super) fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
+    pub(crate) fn is_recorded(&self, author: &Actor, once: &Once) -> bool {
         let records = self.records();
         let record = records.by_scope.get(&Scope::of(author, once));
         record.is_some_and(|record| !self.is_over(record.at))
     }
 
     /// Records what was granted.
-    pub(super) fn record(&self, scope: Scope, fingerprint: Fingerprint, at: DateTime<Utc>, made: Made) {
+    pub(crate) fn record(&self, scope: Scope, fingerprint: Fingerprint, at: DateTime<Utc>, made: Made) {
         let mut records = self.records();
         records.by_age.push_back((at, scope));
         records.by_scope.insert(scope, Record { fingerprint, at, made });
@@ -175,12 +175,12 @@ impl Ledger {
     }
 
     /// Forgets a record whose commit is gone from the branch.
-    pub(super) fn forget(&self, scope: Scope) {
+    pub(crate) fn forget(&self, scope: Scope) {
         self.records().by_scope.remove(&scope);
     }
 
     /// Reads back what the commits of the retention tell, as many as are remembered.
-    pub(super) fn read_back<J: Journal>(&self, journal: &mut J, head: Revision) -> Result<(), StoreError> {
+    pub(crate) fn read_back<J: Journal>(&self, journal: &mut J, head: Revision) -> Result<(), StoreError> {
         let mut found = Vec::new();
         let mut left = self.len_max;
         journal.log(head, &mut |commit| {

@@ -19,7 +19,7 @@ pub struct Clash {
 
 /// How an update of an older version goes.
 #[derive(Debug, PartialEq)]
-pub(super) enum Merged {
+pub(crate) enum Merged {
     /// Nobody is in its way: what it changes of the older version, to be changed in the present one.
     Clean(Patch),
     /// Somebody else changed the same attributes otherwise.
@@ -32,7 +32,7 @@ pub(super) enum Merged {
 /// # Errors
 ///
 /// What is wrong with the patch.
-pub(super) fn merged(
+pub(crate) fn merged(
     base: &Collection,
     patch: &Patch,
     theirs: &Collection,

@@ -19,16 +19,16 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::layers::{Content, Good};
-use super::projection::{Entry, Snapshot};
-use super::signal::Hint;
 use crate::domain::{Catalog, Key, Revision};
+use crate::engine::layers::{Content, Good};
+use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::signal::Hint;
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
-pub use options::Clock;
-pub(super) use options::MirrorOptions;
+pub use crate::engine::mirror::options::Clock;
+pub(crate) use crate::engine::mirror::options::MirrorOptions;
 
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
@@ -56,9 +56,9 @@ type Reading = Result<Good, Vec<Fault>>;
 type Readings = HashMap<String, (BlobId, Reading)>;
 
 /// The writer's picture of the repository.
-pub(super) struct Mirror<J> {
-    pub(super) journal: J,
-    pub(super) options: MirrorOptions,
+pub(crate) struct Mirror<J> {
+    pub(crate) journal: J,
+    pub(crate) options: MirrorOptions,
     snapshot: Arc<Snapshot>,
     /// The head up to which it is known how the branch moved; it may be behind what is served.
     followed: Option<Revision>,
@@ -117,7 +117,7 @@ impl<J: Journal> Mirror<J> {
     /// # Errors
     ///
     /// Returns what kept it from being read; nothing is served then.
-    pub(super) fn load(journal: J, options: MirrorOptions) -> Result<Self, (J, StoreError)> {
+    pub(crate) fn load(journal: J, options: MirrorOptions) -> Result<Self, (J, StoreError)> {
         let mut mirror = Self {
             journal,
             options,
@@ -159,12 +159,12 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// What is to be served.
-    pub(super) const fn snapshot(&self) -> &Arc<Snapshot> {
+    pub(crate) const fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
     /// Notes what the next refresh is to look at as well.
-    pub(super) fn expect(&mut self, hint: &Hint) {
+    pub(crate) fn expect(&mut self, hint: &Hint) {
         self.pending.add(hint);
     }
 
@@ -177,7 +177,7 @@ impl<J: Journal> Mirror<J> {
     /// # Errors
     ///
     /// Returns what could not be read; the picture is then as it was.
-    pub(super) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
+    pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.take_up(hint)?;
         self.follow_branch();
         match hint {
@@ -247,7 +247,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Takes over commits that the writer made itself; `catalog` has their entries.
-    pub(super) fn adopt(
+    pub(crate) fn adopt(
         &mut self,
         head: Revision,
         files: Vec<(String, Option<BlobId>)>,
@@ -280,7 +280,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Whether one of the files of this key is no regular file.
-    pub(super) fn is_special(&self, key: &Key) -> bool {
+    pub(crate) fn is_special(&self, key: &Key) -> bool {
         names_of(key).iter().any(|name| {
             matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
                 || matches!(self.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
@@ -288,7 +288,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The saved files of this key that differ from the head.
-    pub(super) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
+    pub(crate) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
         names_of(key)
             .into_iter()
             .filter_map(|name| self.edits.get(&name).map(|edit| (name, edit.saved.clone())))
@@ -296,7 +296,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Every file that stands for this key, in the head or in the work tree.
-    pub(super) fn files_of(&self, key: &Key) -> Vec<String> {
+    pub(crate) fn files_of(&self, key: &Key) -> Vec<String> {
         names_of(key)
             .into_iter()
             .filter(|name| {
@@ -307,12 +307,12 @@ impl<J: Journal> Mirror<J> {
             .collect()
     }
 
-    pub(super) fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.options.folder)
     }
 }
 
 /// The two names that the file of a key can have, the preferred one first.
-pub(super) fn names_of(key: &Key) -> [String; 2] {
+pub(crate) fn names_of(key: &Key) -> [String; 2] {
     [format!("{key}.yaml"), format!("{key}.yml")]
 }

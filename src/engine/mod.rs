@@ -50,16 +50,18 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+pub use crate::engine::handle::{
+    Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written,
+};
+pub use crate::engine::ledger::{Fingerprint, Once};
+pub use crate::engine::merge::Clash;
+pub use crate::engine::mirror::Clock;
+pub use crate::engine::problem::{Problem, Rewritten, Serving};
+pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
+pub use crate::engine::shown::{Change, Mark, Shown, Sight, SyncToken};
+pub use crate::engine::signal::{Hint, Signal};
 pub use crate::format::Fault;
 use crate::store::{Journal, StoreError};
-pub use handle::{Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written};
-pub use ledger::{Fingerprint, Once};
-pub use merge::Clash;
-pub use mirror::Clock;
-pub use problem::{Problem, Rewritten, Serving};
-pub use projection::{Entry, Head, Projection, Snapshot};
-pub use shown::{Change, Mark, Shown, Sight, SyncToken};
-pub use signal::{Hint, Signal};
 
 /// How the engine works; every limit with its unit.
 #[derive(Clone)]

@@ -9,80 +9,80 @@ use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
-use super::fold::Commit;
-use super::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
-use super::ledger::{Fingerprint, Scope};
-use super::merge::{self, Merged};
-use super::preview;
-use super::projection::{Entry, Snapshot};
 use crate::domain::{
     Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
 };
+use crate::engine::fold::Commit;
+use crate::engine::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
+use crate::engine::ledger::{Fingerprint, Scope};
+use crate::engine::merge::Merged;
+pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
+use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::{merge, preview};
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, Draft};
-pub(super) use by_hand::{Rival, RivalFile};
 
 /// What a plan stands on: everything that it needs from the disk, read before.
-pub(super) struct Ground<'a> {
+pub(crate) struct Ground<'a> {
     /// What is served now.
-    pub(super) snapshot: &'a Snapshot,
+    pub(crate) snapshot: &'a Snapshot,
     /// The older versions that updates may be merged over, by the tag that names them.
-    pub(super) bases: HashMap<(Key, String), Arc<Collection>>,
+    pub(crate) bases: HashMap<(Key, String), Arc<Collection>>,
     /// What the head has under the names that dry runs are about.
-    pub(super) heads: HashMap<String, Vec<u8>>,
+    pub(crate) heads: HashMap<String, Vec<u8>>,
     /// The ids of what the head has under the names of the keys concerned.
-    pub(super) blobs: HashMap<String, BlobId>,
+    pub(crate) blobs: HashMap<String, BlobId>,
     /// The contents that updates build on.
-    pub(super) sources: HashMap<BlobId, Vec<u8>>,
+    pub(crate) sources: HashMap<BlobId, Vec<u8>>,
     /// The hand edits that have to be committed before a key can be written.
-    pub(super) by_hand: BTreeMap<Key, HandEdit>,
+    pub(crate) by_hand: BTreeMap<Key, HandEdit>,
     /// The keys that differ from those concerned in letter case only, by the key concerned.
-    pub(super) rivals: HashMap<Key, Vec<Rival>>,
+    pub(crate) rivals: HashMap<Key, Vec<Rival>>,
     /// Every file that stands for a key at the head or in the work tree, if not just the served one.
-    pub(super) files_of: HashMap<Key, Vec<String>>,
+    pub(crate) files_of: HashMap<Key, Vec<String>>,
     /// Keys with a symbolic link, a folder or the like in the place of their file: those are a
     /// person's to remove.
-    pub(super) special: HashSet<Key>,
+    pub(crate) special: HashSet<Key>,
     /// The folder, as a path inside the repository.
-    pub(super) folder: &'a str,
+    pub(crate) folder: &'a str,
     /// The author of hand edits.
-    pub(super) person: Actor,
+    pub(crate) person: Actor,
     /// When the commits are made.
-    pub(super) now: DateTime<Utc>,
+    pub(crate) now: DateTime<Utc>,
 }
 
 /// The saved files of one key that nobody committed.
 #[derive(Debug, Clone)]
-pub(super) struct HandEdit {
+pub(crate) struct HandEdit {
     /// Name to content; `None` where the file was deleted.
-    pub(super) files: Vec<(String, Option<Vec<u8>>)>,
+    pub(crate) files: Vec<(String, Option<Vec<u8>>)>,
     /// What the edit means, unless it is broken or changes only comments.
-    pub(super) event: Option<Event>,
+    pub(crate) event: Option<Event>,
     /// Whether the service may commit it.
-    pub(super) committable: bool,
+    pub(crate) committable: bool,
 }
 
 /// What is to be done and said about a batch.
-pub(super) struct Plan {
+pub(crate) struct Plan {
     /// The commits to make, in order.
-    pub(super) drafts: Vec<Draft>,
+    pub(crate) drafts: Vec<Draft>,
     /// The answer to each submission, in order, good once the drafts are durable.
-    pub(super) answers: Vec<Result<Granted, SubmitError>>,
+    pub(crate) answers: Vec<Result<Granted, SubmitError>>,
     /// The catalog that the drafts lead to.
-    pub(super) catalog: Catalog<Arc<Entry>>,
+    pub(crate) catalog: Catalog<Arc<Entry>>,
     /// Edits that had to rewrite more than what changed, with the reason.
-    pub(super) fallbacks: Vec<(Key, String)>,
+    pub(crate) fallbacks: Vec<(Key, String)>,
 }
 
 /// What a submission gets.
 #[derive(Clone)]
-pub(super) struct Granted {
+pub(crate) struct Granted {
     /// What becomes of each change, in order.
-    pub(super) outcomes: Vec<Outcome>,
+    pub(crate) outcomes: Vec<Outcome>,
     /// The commits that are not made, of a dry run.
-    pub(super) preview: Option<Vec<Preview>>,
+    pub(crate) preview: Option<Vec<Preview>>,
     /// Which of the drafts is its commit, if it needs one.
-    pub(super) draft: Option<usize>,
+    pub(crate) draft: Option<usize>,
 }
 
 /// Decides each submission against the state that its predecessors would leave.
@@ -90,7 +90,7 @@ pub(super) struct Granted {
 /// A refusal in a batch can rest on a neighbour's commit that is not on disk yet, so nobody is
 /// answered from here: the writer answers the whole batch after the barrier, or plans again when
 /// the barrier fails.
-pub(super) fn plan<'s>(
+pub(crate) fn plan<'s>(
     ground: &Ground<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,
     new_id: &mut dyn FnMut() -> Uuid,

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::handle::Preview;
-use super::history::unified;
-use super::plan::Ground;
+use crate::engine::handle::Preview;
+use crate::engine::history::unified;
+use crate::engine::plan::Ground;
 use crate::store::Draft;
 
 /// Shows `drafts` as they would change the files that `earlier` drafts leave behind.
-pub(super) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
+pub(crate) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
     let mut files: HashMap<&str, Option<&[u8]>> =
         ground.heads.iter().map(|(name, bytes)| (name.as_str(), Some(bytes.as_slice()))).collect();
     for (name, bytes) in earlier.iter().flat_map(|draft| &draft.files) {

@@ -8,8 +8,8 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
-use super::problem::{Problem, Rewritten};
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::engine::problem::{Problem, Rewritten};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
@@ -54,7 +54,7 @@ impl Entry {
     }
 
     /// Whether this is the file's name.
-    pub(super) fn is_in(&self, file: &str) -> bool {
+    pub(crate) fn is_in(&self, file: &str) -> bool {
         file.strip_prefix(self.collection.key().as_str()) == Some(self.ending.as_str())
     }
 
@@ -76,13 +76,13 @@ impl Entry {
     }
 
     /// Whether this is a tag of the same content, whatever it says beside it.
-    pub(super) fn is_tagged(&self, tag: &str) -> bool {
+    pub(crate) fn is_tagged(&self, tag: &str) -> bool {
         let content = tag.split_once('-').map_or(tag, |(content, _)| content);
         content == self.blob.to_string()
     }
 
     /// What the entry adds to the digest of its list: differs whenever the key or the tag does.
-    pub(super) fn weight(&self) -> u128 {
+    pub(crate) fn weight(&self) -> u128 {
         let mut digest = Sha256::new()
             .chain_update(self.collection.key().as_str())
             .chain_update([0, u8::from(self.uncommitted)])
@@ -179,18 +179,18 @@ impl Snapshot {
     }
 
     /// The sum of what the entries weigh.
-    pub(super) const fn digest(&self) -> u128 {
+    pub(crate) const fn digest(&self) -> u128 {
         self.digest
     }
 
     /// The collections of which something else may be served than the commit alone tells.
-    pub(super) fn apart(&self) -> BTreeSet<&Key> {
+    pub(crate) fn apart(&self) -> BTreeSet<&Key> {
         let broken = self.problems.values().filter_map(|problem| problem.collection.as_ref());
         self.edited.iter().chain(broken).collect()
     }
 
     /// What was served at a revision.
-    pub(super) fn of_the_past(revision: Revision, entries: impl IntoIterator<Item = Entry>) -> Self {
+    pub(crate) fn of_the_past(revision: Revision, entries: impl IntoIterator<Item = Entry>) -> Self {
         let mut snapshot = Self { revision: Some(revision), ..Self::default() };
         entries.into_iter().for_each(|entry| snapshot.insert(Arc::new(entry)));
         snapshot

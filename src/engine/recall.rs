@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
-use super::ledger::{Known, Ledger, Made, Once, Scope};
-use super::mirror::{Mirror, names_of};
-use super::projection::Entry;
-use super::refuse;
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
+use crate::engine::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
+use crate::engine::ledger::{Known, Ledger, Made, Once, Scope};
+use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::projection::Entry;
+use crate::engine::refuse;
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry};
 
 /// Answers those whose request was granted before, and those who use its name for another one.
-pub(super) fn answer_known<J: Journal>(
+pub(crate) fn answer_known<J: Journal>(
     mirror: &mut Mirror<J>,
     ledger: &Ledger,
     jobs: &mut Vec<Job>,
@@ -37,7 +37,7 @@ pub(super) fn answer_known<J: Journal>(
 }
 
 /// Answers what is asked about the commit of an earlier request.
-pub(super) fn answer<J: Journal>(
+pub(crate) fn answer<J: Journal>(
     mirror: &mut Mirror<J>,
     ledger: &Ledger,
     question: &Question,

@@ -3,18 +3,18 @@
 use std::error::Error as _;
 use std::time::Duration;
 
-use super::chain;
-use super::handle::{Job, SubmitError};
+use crate::engine::chain;
+use crate::engine::handle::{Job, SubmitError};
 use crate::store::StoreError;
 
 /// Answers a whole batch that the repository could not take.
-pub(super) fn refuse(jobs: Vec<Job>, error: &StoreError) {
+pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
     let answer = refusal(error);
     jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
 }
 
 /// What a client is told when the repository fails; the operator is told as well.
-pub(super) fn refusal(error: &StoreError) -> SubmitError {
+pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     match error {
         StoreError::Locked { path } => {
             tracing::warn!(path = %path.display(), "{error}");
@@ -46,7 +46,7 @@ pub(super) fn refusal(error: &StoreError) -> SubmitError {
 
 /// Why the repository can't be read, for everybody: no path of the machine is in it. The log has the
 /// whole.
-pub(super) fn reason(error: &StoreError) -> String {
+pub(crate) fn reason(error: &StoreError) -> String {
     match error {
         StoreError::Path { action, path, source } => {
             let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -86,7 +86,7 @@ fn hint_for(error: &StoreError) -> &'static str {
 }
 
 /// The repository can't be written now, for this reason.
-pub(super) fn unavailable(reason: &str) -> SubmitError {
+pub(crate) fn unavailable(reason: &str) -> SubmitError {
     SubmitError::Unavailable { reason: reason.to_owned(), retry_after: RETRY_AFTER }
 }
 

@@ -21,16 +21,16 @@
 //! A revision alone is a token too, for what was committed there, and so is git's name for nothing,
 //! which is the token of an empty repository.
 //!
-//! [`View::changes_since`]: super::history::View::changes_since
+//! [`View::changes_since`]: crate::engine::history::View::changes_since
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use super::history::HistoryError;
-use super::projection::{Entry, Snapshot};
 use crate::domain::{Catalog, Key, Kind, Revision};
+use crate::engine::history::HistoryError;
+use crate::engine::projection::{Entry, Snapshot};
 
 /// The most bytes of a token; the collections of a longer one are not named. It has room in the
 /// path or the header of a request.
@@ -53,7 +53,7 @@ pub struct Shown {
     /// Names them.
     pub token: SyncToken,
     /// Those of which the commit alone does not tell what is served.
-    pub(super) apart: BTreeMap<Key, Option<Mark>>,
+    pub(crate) apart: BTreeMap<Key, Option<Mark>>,
 }
 
 /// Which collections a reader may see.
@@ -68,7 +68,7 @@ pub enum Sight<'a> {
 }
 
 impl Sight<'_> {
-    pub(super) fn sees(self, key: &Key) -> bool {
+    pub(crate) fn sees(self, key: &Key) -> bool {
         match self {
             Self::All => true,
             Self::Some(sees) => sees(key),
@@ -117,7 +117,7 @@ pub struct Mark {
     /// Its kind.
     pub kind: Kind,
     /// What it adds to the digest.
-    pub(super) weight: u128,
+    pub(crate) weight: u128,
 }
 
 impl Mark {
@@ -151,18 +151,18 @@ impl fmt::Display for Mark {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SyncToken {
     /// What was committed.
-    pub(super) revision: Option<Revision>,
+    pub(crate) revision: Option<Revision>,
     /// What was shown; without it what was committed.
-    pub(super) state: Option<State>,
+    pub(crate) state: Option<State>,
 }
 
 /// What a token says beside the revision.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct State {
-    pub(super) digest: u128,
+pub(crate) struct State {
+    pub(crate) digest: u128,
     /// What was served of the collections of which the commit alone does not tell; unknown where
     /// they were too many to name.
-    pub(super) apart: Option<BTreeMap<Key, Option<Mark>>>,
+    pub(crate) apart: Option<BTreeMap<Key, Option<Mark>>>,
 }
 
 impl State {

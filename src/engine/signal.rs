@@ -1,6 +1,6 @@
 //! Everything that can wake the writer.
 
-use super::handle::{Job, Question};
+use crate::engine::handle::{Job, Question};
 
 /// A reason for the writer to act; there is no other.
 #[derive(Debug)]

@@ -10,40 +10,40 @@ use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 
 /// Where the present content of a file comes from.
 #[derive(Debug, Clone)]
-pub(super) struct Trace {
+pub(crate) struct Trace {
     /// The commit that brought the present content.
-    pub(super) revision: Revision,
+    pub(crate) revision: Revision,
     /// Its author.
-    pub(super) author: Actor,
+    pub(crate) author: Actor,
     /// When it was committed.
-    pub(super) at: DateTime<Utc>,
+    pub(crate) at: DateTime<Utc>,
     /// How many commits above the file's creation the head is: the larger, the older the file.
-    pub(super) age: usize,
+    pub(crate) age: usize,
     /// Whether its creation has been found.
     is_whole: bool,
 }
 
 /// The files that stand for one collection, the one that counts first, as the head has them.
 #[derive(Debug)]
-pub(super) struct Files(Vec<(String, Option<TreeEntry>)>);
+pub(crate) struct Files(Vec<(String, Option<TreeEntry>)>);
 
 /// What the walk found.
 #[derive(Debug, Default)]
-pub(super) struct Traces {
+pub(crate) struct Traces {
     files: HashMap<String, Trace>,
     older: HashMap<String, Vec<(String, BlobId)>>,
 }
 
 impl Traces {
     /// Where a file comes from.
-    pub(super) fn get(&self, name: &str) -> Option<&Trace> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Trace> {
         self.files.get(name)
     }
 
     /// What the collection of a file was before, newest first, back to where it came into being:
     /// the file that counted, and its content. What stood there before the collection was deleted
     /// is not its past: nobody serves what somebody took away.
-    pub(super) fn older(&self, first_name: &str) -> &[(String, BlobId)] {
+    pub(crate) fn older(&self, first_name: &str) -> &[(String, BlobId)] {
         self.older.get(first_name).map(Vec::as_slice).unwrap_or_default()
     }
 
@@ -64,7 +64,7 @@ impl Traces {
 
 impl Files {
     /// The files of one collection with what the head has; at least one.
-    pub(super) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
+    pub(crate) fn new(files: impl IntoIterator<Item = (String, Option<TreeEntry>)>) -> Self {
         Self(files.into_iter().collect())
     }
 
@@ -80,7 +80,7 @@ impl Files {
 }
 
 /// Walks the history once for all of these collections, back to where each came into being.
-pub(super) fn trace<J: Journal>(
+pub(crate) fn trace<J: Journal>(
     journal: &mut J,
     head: Revision,
     mut open: Vec<Files>,

@@ -10,21 +10,20 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
-use super::handle::{Job, Question, SubmitError};
-use super::ledger::Ledger;
-use super::mirror::Mirror;
-use super::projection::Projection;
-use super::recall;
-use super::refuse::{reason, refusal};
-use super::signal::{Hint, Signal};
-use super::{Options, chain};
+use crate::engine::handle::{Job, Question, SubmitError};
+use crate::engine::ledger::Ledger;
+use crate::engine::mirror::Mirror;
+use crate::engine::projection::Projection;
+use crate::engine::refuse::{reason, refusal};
+use crate::engine::signal::{Hint, Signal};
+use crate::engine::writer::group::Group;
+use crate::engine::writer::turn::Turn;
+use crate::engine::{Options, chain, recall};
 use crate::memory;
 use crate::store::{Journal, StoreError};
-use group::Group;
-use turn::Turn;
 
 /// Owns the journal and everything that is known of it.
-pub(super) struct Writer<J> {
+pub(crate) struct Writer<J> {
     inbox: mpsc::Receiver<Signal>,
     projection: Projection,
     ledger: Ledger,
@@ -54,7 +53,7 @@ enum State<J> {
 }
 
 impl<J: Journal> Writer<J> {
-    pub(super) fn new(
+    pub(crate) fn new(
         journal: J,
         inbox: mpsc::Receiver<Signal>,
         projection: Projection,
@@ -81,7 +80,7 @@ impl<J: Journal> Writer<J> {
     /// [`gather`](Self::gather) is the whole list of reasons for a change. Waiting for one signal and then
     /// taking what else has queued up is the group commit: the disk's own slowness sizes the
     /// batch, and an idle service commits at once.
-    pub(super) fn run(mut self) {
+    pub(crate) fn run(mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
         let runtime = runtime.expect("a runtime with nothing but a timer needs no resources");
         // Whoever follows the heads must hear of the end, a panic's too.

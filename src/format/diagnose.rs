@@ -10,21 +10,21 @@ mod line;
 
 use std::ops::Range;
 
-use self::line::{Line, Slip};
-use super::place::{Place, place};
-use super::tree::{self, Failure, Found, Parsed};
-use super::{PROBLEMS_PER_FILE_MAX, scalar};
 use crate::domain::VALUE_DEPTH_MAX;
+use crate::format::diagnose::line::{Line, Slip};
+use crate::format::place::{Place, place};
+use crate::format::tree::{Failure, Found, Parsed};
+use crate::format::{PROBLEMS_PER_FILE_MAX, scalar, tree};
 
 /// What is wrong in a text that is no YAML, and what can be read of the rest.
-pub(super) struct Diagnosis {
+pub(crate) struct Diagnosis {
     /// The text, with faulty lines replaced by others; it has as many lines as before.
-    pub(super) text: String,
+    pub(crate) text: String,
     /// The text read as far as it can be.
-    pub(super) parsed: Parsed,
+    pub(crate) parsed: Parsed,
     /// What is wrong, by places in the text as it was then: lines hold, and columns of lines that are
     /// not replaced.
-    pub(super) places: Vec<Place>,
+    pub(crate) places: Vec<Place>,
     /// Which lines, from 0, were replaced.
     mended: Vec<Range<usize>>,
 }
@@ -39,7 +39,7 @@ struct Mistake {
 }
 
 /// Reads a text, over its mistakes as far as they are understood.
-pub(super) fn read(text: &str) -> Diagnosis {
+pub(crate) fn read(text: &str) -> Diagnosis {
     let mut it = Diagnosis {
         text: text.to_owned(),
         parsed: Parsed { root: None, faults: Vec::new(), failure: None },
@@ -63,14 +63,14 @@ pub(super) fn read(text: &str) -> Diagnosis {
 }
 
 /// The first mistake of a text that is no YAML; `None` of one that is.
-pub(super) fn first(text: &str) -> Option<Place> {
+pub(crate) fn first(text: &str) -> Option<Place> {
     let mistake = foreign(text).or_else(|| Some(mistake(text, &tree::parse(text).failure?)))?;
     Some(place(text, mistake.found))
 }
 
 impl Diagnosis {
     /// Whether another line stands in place of this one.
-    pub(super) fn is_mended(&self, line: usize) -> bool {
+    pub(crate) fn is_mended(&self, line: usize) -> bool {
         self.mended.iter().any(|mended| mended.contains(&line))
     }
 

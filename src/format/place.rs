@@ -1,13 +1,13 @@
 //! Bytes of a text to lines and columns.
 
-use super::Fault;
-use super::tree::Found;
+use crate::format::Fault;
+use crate::format::tree::Found;
 
 /// A fault with its line and column, both from 0; the column in characters.
-pub(super) struct Place {
-    pub(super) line: usize,
-    pub(super) column: usize,
-    pub(super) message: String,
+pub(crate) struct Place {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) message: String,
 }
 
 impl From<Place> for Fault {
@@ -17,12 +17,12 @@ impl From<Place> for Fault {
 }
 
 /// Where something was found.
-pub(super) fn place(text: &str, found: Found) -> Place {
+pub(crate) fn place(text: &str, found: Found) -> Place {
     places(text, vec![found]).swap_remove(0)
 }
 
 /// Where each was found, in the order of the text, which is walked through once.
-pub(super) fn places(text: &str, mut found: Vec<Found>) -> Vec<Place> {
+pub(crate) fn places(text: &str, mut found: Vec<Found>) -> Vec<Place> {
     found.sort_by_key(|found| found.at);
     let (mut from, mut line, mut column) = (0, 0, 0);
     let place = |Found { at, message }| {

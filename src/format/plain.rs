@@ -1,6 +1,6 @@
 //! The quick way to read what most files are: lines that can be read one by one.
 //!
-//! The strict reader ([`read`](super::read)) takes any YAML apart and knows where everything
+//! The strict reader ([`read`](crate::format::read)) takes any YAML apart and knows where everything
 //! stands; that costs ten times what a file needs that holds nothing but
 //!
 //! ```yaml
@@ -19,10 +19,10 @@
 //! calls it then reads strictly, so it never decides that a file is wrong, and what it does read,
 //! the strict reader reads the same (`tests` prove it on random files).
 
-use super::scalar;
 use crate::domain::Value;
+use crate::format::scalar;
 
-/// How far each level is indented, as [`write`](super::write) does it.
+/// How far each level is indented, as [`write`](crate::format::write) does it.
 const STEP: usize = 2;
 
 /// How deep maps may stand in maps here; statuses need two levels.
@@ -32,7 +32,7 @@ const DEPTH_MAX: usize = 4;
 const NAME_BYTES_MAX: usize = 128;
 
 /// Names and values as they are written, in their order; `None` where the text is not that plain.
-pub(super) fn attributes(text: &str) -> Option<Vec<(String, Value)>> {
+pub(crate) fn attributes(text: &str) -> Option<Vec<(String, Value)>> {
     // A last line without an end is a case of its own in places; none of them is worth knowing.
     let mut lines = Lines { rest: text.strip_suffix('\n')?, next: None };
     lines.advance()?;
@@ -167,8 +167,8 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::read::strictly_written;
     use super::*;
+    use crate::format::read::strictly_written;
     use crate::random::cases;
 
     /// What is read quickly must be what the strict reader reads, in the same order.

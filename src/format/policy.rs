@@ -35,10 +35,10 @@ use chrono::{DateTime, Utc};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
-pub use self::edit::{EditError, add, revoke};
-pub use self::entry::NewToken;
-use super::{Fault, diagnose};
 use crate::domain::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
+pub use crate::format::policy::edit::{EditError, add, revoke};
+pub use crate::format::policy::entry::NewToken;
+use crate::format::{Fault, diagnose};
 
 /// The most bytes a policy file has.
 pub const POLICY_BYTES_MAX: usize = 4 * 1024 * 1024;

@@ -4,20 +4,19 @@ mod locate;
 
 use std::collections::HashSet;
 
-use self::locate::{located, start_of, suspected};
-use super::diagnose::{self, Diagnosis};
-use super::place::{Place, place, places};
-use super::plain;
-use super::scalar::{self, Style};
-use super::tree::{self, Content, Found, Layout, Node, Parsed};
-use super::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX};
 use crate::domain::{Collection, Key, Kind, Segment, Value, Violation, shown};
+use crate::format::diagnose::Diagnosis;
+use crate::format::place::{Place, place, places};
+use crate::format::read::locate::{located, start_of, suspected};
+use crate::format::scalar::Style;
+use crate::format::tree::{Content, Found, Layout, Node, Parsed};
+use crate::format::{FILE_BYTES_MAX, Fault, PROBLEMS_PER_FILE_MAX, diagnose, plain, scalar, tree};
 
 /// The byte order mark that some editors put at the start of a file.
-pub(super) const BYTE_ORDER_MARK: &str = "\u{feff}";
+pub(crate) const BYTE_ORDER_MARK: &str = "\u{feff}";
 
 /// Reads the file of a collection, or tells its faults, at least one, in the order of the text.
-pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
+pub(crate) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
     if bytes.len() > FILE_BYTES_MAX {
         let message = format!("the file has more than the {FILE_BYTES_MAX} bytes that a collection may have");
         return Err(vec![Fault { line: 1, column: 1, message }]);
@@ -28,7 +27,7 @@ pub(super) fn read(key: &Key, bytes: &[u8]) -> Result<Collection, Vec<Fault>> {
 }
 
 /// What a file lacks that is read all the same, each at its place.
-pub(super) fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
+pub(crate) fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
     let text = std::str::from_utf8(bytes).unwrap_or_default();
     let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
     let Some(root) = tree::parse(text).root else { return Vec::new() };
@@ -47,12 +46,12 @@ fn read_plain(key: &Key, text: &str) -> Option<Collection> {
 }
 
 /// Reads a text of any length, without a byte order mark.
-pub(super) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>> {
+pub(crate) fn read_text(key: &Key, text: &str) -> Result<Collection, Vec<Fault>> {
     read_with_tree(key, text).map(|(collection, _)| collection)
 }
 
 /// The same with where everything stands.
-pub(super) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
+pub(crate) fn read_with_tree(key: &Key, text: &str) -> Result<(Collection, Node), Vec<Fault>> {
     let diagnosis = diagnose::read(text);
     let mut reader = Reader { faults: Vec::new(), path: Vec::new() };
     let collection = diagnosis.parsed.root.as_ref().and_then(|root| reader.collection(key, root));
@@ -92,13 +91,13 @@ fn wrong(diagnosis: Diagnosis, attributes: Vec<Found>) -> (Vec<Place>, Option<No
 /// The attributes of a file as they are written there, shorthands and `type` included.
 ///
 /// Only for text that reads without fault: what is wrong is not told.
-pub(super) fn written(root: &Node) -> Vec<(String, Value)> {
+pub(crate) fn written(root: &Node) -> Vec<(String, Value)> {
     Reader { faults: Vec::new(), path: Vec::new() }.attributes(root)
 }
 
 /// The attributes of a text that the strict reader finds no fault with, their values aside.
 #[cfg(test)]
-pub(super) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
+pub(crate) fn strictly_written(text: &str) -> Option<Vec<(String, Value)>> {
     let parsed = tree::parse(text);
     let root = parsed.root.filter(|root| root.layout() == Some(Layout::Block))?;
     let mut reader = Reader { faults: parsed.faults, path: Vec::new() };

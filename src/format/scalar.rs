@@ -12,7 +12,7 @@ use crate::domain::{Number, Value};
 
 /// How a scalar stands in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// Without quotes.
     Plain,
     /// In `'`.
@@ -25,20 +25,20 @@ pub(super) enum Style {
 
 /// Why a plain scalar has no meaning that all readers share.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Ambiguous {
+pub(crate) struct Ambiguous {
     /// What it is to whom.
-    pub(super) what: &'static str,
+    pub(crate) what: &'static str,
     /// How to write the value that it may have been meant for, other than as a string.
-    pub(super) instead: Option<&'static str>,
+    pub(crate) instead: Option<&'static str>,
 }
 
 /// What a plain scalar does not begin with
 /// ([YAML 1.2.2, section 5.3](https://yaml.org/spec/1.2.2/#53-indicator-characters)).
-pub(super) const INDICATORS: [char; 19] =
+pub(crate) const INDICATORS: [char; 19] =
     ['-', '?', ':', ',', '[', ']', '{', '}', '#', '&', '*', '!', '|', '>', '\'', '"', '%', '@', '`'];
 
 /// The value of a plain scalar that all readers agree on.
-pub(super) fn resolve(text: &str) -> Result<Value, Ambiguous> {
+pub(crate) fn resolve(text: &str) -> Result<Value, Ambiguous> {
     let refused = |what, instead| Err(Ambiguous { what, instead });
     const SOME: &str = "is a boolean to some YAML readers and a string to others";
     match text {
@@ -153,7 +153,7 @@ fn is_date_to_some(text: &str) -> bool {
 /// # Panics
 ///
 /// Lists and maps are no scalars.
-pub(super) fn written(value: &Value, style: Style, in_flow: bool) -> String {
+pub(crate) fn written(value: &Value, style: Style, in_flow: bool) -> String {
     match value {
         Value::Null => "null".to_owned(),
         Value::Bool(value) => value.to_string(),
@@ -164,7 +164,7 @@ pub(super) fn written(value: &Value, style: Style, in_flow: bool) -> String {
 }
 
 /// Writes a text on one line in the style asked for, if it can stand so, else in double quotes.
-pub(super) fn written_text(text: &str, style: Style, in_flow: bool) -> String {
+pub(crate) fn written_text(text: &str, style: Style, in_flow: bool) -> String {
     match style {
         Style::Plain | Style::Block if is_safe_plain(text, in_flow) => text.to_owned(),
         Style::Single if text.chars().all(is_readable) => format!("'{}'", text.replace('\'', "''")),
@@ -219,13 +219,13 @@ fn is_readable(c: char) -> bool {
 }
 
 /// Whether a line shows itself to every reader as it is.
-pub(super) fn is_readable_line(line: &str) -> bool {
+pub(crate) fn is_readable_line(line: &str) -> bool {
     line.chars().all(is_readable)
 }
 
 /// Whether a character may not stand in a file as it is: a line break to YAML 1.1 only, a byte
 /// order mark, or not printable to YAML.
-pub(super) fn is_foreign(c: char) -> bool {
+pub(crate) fn is_foreign(c: char) -> bool {
     matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}' | '\u{7f}'..='\u{9f}')
         || (c < ' ' && !matches!(c, '\t' | '\n' | '\r'))
 }

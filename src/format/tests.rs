@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
+use crate::format::*;
 use crate::random::cases;
 
-pub(super) fn key() -> Key {
+pub(crate) fn key() -> Key {
     Key::parse("posts").unwrap()
 }
 
@@ -282,7 +282,7 @@ fn json(value: &Value) -> serde_json::Value {
     }
 }
 
-pub(super) fn nasty_text() -> impl Strategy<Value = String> {
+pub(crate) fn nasty_text() -> impl Strategy<Value = String> {
     prop_oneof![
         prop::sample::select(vec![
             "",
@@ -392,7 +392,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 }
 
 prop_compose! {
-    pub(super) fn any_collection()(
+    pub(crate) fn any_collection()(
         name in prop::option::of(nasty_text()),
         recursive in prop::option::of(any::<bool>()),
         free in any_value(),

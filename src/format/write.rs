@@ -2,8 +2,9 @@
 //!
 //! Lines end in `\n` here; no text is ever folded, so each line holds whole values.
 
-use super::scalar::{self, Style};
 use crate::domain::{Collection, Value};
+use crate::format::scalar;
+use crate::format::scalar::Style;
 
 /// How far each level is indented.
 const STEP: usize = 2;
@@ -13,7 +14,7 @@ const STEP: usize = 2;
 const SIMPLE_NAME_CHARS_MAX: usize = 1000;
 
 /// Writes a new file.
-pub(super) fn write(collection: &Collection) -> String {
+pub(crate) fn write(collection: &Collection) -> String {
     let mut out = format!("type: {}\n", collection.kind());
     for (attribute, value) in collection.attributes() {
         entry(&mut out, 0, attribute.as_str(), value, Style::Plain);
@@ -22,14 +23,14 @@ pub(super) fn write(collection: &Collection) -> String {
 }
 
 /// Writes a name and its value on lines of their own; the first line is not indented.
-pub(super) fn entry(out: &mut String, indent: usize, name: &str, value: &Value, style: Style) {
+pub(crate) fn entry(out: &mut String, indent: usize, name: &str, value: &Value, style: Style) {
     let name = scalar::written_text(name, Style::Plain, false);
     out.push_str(&colon(&name, indent));
     behind_colon(out, indent, value, style);
 }
 
 /// Writes what follows the colon of an entry.
-pub(super) fn behind_colon(out: &mut String, indent: usize, value: &Value, style: Style) {
+pub(crate) fn behind_colon(out: &mut String, indent: usize, value: &Value, style: Style) {
     if is_nested(value) {
         out.push('\n');
         pad(out, indent + STEP);
@@ -42,7 +43,7 @@ pub(super) fn behind_colon(out: &mut String, indent: usize, value: &Value, style
 }
 
 /// Writes a value that begins in a column of a line that is there already.
-pub(super) fn value(out: &mut String, column: usize, value: &Value) {
+pub(crate) fn value(out: &mut String, column: usize, value: &Value) {
     if is_nested(value) {
         nested(out, column, value);
     } else {
@@ -51,7 +52,7 @@ pub(super) fn value(out: &mut String, column: usize, value: &Value) {
 }
 
 /// Writes an item of a list on lines of its own; the first line is not indented.
-pub(super) fn item(out: &mut String, indent: usize, value: &Value, style: Style) {
+pub(crate) fn item(out: &mut String, indent: usize, value: &Value, style: Style) {
     out.push_str("- ");
     if is_nested(value) {
         nested(out, indent + STEP, value);
@@ -62,7 +63,7 @@ pub(super) fn item(out: &mut String, indent: usize, value: &Value, style: Style)
 }
 
 /// Writes a value in brackets and braces on one line.
-pub(super) fn flow(value: &Value, style: Style) -> String {
+pub(crate) fn flow(value: &Value, style: Style) -> String {
     match value {
         Value::List(items) => {
             let items: Vec<_> = items.iter().map(|item| flow(item, style)).collect();
@@ -79,7 +80,7 @@ pub(super) fn flow(value: &Value, style: Style) -> String {
 
 /// Writes a name and its value as a member of a map in braces, both in the style of its neighbours, so that
 /// JSON stays JSON.
-pub(super) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
+pub(crate) fn flow_entry(name: &str, value: &Value, style: Style) -> String {
     let name = scalar::written_text(name, style, true);
     let mark = if is_long(&name) { "? " } else { "" };
     format!("{mark}{name}{}: {}", if is_long(&name) { " " } else { "" }, flow(value, style))

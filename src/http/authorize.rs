@@ -99,8 +99,8 @@ impl<A: Authorizer> Authorizer for Arc<A> {
 /// Who sends a request, and what they may.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    pub(super) actor: Actor,
-    pub(super) grants: Arc<[Grant]>,
+    pub(crate) actor: Actor,
+    pub(crate) grants: Arc<[Grant]>,
 }
 
 impl Identity {
@@ -240,8 +240,8 @@ pub type Visibility = Arc<dyn Fn(&Key) -> bool + Send + Sync>;
 /// The action is allowed.
 #[derive(Clone)]
 pub struct Allowed {
-    pub(super) actor: Actor,
-    pub(super) visibility: Option<Visibility>,
+    pub(crate) actor: Actor,
+    pub(crate) visibility: Option<Visibility>,
 }
 
 impl Allowed {
@@ -278,7 +278,7 @@ impl Allowed {
     }
 
     /// Which of the collections a list shows.
-    pub(super) fn sight(&self) -> Sight<'_> {
+    pub(crate) fn sight(&self) -> Sight<'_> {
         self.visibility.as_deref().map_or(Sight::All, |visible| Sight::Some(visible))
     }
 
@@ -301,11 +301,11 @@ impl fmt::Debug for Allowed {
 /// The action is denied, and this is what the client is told: one JSON:API error.
 #[derive(Debug, Clone)]
 pub struct Denied {
-    pub(super) status: ErrorStatus,
-    pub(super) code: Cow<'static, str>,
-    pub(super) title: Cow<'static, str>,
-    pub(super) detail: Cow<'static, str>,
-    pub(super) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) status: ErrorStatus,
+    pub(crate) code: Cow<'static, str>,
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) detail: Cow<'static, str>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Denied {

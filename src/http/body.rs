@@ -15,15 +15,15 @@ use warp::Stream;
 use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
-use super::head::{Head, content_length};
-use super::jsonapi::error::{ApiError, Code};
 use crate::config::Limits;
+use crate::http::head::{Head, content_length};
+use crate::http::jsonapi::error::{ApiError, Code};
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
 
 /// A body that has not been read yet, or of which the rest has not.
-pub(super) struct Body {
+pub(crate) struct Body {
     chunks: Option<Box<dyn Chunks>>,
     /// How long it says it is.
     declared_bytes: usize,
@@ -64,7 +64,7 @@ enum End {
 
 impl Body {
     /// The body that the head announces, if it does.
-    pub(super) fn of<S, B, E>(head: &Head, stream: S) -> Self
+    pub(crate) fn of<S, B, E>(head: &Head, stream: S) -> Self
     where
         S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
         B: Buf + 'static,
@@ -87,7 +87,7 @@ impl Body {
     }
 
     /// Whether there is anything to read.
-    pub(super) const fn is_there(&self) -> bool {
+    pub(crate) const fn is_there(&self) -> bool {
         self.chunks.is_some()
     }
 
@@ -96,7 +96,7 @@ impl Body {
     /// # Errors
     ///
     /// 413 when it is too long, 408 when it takes too long, 400 when it ends early.
-    pub(super) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
+    pub(crate) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
         match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
@@ -139,7 +139,7 @@ impl Body {
     }
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
-    pub(super) async fn discard(&mut self, limits: &Limits) {
+    pub(crate) async fn discard(&mut self, limits: &Limits) {
         if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
         }

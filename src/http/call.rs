@@ -13,54 +13,55 @@ use chrono::SecondsFormat;
 use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method};
 
-use super::authorize::{Action, Allowed, Denied, Identity, RequestHead};
-use super::body::Body;
-use super::context::{Context, Guard};
-use super::head::Head;
-use super::jsonapi::error::{ApiError, Code};
-use super::jsonapi::negotiate::{self, Accepted, Dialect};
-use super::jsonapi::query::Query;
-use super::request_id::RequestId;
 use crate::domain::Key;
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Filter, History, Page, View};
+use crate::http::authorize::{Action, Allowed, Denied, Identity, RequestHead};
+use crate::http::body::Body;
+use crate::http::context::{Context, Guard};
+use crate::http::head::Head;
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::jsonapi::negotiate;
+use crate::http::jsonapi::negotiate::{Accepted, Dialect};
+use crate::http::jsonapi::query::Query;
+use crate::http::request_id::RequestId;
 
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The other end of a connection, for another server than ours to put into the extensions of each request;
-/// see [`Routes::filter`](super::Routes::filter).
+/// see [`Routes::filter`](crate::http::Routes::filter).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Peer(pub SocketAddr);
 
 /// A request without its body.
-pub(super) struct Call<'a> {
-    pub(super) context: &'a Context,
-    pub(super) head: Arc<Head>,
-    pub(super) id: RequestId,
+pub(crate) struct Call<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) head: Arc<Head>,
+    pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn new(context: &'a Context, head: Arc<Head>, id: RequestId) -> Self {
+    pub(crate) fn new(context: &'a Context, head: Arc<Head>, id: RequestId) -> Self {
         Self { context, head, id, identity: OnceCell::new() }
     }
 
-    pub(super) fn method(&self) -> &Method {
+    pub(crate) fn method(&self) -> &Method {
         &self.head.method
     }
 
     /// The path as it was sent.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         self.head.path()
     }
 
     /// What follows the `?`, as it was sent.
-    pub(super) fn raw_query(&self) -> &str {
+    pub(crate) fn raw_query(&self) -> &str {
         self.head.query()
     }
 
-    pub(super) fn headers(&self) -> &HeaderMap {
+    pub(crate) fn headers(&self) -> &HeaderMap {
         &self.head.headers
     }
 
@@ -69,7 +70,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// What the hook answers; 500 if it panics.
-    pub(super) async fn identity(&self) -> Result<&Identity, ApiError> {
+    pub(crate) async fn identity(&self) -> Result<&Identity, ApiError> {
         let asked = || identify(&self.context.guard, &self.head, &self.id);
         Ok(self.identity.get_or_try_init(asked).await?)
     }
@@ -79,7 +80,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// What the hook answers; 500 if it panics.
-    pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
+    pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
         self.identity().await?;
         Ok(ask(&self.context.guard, &self.head, &self.id, action).await?)
     }
@@ -90,13 +91,13 @@ impl<'a> Call<'a> {
     ///
     /// The outer ones are those of [`identity`](Self::identity). The inner ones, those of
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
-    pub(super) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
+    pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         self.identity().await?;
         Ok(body.collect(&self.context.limits).await)
     }
 
     /// The same for as long as the answer goes on.
-    pub(super) fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         let Self { context, head, id, .. } = self;
         Caller { guard: context.guard.clone(), head: Arc::clone(head), id: id.clone() }
     }
@@ -106,7 +107,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// 503 until the repository has been read for the first time: an empty list would be a lie.
-    pub(super) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
+    pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ApiError> {
         let projection = &self.context.projection;
         projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))
     }
@@ -116,7 +117,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// 503 while it is being read and longer than one likes to wait, or can't be read.
-    pub(super) async fn past(&self) -> Result<View, ApiError> {
+    pub(crate) async fn past(&self) -> Result<View, ApiError> {
         Ok(self.history().await?.1)
     }
 
@@ -125,7 +126,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// As [`past`](Self::past).
-    pub(super) async fn history(&self) -> Result<(&History, View), ApiError> {
+    pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
         let late = || {
             ApiError::unavailable("The history is still being read; try again shortly.", HISTORY_RETRY_AFTER)
         };
@@ -135,7 +136,7 @@ impl<'a> Call<'a> {
     }
 
     /// No commit ever had this collection, which may be there all the same, saved and not committed.
-    pub(super) fn no_history_of(&self, key: &Key) -> ApiError {
+    pub(crate) fn no_history_of(&self, key: &Key) -> ApiError {
         let served = self.context.projection.snapshot();
         if served.is_some_and(|snapshot| snapshot.get(key.as_str()).is_some_and(|entry| entry.uncommitted)) {
             let detail = format!("Collection '{key}' has no history yet: its file is not committed.");
@@ -146,7 +147,7 @@ impl<'a> Call<'a> {
 
     /// Who deleted a collection and when, in a sentence, for those who may audit it. A history that is
     /// not there yet is not waited for.
-    pub(super) async fn deletion_of(&self, key: &Key) -> Option<String> {
+    pub(crate) async fn deletion_of(&self, key: &Key) -> Option<String> {
         let history = self.context.history.as_ref()?;
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
@@ -162,7 +163,7 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// 406 and 415.
-    pub(super) fn negotiate(&self) -> Result<Accepted, ApiError> {
+    pub(crate) fn negotiate(&self) -> Result<Accepted, ApiError> {
         negotiate::content_type_without_body(self.headers())?;
         negotiate::accept(self.headers(), Dialect::Plain)
     }
@@ -172,12 +173,12 @@ impl<'a> Call<'a> {
     /// # Errors
     ///
     /// 400 when it is not UTF-8.
-    pub(super) fn query(&self) -> Result<Query, ApiError> {
+    pub(crate) fn query(&self) -> Result<Query, ApiError> {
         Query::parse(self.raw_query())
     }
 
     /// Path and query as they were asked for.
-    pub(super) fn link(&self) -> String {
+    pub(crate) fn link(&self) -> String {
         match self.raw_query() {
             "" => self.path().to_owned(),
             query => format!("{}?{query}", self.path()),
@@ -186,7 +187,7 @@ impl<'a> Call<'a> {
 }
 
 /// Whoever sent a request whose answer goes on: is asked about again and again.
-pub(super) struct Caller {
+pub(crate) struct Caller {
     guard: Guard,
     head: Arc<Head>,
     id: RequestId,
@@ -198,12 +199,12 @@ impl Caller {
     /// # Errors
     ///
     /// What the hook answers.
-    pub(super) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
+    pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
         identify(&self.guard, &self.head, &self.id).await?;
         ask(&self.guard, &self.head, &self.id, action).await
     }
 
-    pub(super) fn request_id(&self) -> &str {
+    pub(crate) fn request_id(&self) -> &str {
         self.id.as_str()
     }
 }
@@ -241,17 +242,17 @@ fn request_head<'a>(head: &'a Head, id: &'a RequestId) -> RequestHead<'a> {
 /// # Errors
 ///
 /// What looking says; 500 if it panics.
-pub(super) async fn looking<T: Send + 'static>(
+pub(crate) async fn looking<T: Send + 'static>(
     look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
 ) -> Result<T, ApiError> {
     tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(ApiError::internal()))
 }
 
 /// The future panicked.
-pub(super) struct Panicked;
+pub(crate) struct Panicked;
 
 /// Keeps a panic from taking the connection with it; it is logged here, where it is answered.
-pub(super) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
+pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Panicked> {
     let mut future = pin!(future);
     poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
         Ok(poll) => poll.map(Ok),

@@ -10,13 +10,13 @@ use warp::http::HeaderMap;
 use warp::http::header::ACCEPT_ENCODING;
 
 /// The fewest bytes of a body that are worth it: less fits into a packet or two as it is.
-pub(super) const BYTES_MIN: usize = 4_096;
+pub(crate) const BYTES_MIN: usize = 4_096;
 
 /// What the entity tag of the compressed form ends in: a tag names one form.
-pub(super) const TAG_SUFFIX: &str = "-gzip";
+pub(crate) const TAG_SUFFIX: &str = "-gzip";
 
 /// Whether the caller takes gzip, and does not like the plain form better.
-pub(super) fn accepts_gzip(headers: &HeaderMap) -> bool {
+pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     let (mut gzip, mut any, mut identity) = (None, None, None);
     for value in headers.get_all(ACCEPT_ENCODING) {
         for coding in value.to_str().unwrap_or_default().split(',') {
@@ -46,7 +46,7 @@ fn weight(parameters: &str) -> f32 {
 }
 
 /// The compressed form. Fast rather than small: it is made anew after every change.
-pub(super) fn gzip(body: &[u8]) -> Bytes {
+pub(crate) fn gzip(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
     encoder.write_all(body).expect("writing to memory can't fail");
     encoder.finish().expect("writing to memory can't fail").into()

@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use arc_swap::ArcSwapOption;
 use chrono::{DateTime, Utc};
 
-use super::authorize::Authorizer;
-use super::cors::Cors;
-use super::sites::Hosts;
 use crate::config::{BasePath, Limits};
 use crate::engine::history::History;
 use crate::engine::{Handle, Projection};
+use crate::http::authorize::Authorizer;
+use crate::http::cors::Cors;
+use crate::http::sites::Hosts;
 use crate::shutdown::Shutdown;
 
-/// Everything that answers are made of; see [`Routes`](super::Routes).
+/// Everything that answers are made of; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
 pub struct Context {
     /// The way to the writer.
@@ -95,7 +95,7 @@ impl Guard {
     }
 
     /// What is wrong with the rules, for anybody to hear.
-    pub(super) fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         match self {
             Self::Without => None,
             Self::With(authorizer) => authorizer.trouble(),
@@ -162,7 +162,7 @@ impl Clock {
     }
 
     /// The milliseconds since 1970.
-    pub(super) fn unix_ms(&self) -> u64 {
+    pub(crate) fn unix_ms(&self) -> u64 {
         let since = (self.0)().duration_since(UNIX_EPOCH).unwrap_or_default();
         u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
     }

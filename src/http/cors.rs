@@ -41,12 +41,12 @@ impl FromIterator<Origin> for Cors {
 }
 
 impl Cors {
-    pub(super) fn is_off(&self) -> bool {
+    pub(crate) fn is_off(&self) -> bool {
         !self.any && self.origins.is_empty()
     }
 
     /// Whether the page that asks is one of those.
-    pub(super) fn knows(&self, request: &HeaderMap) -> bool {
+    pub(crate) fn knows(&self, request: &HeaderMap) -> bool {
         self.allowed(request).is_some()
     }
 
@@ -60,7 +60,7 @@ impl Cors {
     }
 
     /// Adds what the browser needs to know to the headers of an answer.
-    pub(super) fn decorate(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
+    pub(crate) fn decorate(&self, request: &HeaderMap, answer: &mut Vec<(HeaderName, HeaderValue)>) {
         let Some(origin) = self.allowed(request) else { return };
         if !self.any {
             answer.push((ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true")));
@@ -72,7 +72,7 @@ impl Cors {
     }
 
     /// The same for an answer to `OPTIONS`, which may be a preflight; `allow` lists the methods.
-    pub(super) fn decorate_preflight(
+    pub(crate) fn decorate_preflight(
         &self,
         request: &HeaderMap,
         allow: &'static str,

@@ -10,18 +10,18 @@ use warp::filters::path::FullPath;
 use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use warp::http::{HeaderMap, Method, Request, Uri};
 
-use super::call::Peer;
+use crate::http::call::Peer;
 
 /// Method, address, header fields, and who sent them.
 #[derive(Debug)]
-pub(super) struct Head {
-    pub(super) method: Method,
+pub(crate) struct Head {
+    pub(crate) method: Method,
     address: Address,
-    pub(super) headers: HeaderMap,
+    pub(crate) headers: HeaderMap,
     /// Whether a body follows.
-    pub(super) has_body: bool,
+    pub(crate) has_body: bool,
     /// The other end of the connection.
-    pub(super) remote: Option<SocketAddr>,
+    pub(crate) remote: Option<SocketAddr>,
 }
 
 /// Path and query, from whoever took the request apart.
@@ -33,7 +33,7 @@ enum Address {
 
 impl Head {
     /// Moves the head out of a request.
-    pub(super) fn taken<B: Body>(request: &mut Request<B>, remote: Option<SocketAddr>) -> Self {
+    pub(crate) fn taken<B: Body>(request: &mut Request<B>, remote: Option<SocketAddr>) -> Self {
         Self {
             has_body: !request.body().is_end_stream(),
             method: request.method().clone(),
@@ -44,7 +44,7 @@ impl Head {
     }
 
     /// The path as it was sent.
-    pub(super) fn path(&self) -> &str {
+    pub(crate) fn path(&self) -> &str {
         match &self.address {
             Address::Uri(uri) => uri.path(),
             Address::Parts { path, .. } => path.as_str(),
@@ -52,7 +52,7 @@ impl Head {
     }
 
     /// What follows the `?`, as it was sent.
-    pub(super) fn query(&self) -> &str {
+    pub(crate) fn query(&self) -> &str {
         match &self.address {
             Address::Uri(uri) => uri.query().unwrap_or_default(),
             Address::Parts { query, .. } => query,
@@ -66,12 +66,12 @@ fn announces_body(headers: &HeaderMap) -> bool {
 }
 
 /// How long the body says it is.
-pub(super) fn content_length(headers: &HeaderMap) -> Option<usize> {
+pub(crate) fn content_length(headers: &HeaderMap) -> Option<usize> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
 /// The head of a request, copied: warp lends it to its filters.
-pub(super) fn of_request() -> impl Filter<Extract = (Arc<Head>,), Error = Infallible> + Clone {
+pub(crate) fn of_request() -> impl Filter<Extract = (Arc<Head>,), Error = Infallible> + Clone {
     let query = warp::query::raw().or(warp::any().map(String::new)).unify();
     let remote = warp::ext::optional::<Peer>().and(warp::addr::remote());
     warp::method().and(warp::path::full()).and(query).and(warp::header::headers_cloned()).and(remote).map(

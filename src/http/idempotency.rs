@@ -3,7 +3,7 @@
 
 use warp::http::{HeaderMap, HeaderName};
 
-use super::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::error::{Code, ErrorObject};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -15,7 +15,7 @@ const KEY_CHARS_MAX: usize = 255;
 /// # Errors
 ///
 /// 400 when it is there more than once, or is not 1 to 255 visible characters.
-pub(super) fn key(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
+pub(crate) fn key(headers: &HeaderMap) -> Result<Option<String>, ErrorObject> {
     let wrong =
         |detail: &'static str| Err(ErrorObject::new(Code::INVALID_DATA, detail).header("Idempotency-Key"));
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();

@@ -57,33 +57,33 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
-use self::body::Body;
-use self::call::{Call, Panicked, caught};
-use self::head::Head;
-use self::jsonapi::error::ApiError;
-use self::reply::{Common, Reply};
-use self::request_id::RequestId;
-use self::server::Answers;
+use crate::http::body::Body;
+use crate::http::call::{Call, Panicked, caught};
+use crate::http::head::Head;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::{Common, Reply};
+use crate::http::request_id::RequestId;
+use crate::http::server::Answers;
 
-pub use self::authorize::{
+pub use crate::http::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
     RequestHead, Visibility,
 };
-pub use self::call::Peer;
-pub use self::context::{Clock, Context, Guard, Readiness};
-pub use self::cors::Cors;
-pub use self::sites::Hosts;
+pub use crate::http::call::Peer;
+pub use crate::http::context::{Clock, Context, Guard, Readiness};
+pub use crate::http::cors::Cors;
+pub use crate::http::sites::Hosts;
 
 /// Resources as the API shows them, for the command line.
 pub(crate) mod resources {
     use bytes::Bytes;
 
-    use super::authorize::Allowed;
-    use super::jsonapi::query::Fields;
-    use super::jsonapi::{document, past};
     use crate::domain::Key;
     use crate::engine::Entry;
     use crate::engine::history::{Blame, CollectionDifference, EventRecord};
+    use crate::http::authorize::Allowed;
+    use crate::http::jsonapi::query::Fields;
+    use crate::http::jsonapi::{document, past};
 
     /// A collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {

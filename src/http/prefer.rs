@@ -2,21 +2,21 @@
 
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::error::{Code, ErrorObject};
 
 /// The header that asks.
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
 /// The header that says what was done about it.
-pub(super) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
+pub(crate) const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// The preferences of a request; others are ignored, as the RFC wants it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct Preferences {
+pub(crate) struct Preferences {
     /// `dry-run`: tell what would happen and do nothing.
-    pub(super) dry_run: bool,
+    pub(crate) dry_run: bool,
     /// `merge=attributes`: an update of an older version is fine where nobody else changed it.
-    pub(super) merge_attributes: bool,
+    pub(crate) merge_attributes: bool,
 }
 
 impl Preferences {
@@ -25,7 +25,7 @@ impl Preferences {
     /// # Errors
     ///
     /// 400 for a `dry-run` with a value: whoever wrote `dry-run=true` must not get a real change.
-    pub(super) fn of(headers: &HeaderMap) -> Result<Self, ErrorObject> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ErrorObject> {
         let mut preferences = Self::default();
         let mut merge = None;
         for value in headers.get_all(PREFER) {
@@ -47,7 +47,7 @@ impl Preferences {
     }
 
     /// What to say in `Preference-Applied`.
-    pub(super) const fn applied(self) -> Option<HeaderValue> {
+    pub(crate) const fn applied(self) -> Option<HeaderValue> {
         match (self.dry_run, self.merge_attributes) {
             (false, false) => None,
             (true, false) => Some(HeaderValue::from_static("dry-run")),

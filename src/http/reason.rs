@@ -11,9 +11,9 @@
 use percent_encoding::percent_decode;
 use warp::http::{HeaderMap, HeaderName};
 
-use super::jsonapi::error::{Code, ErrorObject};
-use super::jsonapi::request;
 use crate::domain::Value;
+use crate::http::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::request;
 
 /// The most bytes of a reason, in UTF-8.
 const REASON_BYTES_MAX: usize = 1024;
@@ -23,7 +23,7 @@ type Given = Result<Option<String>, ErrorObject>;
 
 /// The reason that a request gives; what is wrong with it is added to `faults`. A body that can't be read
 /// gives none.
-pub(super) fn of(
+pub(crate) fn of(
     headers: &HeaderMap,
     body: &[u8],
     depth_max: usize,

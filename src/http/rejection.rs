@@ -8,12 +8,12 @@ use std::convert::Infallible;
 use warp::Rejection;
 use warp::reply::Response;
 
-use super::Shared;
-use super::jsonapi::error::ApiError;
-use super::reply::Reply;
+use crate::http::Shared;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
 
 /// Answers what no filter took.
-pub(super) fn recovered(rejection: &Rejection, shared: &Shared) -> Result<Response, Infallible> {
+pub(crate) fn recovered(rejection: &Rejection, shared: &Shared) -> Result<Response, Infallible> {
     let error = if rejection.is_not_found() {
         ApiError::no_such_path("")
     } else {

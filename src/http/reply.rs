@@ -7,19 +7,19 @@ use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETA
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
-use super::call::Call;
-use super::context::Context;
-use super::cors::Cors;
-use super::jsonapi::document;
-use super::jsonapi::error::ApiError;
-use super::jsonapi::negotiate::JSON_API;
-use super::request_id::X_REQUEST_ID;
 use crate::config::BasePath;
 use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
+use crate::http::call::Call;
+use crate::http::context::Context;
+use crate::http::cors::Cors;
+use crate::http::jsonapi::document;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate::JSON_API;
+use crate::http::request_id::X_REQUEST_ID;
 
 /// Names the revision that an answer comes from.
-pub(super) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
+pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
 
 /// The header fields that a denial can't set.
 const OURS: [HeaderName; 6] =
@@ -30,7 +30,7 @@ const NOT_YET: HeaderValue = HeaderValue::from_static("");
 
 /// What a handler answers.
 #[derive(Debug)]
-pub(super) struct Reply {
+pub(crate) struct Reply {
     status: StatusCode,
     media_type: Option<&'static str>,
     etag: Option<HeaderValue>,
@@ -50,7 +50,7 @@ enum Content {
 
 impl Reply {
     /// An answer without a body.
-    pub(super) const fn empty(status: StatusCode) -> Self {
+    pub(crate) const fn empty(status: StatusCode) -> Self {
         Self {
             status,
             media_type: None,
@@ -62,63 +62,63 @@ impl Reply {
     }
 
     /// A JSON:API document.
-    pub(super) fn document(status: StatusCode, body: Bytes) -> Self {
+    pub(crate) fn document(status: StatusCode, body: Bytes) -> Self {
         Self::typed(status, JSON_API, body)
     }
 
     /// Bytes of this media type.
-    pub(super) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Self {
+    pub(crate) fn typed(status: StatusCode, media_type: &'static str, body: Bytes) -> Self {
         Self { media_type: Some(media_type), content: Content::Whole(body), ..Self::empty(status) }
     }
 
     /// The body of this response, of this media type; its own status and headers are not used.
-    pub(super) fn stream(media_type: &'static str, response: Response) -> Self {
+    pub(crate) fn stream(media_type: &'static str, response: Response) -> Self {
         let content = Content::Stream(Box::new(response));
         Self { media_type: Some(media_type), content, ..Self::empty(StatusCode::OK) }
     }
 
     /// A failure, as a JSON:API document with its headers.
-    pub(super) fn failure(error: &ApiError, base: &BasePath) -> Self {
+    pub(crate) fn failure(error: &ApiError, base: &BasePath) -> Self {
         let more = error.headers().iter().filter(|(name, _)| !OURS.contains(name)).cloned();
         let document = Self::document(error.status(), document::errors(error, base));
         Self { more: more.collect(), ..document }
     }
 
     /// What may be asked of a path, which a browser may ask for a page of another origin.
-    pub(super) fn options(allow: &'static str, cors: &Cors, request: &HeaderMap) -> Self {
+    pub(crate) fn options(allow: &'static str, cors: &Cors, request: &HeaderMap) -> Self {
         let mut reply = Self::empty(StatusCode::NO_CONTENT).with(ALLOW, HeaderValue::from_static(allow));
         cors.decorate_preflight(request, allow, &mut reply.more);
         reply
     }
 
     /// The same with one more header field.
-    pub(super) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.push((name, value));
         self
     }
 
     /// Adds the revision that is served.
-    pub(super) fn of_snapshot(self, snapshot: &Snapshot) -> Self {
+    pub(crate) fn of_snapshot(self, snapshot: &Snapshot) -> Self {
         self.of_revision(snapshot.revision)
     }
 
     /// Adds the revision that the answer comes from; there is none before the first commit.
-    pub(super) fn of_revision(self, revision: Option<Revision>) -> Self {
+    pub(crate) fn of_revision(self, revision: Option<Revision>) -> Self {
         Self { revision, ..self }
     }
 
     /// Adds the entity tag of what is shown.
-    pub(super) fn with_etag(self, etag: HeaderValue) -> Self {
+    pub(crate) fn with_etag(self, etag: HeaderValue) -> Self {
         Self { etag: Some(etag), ..self }
     }
 
     /// Another document of the same type, without what else is said of this one.
-    pub(super) fn previewed(&self, body: Bytes) -> Self {
+    pub(crate) fn previewed(&self, body: Bytes) -> Self {
         Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
     }
 
     /// The last touch to every answer.
-    pub(super) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
+    pub(crate) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
         let Call { context, head, id, .. } = call;
         if !context.cors.is_off() {
             context.cors.decorate(&head.headers, &mut self.more);
@@ -138,7 +138,7 @@ impl Reply {
     }
 
     /// The response, with what every response says.
-    pub(super) fn into_response(self, common: &Common, request_id: Option<HeaderValue>) -> Response {
+    pub(crate) fn into_response(self, common: &Common, request_id: Option<HeaderValue>) -> Response {
         let Self { status, media_type, etag, revision, more, content } = self;
         let revision = revision.as_ref().map(revision_header);
         let mut headers = match (media_type, etag, revision, request_id) {
@@ -164,7 +164,7 @@ impl Reply {
 
 /// What answers have in common.
 #[derive(Debug)]
-pub(super) struct Common {
+pub(crate) struct Common {
     /// What an answer depends on beside the address.
     vary: &'static str,
     /// The header fields of most answers, with room for the values that are not the same in all: to copy
@@ -173,7 +173,7 @@ pub(super) struct Common {
 }
 
 impl Common {
-    pub(super) fn of(context: &Context) -> Self {
+    pub(crate) fn of(context: &Context) -> Self {
         let vary = match (context.cors.is_off(), context.compress) {
             (true, false) => "Accept",
             (true, true) => "Accept, Accept-Encoding",

@@ -6,10 +6,10 @@ use tracing::Span;
 use uuid::{Builder, Uuid};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
-use super::context::Clock;
+use crate::http::context::Clock;
 
 /// The header that carries the id both ways.
-pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The most bytes of an id that a caller chose.
 const BYTES_MAX: usize = 128;
@@ -18,11 +18,11 @@ const BYTES_MAX: usize = 128;
 ///
 /// Visible ASCII only, so it can stand in a header, a log line and a commit trailer as it is.
 #[derive(Debug, Clone)]
-pub(super) struct RequestId(HeaderValue);
+pub(crate) struct RequestId(HeaderValue);
 
 impl RequestId {
     /// Takes the id that the caller sent, or makes a UUID that sorts by time.
-    pub(super) fn of(headers: &HeaderMap, clock: Clock) -> Self {
+    pub(crate) fn of(headers: &HeaderMap, clock: Clock) -> Self {
         match headers.get(X_REQUEST_ID) {
             Some(sent) if is_sane(sent.as_bytes()) => Self(sent.clone()),
             Some(_) | None => Self::new(clock),
@@ -38,11 +38,11 @@ impl RequestId {
         Self(HeaderValue::from_str(text).expect("a UUID is visible ASCII"))
     }
 
-    pub(super) fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         self.0.to_str().expect("an id is visible ASCII")
     }
 
-    pub(super) fn into_header(self) -> HeaderValue {
+    pub(crate) fn into_header(self) -> HeaderValue {
         self.0
     }
 
@@ -50,7 +50,7 @@ impl RequestId {
     ///
     /// Reads are counted in thousands a second and rarely have something to log, so theirs is
     /// made only when somebody listens to `debug`.
-    pub(super) fn span(&self, method: &Method, path: &str) -> Span {
+    pub(crate) fn span(&self, method: &Method, path: &str) -> Span {
         let id = self.as_str();
         if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
             tracing::debug_span!("request", request.id = id, http.method = %method, http.path = path)

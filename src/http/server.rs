@@ -40,11 +40,11 @@ use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use warp::reply::Response;
 
-pub use self::listener::Bound;
-use self::listener::{Accepted, Listener};
-use self::refusal::Refusal;
-use self::wire::{Patience, Stream, Wire};
 use crate::config::{Limits, Listen};
+pub use crate::http::server::listener::Bound;
+use crate::http::server::listener::{Accepted, Listener};
+use crate::http::server::refusal::Refusal;
+use crate::http::server::wire::{Patience, Stream, Wire};
 use crate::shutdown::Shutdown;
 
 /// How many connections are told at one time that there is no room; one more is closed unanswered,

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use warp::http::header::{HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, Method};
 
-use super::call::Call;
-use super::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::call::Call;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -58,7 +58,7 @@ fn is_loopback(name: &str) -> bool {
 /// # Errors
 ///
 /// 421.
-pub(super) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
+pub(crate) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
     let context = call.context;
     let Some(host) = call.headers().get(HOST).filter(|_| context.guard.is_open()) else { return Ok(()) };
     if host.to_str().is_ok_and(|host| context.hosts.contain(host)) {
@@ -73,7 +73,7 @@ pub(super) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
 /// # Errors
 ///
 /// 403.
-pub(super) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
+pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
     let (context, headers) = (call.context, call.headers());
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
     if is_read || !context.guard.is_open() || context.cors.knows(headers) {

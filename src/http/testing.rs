@@ -10,27 +10,27 @@ use warp::filters::BoxedFilter;
 use warp::http::{HeaderMap, HeaderName};
 use warp::reply::Response;
 
-use super::{
-    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, Routes,
-};
 use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
     Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitError, Written,
 };
+use crate::http::{
+    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, Routes,
+};
 
 /// A key.
-pub(super) fn key(text: &str) -> Key {
+pub(crate) fn key(text: &str) -> Key {
     Key::parse(text).unwrap()
 }
 
 /// An entry with attributes that are texts.
-pub(super) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
+pub(crate) fn entry(id: &str, kind: Kind, attributes: &[(&str, &str)]) -> Arc<Entry> {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).into()));
     Arc::new(Entry::committed(Arc::new(Collection::new(key(id), kind, attributes).unwrap())))
 }
 
 /// A problem of a file that nothing is served for.
-pub(super) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
+pub(crate) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
     Arc::new(Problem {
         path: path.into(),
         faults: vec![crate::engine::Fault { line: 1, column: 2, message: "is wrong".into() }],
@@ -42,7 +42,7 @@ pub(super) fn problem(path: &str, stem: Option<&str>) -> Arc<Problem> {
 }
 
 /// A snapshot with these entries.
-pub(super) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapshot {
+pub(crate) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapshot {
     let mut snapshot = Snapshot::default();
     snapshot.revision = Some(Revision::new([0xab; 20]));
     entries.into_iter().for_each(|entry| snapshot.insert(entry));
@@ -50,7 +50,7 @@ pub(super) fn snapshot(entries: impl IntoIterator<Item = Arc<Entry>>) -> Snapsho
 }
 
 /// A writer that decides as the real one does and keeps nothing on any disk.
-pub(super) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) -> Handle {
+pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) -> Handle {
     let projection = projection.clone();
     Handle::answered_by(move |submission| {
         log.lock().unwrap().push(submission.clone());
@@ -88,7 +88,7 @@ fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> 
 }
 
 /// An authorizer that is a function.
-pub(super) struct Hook(pub(super) fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>);
+pub(crate) struct Hook(pub(crate) fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>);
 
 impl Authorizer for Hook {
     fn authorize<'a>(&'a self, head: &'a RequestHead<'a>, action: Action<'a>) -> Authorizing<'a> {
@@ -97,20 +97,20 @@ impl Authorizer for Hook {
 }
 
 /// The service as its clients see it.
-pub(super) struct Served {
+pub(crate) struct Served {
     routes: BoxedFilter<(Response,)>,
-    pub(super) projection: Projection,
-    pub(super) submissions: Arc<Mutex<Vec<Submission>>>,
+    pub(crate) projection: Projection,
+    pub(crate) submissions: Arc<Mutex<Vec<Submission>>>,
 }
 
 impl Served {
     /// Three collections, open to everybody.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::with(|context| context)
     }
 
     /// The same with other settings.
-    pub(super) fn with(change: impl FnOnce(Context) -> Context) -> Self {
+    pub(crate) fn with(change: impl FnOnce(Context) -> Context) -> Self {
         let served = Self::loading(change);
         let posts = entry("posts", Kind::Document, &[("name", "Posts"), ("directory", "content/posts")]);
         let notes = entry("notes", Kind::Document, &[("name", "Notes")]);
@@ -120,12 +120,12 @@ impl Served {
     }
 
     /// The same behind a hook.
-    pub(super) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
+    pub(crate) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
         Self::with(|context| Context { guard: Guard::with(Hook(hook)), ..context })
     }
 
     /// Nothing has been read yet.
-    pub(super) fn loading(change: impl FnOnce(Context) -> Context) -> Self {
+    pub(crate) fn loading(change: impl FnOnce(Context) -> Context) -> Self {
         let projection = Projection::default();
         let submissions = Arc::default();
         let handle = writer(&projection, Arc::clone(&submissions));
@@ -133,16 +133,16 @@ impl Served {
         Self { routes: Routes::new(change(context)).filter(), projection, submissions }
     }
 
-    pub(super) async fn get(&self, path: &str) -> Answer {
+    pub(crate) async fn get(&self, path: &str) -> Answer {
         self.ask("GET", path, &[], "").await
     }
 
     /// Sends a body as JSON:API.
-    pub(super) async fn send(&self, method: &str, path: &str, body: &str) -> Answer {
+    pub(crate) async fn send(&self, method: &str, path: &str, body: &str) -> Answer {
         self.ask(method, path, &[("content-type", "application/vnd.api+json")], body).await
     }
 
-    pub(super) async fn ask(
+    pub(crate) async fn ask(
         &self,
         method: &str,
         path: &str,
@@ -163,36 +163,36 @@ impl Served {
     }
 
     /// Everything that is served, to see whether anything changed.
-    pub(super) async fn everything(&self) -> Json {
+    pub(crate) async fn everything(&self) -> Json {
         self.get("/collections").await.is(200).json()
     }
 }
 
 /// An answer.
-pub(super) struct Answer {
-    pub(super) status: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Bytes,
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
 }
 
 impl Answer {
     #[track_caller]
-    pub(super) fn is(self, status: u16) -> Self {
+    pub(crate) fn is(self, status: u16) -> Self {
         assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
         self
     }
 
-    pub(super) fn json(&self) -> Json {
+    pub(crate) fn json(&self) -> Json {
         serde_json::from_slice(&self.body).unwrap()
     }
 
-    pub(super) fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let name: HeaderName = name.parse().unwrap();
         self.headers.get(name).map_or("", |value| value.to_str().unwrap())
     }
 
     /// The keys of a list, in order.
-    pub(super) fn keys(&self) -> String {
+    pub(crate) fn keys(&self) -> String {
         let ids: Vec<String> = self.json()["data"]
             .as_array()
             .unwrap()
@@ -203,7 +203,7 @@ impl Answer {
     }
 
     /// Code and source of each error.
-    pub(super) fn errors(&self) -> String {
+    pub(crate) fn errors(&self) -> String {
         let errors = self.json()["errors"].as_array().cloned().unwrap_or_default();
         let shown: Vec<String> = errors
             .iter()

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
-use super::{StartError, engine_options, history_options};
 use crate::config::ServeConfig;
 use crate::domain::Actor;
 use crate::engine::history::History;
 use crate::engine::{self, Engine, Handle, Projection, Signal};
+use crate::service::{StartError, engine_options, history_options};
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
 
@@ -28,7 +28,7 @@ impl Offline {
     ///
     /// Says why it can't be changed; one that is served is among the reasons.
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
-        let mut journal = GitJournal::open(super::journal_options(config)?)?;
+        let mut journal = GitJournal::open(crate::service::journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
         let options = engine_options(config, journal.branch());
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;

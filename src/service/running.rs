@@ -18,12 +18,12 @@ const UNREAD_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What runs on threads of its own.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) engine: Engine,
-    pub(super) history: History,
+pub(crate) struct Running {
+    pub(crate) engine: Engine,
+    pub(crate) history: History,
     /// Reads the history along.
-    pub(super) follower: JoinHandle<()>,
-    pub(super) watch: Watch,
+    pub(crate) follower: JoinHandle<()>,
+    pub(crate) watch: Watch,
 }
 
 /// Why a service did not stop in order. Everything that was acknowledged is durable all the same.
@@ -48,7 +48,7 @@ pub enum StopError {
 
 impl Running {
     /// Waits until one of the threads ends, which none does before it is asked to; tells which.
-    pub(super) async fn failed(&self) -> &'static str {
+    pub(crate) async fn failed(&self) -> &'static str {
         let thread = tokio::select! {
             () = self.engine.projection.ended() => "writer",
             () = self.history.ended() => "history",
@@ -60,7 +60,7 @@ impl Running {
     }
 
     /// Asks every thread to end and waits for them, for what is `left` of the grace period.
-    pub(super) async fn stop(self, left: Duration) -> Result<(), StopError> {
+    pub(crate) async fn stop(self, left: Duration) -> Result<(), StopError> {
         let is_read = self.engine.projection.snapshot().is_some();
         let waited = if is_read { left.max(THREADS_WAIT_MIN) } else { left.min(UNREAD_WAIT_MAX) };
         if tokio::time::timeout(waited, self.end()).await.is_ok() {

@@ -5,9 +5,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use chrono::{DateTime, Utc};
 
-use super::*;
 use crate::domain::Revision;
 use crate::http::AllowAll;
+use crate::service::*;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, WorkTree,
 };

@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 
-pub use progress::Progress;
+pub use crate::telemetry::progress::Progress;
 
 /// How to log.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]

@@ -30,7 +30,7 @@ static DRAWS: AtomicBool = AtomicBool::new(false);
 static STANDS: AtomicBool = AtomicBool::new(false);
 
 /// Says whether standard error is a terminal that people read.
-pub(super) fn draw_bars(draws: bool) {
+pub(crate) fn draw_bars(draws: bool) {
     DRAWS.store(draws, Ordering::Relaxed);
 }
 
@@ -86,7 +86,7 @@ impl Drop for Progress {
 
 /// Standard error, for log lines: takes a bar away that stands in their place.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct LogLines;
+pub(crate) struct LogLines;
 
 impl Write for LogLines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind};
 
-use super::Places;
-use super::settle::Touch;
+use crate::watch::Places;
+use crate::watch::settle::Touch;
 
 /// What an event means.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     /// A file of the collections folder was touched.
     File(String, Touch),
     /// The branch may have moved, or another one may be checked out.
@@ -24,13 +24,13 @@ pub(super) enum Meaning {
 
 /// Knows what to look for.
 #[derive(Debug)]
-pub(super) struct Meanings {
+pub(crate) struct Meanings {
     places: Places,
     folders: BTreeSet<PathBuf>,
 }
 
 impl Meanings {
-    pub(super) fn new(places: Places) -> Self {
+    pub(crate) fn new(places: Places) -> Self {
         let mut folders: BTreeSet<PathBuf> =
             places.branch_files.iter().filter_map(|file| file.parent().map(Path::to_owned)).collect();
         if let Some((root, folder)) = &places.work_tree {
@@ -40,12 +40,12 @@ impl Meanings {
     }
 
     /// Every folder worth watching, there or not.
-    pub(super) const fn folders(&self) -> &BTreeSet<PathBuf> {
+    pub(crate) const fn folders(&self) -> &BTreeSet<PathBuf> {
         &self.folders
     }
 
     /// What a notice means, if anything.
-    pub(super) fn of(&self, notice: notify::Result<Event>) -> Vec<Meaning> {
+    pub(crate) fn of(&self, notice: notify::Result<Event>) -> Vec<Meaning> {
         match notice {
             Ok(event) if event.need_rescan() => {
                 tracing::debug!("the system lost notices, reading everything");

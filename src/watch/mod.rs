@@ -33,8 +33,8 @@ use notify::{RecommendedWatcher, RecursiveMode, Watcher as _};
 use tokio::sync::{mpsc, watch};
 
 use crate::engine::{Hint, Signal};
-use meaning::{Meaning, Meanings};
-use settle::Settle;
+use crate::watch::meaning::{Meaning, Meanings};
+use crate::watch::settle::Settle;
 
 /// Where changes are to be noticed.
 #[derive(Debug, Clone, Default)]

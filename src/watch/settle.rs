@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 /// What happened to a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Touch {
+pub(crate) enum Touch {
     /// It is whole: renamed into place, closed after writing, or gone.
     Done,
     /// Somebody writes to it and may not be finished.
@@ -19,18 +19,18 @@ pub(super) enum Touch {
 /// long where it does, so that a writer that pauses between two pieces shows no half value.
 /// Whether what is read then is believed is the engine's business.
 #[derive(Debug)]
-pub(super) struct Settle {
+pub(crate) struct Settle {
     quiet: Duration,
     due: HashMap<String, Instant>,
 }
 
 impl Settle {
-    pub(super) fn new(quiet: Duration) -> Self {
+    pub(crate) fn new(quiet: Duration) -> Self {
         Self { quiet, due: HashMap::new() }
     }
 
     /// Notes that a file was touched.
-    pub(super) fn note(&mut self, name: String, touch: Touch, now: Instant) {
+    pub(crate) fn note(&mut self, name: String, touch: Touch, now: Instant) {
         let due = match touch {
             Touch::Done => now,
             Touch::Writing => now + self.quiet,
@@ -39,12 +39,12 @@ impl Settle {
     }
 
     /// When the next file is worth reading.
-    pub(super) fn next_at(&self) -> Option<Instant> {
+    pub(crate) fn next_at(&self) -> Option<Instant> {
         self.due.values().min().copied()
     }
 
     /// Takes the files that are worth reading now.
-    pub(super) fn take_due(&mut self, now: Instant) -> Vec<String> {
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut due: Vec<String> =
             self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
         due.sort();

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::*;
+use crate::watch::*;
 
 /// After this time a test gives up on whatever should have become true.
 const DEADLINE: Duration = Duration::from_secs(30);

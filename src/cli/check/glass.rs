@@ -14,7 +14,7 @@ use crate::store::{
 };
 
 /// What the index has and the head has not, as if it were saved in the work tree.
-pub(super) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
+pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
     let head = journal.head()?;
     let mut committed: Vec<(String, TreeEntry)> = journal
         .changes(None, head)?
@@ -49,7 +49,7 @@ fn content(journal: &mut GitJournal, blob: BlobId) -> anyhow::Result<Vec<u8>> {
 }
 
 /// What of the repository is looked at.
-pub(super) enum View {
+pub(crate) enum View {
     /// The head, and over it the saved files.
     WorkTree,
     /// The head, and over it what is staged.
@@ -59,9 +59,9 @@ pub(super) enum View {
 }
 
 /// A journal to look at, from one side; nothing is ever written through it.
-pub(super) struct Glass {
-    pub(super) journal: GitJournal,
-    pub(super) view: View,
+pub(crate) struct Glass {
+    pub(crate) journal: GitJournal,
+    pub(crate) view: View,
 }
 
 impl Journal for Glass {

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::format::layout;
 
 /// Why a file is not read that looks as if it should be; its name is the path inside the folder.
-pub(super) fn hint(name: &str) -> Option<&'static str> {
+pub(crate) fn hint(name: &str) -> Option<&'static str> {
     let (is_below, file) = name.rsplit_once('/').map_or((false, name), |(_, file)| (true, file));
     let small = file.to_ascii_lowercase();
     let is_meant = small.contains(".yaml") || small.contains(".yml");
@@ -24,7 +24,7 @@ pub(super) fn hint(name: &str) -> Option<&'static str> {
 }
 
 /// The names of all files in a folder and below, hidden folders and links aside.
-pub(super) fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     collect(folder, "", &mut names);
     names.sort();

@@ -12,10 +12,10 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use self::glass::{Glass, View, staged};
-use self::hints::hint;
-use self::subject::Subject;
-use super::{Done, Failure, answer, counted, note};
+use crate::cli::check::glass::{Glass, View, staged};
+use crate::cli::check::hints::hint;
+use crate::cli::check::subject::Subject;
+use crate::cli::{Done, Failure, answer, counted, note};
 use crate::config::FOLDER_DEFAULT;
 use crate::engine::{self, Problem, Snapshot};
 use crate::http::Clock;
@@ -31,7 +31,7 @@ inside the repository and the words that the service has for it. Exits with 1 if
 Reads the files as they are saved in the work tree; the branch when the repository is bare. Changes \
 nothing, and may run beside a service. Files that look like those of collections and are not read are \
 hints on standard error.")]
-pub(super) struct Check {
+pub(crate) struct Check {
     /// The repository, or files of one to read just these [default: ./settings, else the repository around
     /// the present folder].
     #[arg(value_name = "DIR|FILE")]
@@ -76,7 +76,7 @@ Examples:
   collectory check --staged .           what is about to be committed; `init --hook` installs it";
 
 impl Check {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         // First, since it is wrong wherever the repository is.
         self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
         let subject = Subject::of(&self.arguments, self.repository.as_deref())?;
@@ -208,7 +208,7 @@ fn annotation(problem: &Problem, number: usize) -> String {
 }
 
 /// What a service would serve: the head, and over it the saved files.
-pub(super) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
+pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
     Ok(engine::survey(Glass { journal, view: View::WorkTree }, &engine_options(folder))?)
 }
 

@@ -9,15 +9,15 @@ use crate::cli::{Failure, repository};
 use crate::store::git::around;
 
 /// A repository and, if only some are wanted, files of it.
-pub(super) struct Subject {
-    pub(super) repository: PathBuf,
-    pub(super) files: Vec<PathBuf>,
+pub(crate) struct Subject {
+    pub(crate) repository: PathBuf,
+    pub(crate) files: Vec<PathBuf>,
 }
 
 impl Subject {
     /// Sorts the arguments into a folder and files; without a folder it is the repository that is
     /// given, that of the files, or the one that [`repository::find`] takes.
-    pub(super) fn of(arguments: &[PathBuf], given: Option<&Path>) -> Result<Self, Failure> {
+    pub(crate) fn of(arguments: &[PathBuf], given: Option<&Path>) -> Result<Self, Failure> {
         let (files, folders): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|it| it.is_file());
         let repository = match (&folders[..], files.first(), given) {
             ([folder], ..) => whole(folder),
@@ -43,7 +43,7 @@ fn parent(file: &Path) -> &Path {
 }
 
 /// The path of a file inside a work tree; a link is not followed.
-pub(super) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
+pub(crate) fn inside(work_tree: &Path, file: &Path) -> anyhow::Result<String> {
     let elsewhere = || format!("{} is not in {}", file.display(), work_tree.display());
     let folder = fs::canonicalize(parent(file)).with_context(elsewhere)?;
     let path = folder.join(file.file_name().with_context(elsewhere)?);

@@ -2,7 +2,7 @@
 
 use chrono::SecondsFormat;
 
-use super::{Done, Failure, Ink, SHORT_LEN, Source, key, plain, shown};
+use crate::cli::past::{Done, Failure, Ink, SHORT_LEN, Source, key, plain, shown};
 use crate::domain::Key;
 use crate::http::resources;
 

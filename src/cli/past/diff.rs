@@ -1,6 +1,6 @@
 //! `collectory diff`: what differs between two revisions.
 
-use super::{Done, Failure, Ink, Source, key, plain, shown};
+use crate::cli::past::{Done, Failure, Ink, Source, key, plain, shown};
 use crate::domain::Key;
 use crate::http::resources;
 

@@ -1,7 +1,7 @@
 //! `collectory log`: the events, newest first.
 
-use super::{Done, Failure, Source, key, shown};
 use crate::cli::note;
+use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
 use crate::engine::history::{Action, At, Filter, Origin, Page, Side};
 use crate::http::resources;

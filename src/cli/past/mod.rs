@@ -18,13 +18,13 @@ use std::sync::Arc;
 
 use chrono::SecondsFormat;
 
-pub(super) use self::blame::Blame;
-pub(super) use self::diff::Diff;
-pub(super) use self::log::Log;
-pub(super) use self::show::Show;
-pub(super) use self::state::{Get, List};
-pub(super) use self::verify::Verify;
-use super::{Done, Failure};
+pub(crate) use crate::cli::past::blame::Blame;
+pub(crate) use crate::cli::past::diff::Diff;
+pub(crate) use crate::cli::past::log::Log;
+pub(crate) use crate::cli::past::show::Show;
+pub(crate) use crate::cli::past::state::{Get, List};
+pub(crate) use crate::cli::past::verify::Verify;
+use crate::cli::{Done, Failure};
 use crate::config::FOLDER_DEFAULT;
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
@@ -93,13 +93,13 @@ impl Source {
     fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;
         if let Some(incomplete) = journal.incomplete()? {
-            super::note(incomplete);
+            crate::cli::note(incomplete);
         }
         Ok(History::read(Arc::new(journal.archive()), &self.history_options())?)
     }
 
     fn repository(&self) -> anyhow::Result<PathBuf> {
-        super::repository::find(self.repository.as_deref())
+        crate::cli::repository::find(self.repository.as_deref())
     }
 
     fn journal(&self, access: Access) -> anyhow::Result<GitJournal> {
@@ -129,11 +129,11 @@ impl Source {
 /// Tells of a reading that takes long; of any other there is nothing to tell.
 fn tell_how_far(done: usize, total: usize) {
     if total >= LONG_READING_LEN {
-        super::note(&format!("read {done} of {total} commits"));
+        crate::cli::note(&format!("read {done} of {total} commits"));
     }
 }
 
-pub(super) fn key(text: &str) -> Result<Key, String> {
+pub(crate) fn key(text: &str) -> Result<Key, String> {
     Key::parse(text).map_err(|error| error.to_string())
 }
 

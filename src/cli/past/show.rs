@@ -1,6 +1,6 @@
 //! `collectory show`: what one commit did.
 
-use super::{Done, Failure, Ink, Source, shown};
+use crate::cli::past::{Done, Failure, Ink, Source, shown};
 use crate::engine::history::HistoryError;
 use crate::http::resources;
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::{Done, Failure, Format, Ink, Screen, Source, key, plain, shown};
 use crate::cli::check;
+use crate::cli::past::{Done, Failure, Format, Ink, Screen, Source, key, plain, shown};
 use crate::domain::{Attribute, Key, Kind, Value};
 use crate::engine::{Entry, Snapshot};
 use crate::http::resources;

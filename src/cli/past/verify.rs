@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
 
-use super::{Done, Failure, Ink, SHORT_LEN, Screen, Source, shown};
+use crate::cli::past::{Done, Failure, Ink, SHORT_LEN, Screen, Source, shown};
 use crate::cli::{counted, note};
 use crate::engine::history::{Maker, Rules, Verdict, View};
 use crate::store::git::{SignatureFiles, signature_files};
@@ -181,8 +181,11 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
     let revision = screen.ink(Ink::Name, &commit.revision.to_string()[..SHORT_LEN]);
     let good =
         if faults.is_empty() { screen.ink(Ink::Good, "ok") } else { screen.ink(Ink::Bad, "DISAGREES") };
-    let subject = super::plain(commit.message.lines().next().unwrap_or_default());
-    screen.line(&format!("{revision} {maker} {} {good} {subject}", super::plain(&words(signature))))?;
+    let subject = crate::cli::past::plain(commit.message.lines().next().unwrap_or_default());
+    screen.line(&format!(
+        "{revision} {maker} {} {good} {subject}",
+        crate::cli::past::plain(&words(signature))
+    ))?;
     if let Signature::NotChecked(why) = signature {
         let why = screen.ink(Ink::Faint, &why.to_string());
         screen.line(&format!("    {why}"))?;

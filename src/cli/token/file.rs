@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 
 /// A policy file, which need not exist.
-pub(super) struct PolicyFile {
+pub(crate) struct PolicyFile {
     path: PathBuf,
     folder: PathBuf,
 }
@@ -22,7 +22,7 @@ impl fmt::Display for PolicyFile {
 
 impl PolicyFile {
     /// Finds a file; a link is followed, so that it stays one.
-    pub(super) fn find(path: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn find(path: &Path) -> anyhow::Result<Self> {
         let path = match fs::canonicalize(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => path.to_owned(),
             found => found.with_context(|| format!("cannot find {}", path.display()))?,
@@ -35,7 +35,7 @@ impl PolicyFile {
     }
 
     /// What it says, if it is there.
-    pub(super) fn read(&self) -> anyhow::Result<Option<String>> {
+    pub(crate) fn read(&self) -> anyhow::Result<Option<String>> {
         match fs::read_to_string(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             read => read.map(Some).with_context(|| format!("cannot read {self}")),
@@ -44,7 +44,7 @@ impl PolicyFile {
 
     /// Replaces the file by what `edit` makes of it; nothing changes if that fails, or makes nothing
     /// else of it.
-    pub(super) fn edit(
+    pub(crate) fn edit(
         &self,
         edit: impl FnOnce(Option<&str>) -> anyhow::Result<String>,
     ) -> anyhow::Result<()> {
@@ -96,8 +96,8 @@ fn write_like(temporary: &Path, model: &Path, bytes: &[u8]) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::policy;
     use crate::format::policy::testing::token;
-    use crate::format::policy::{self};
 
     fn mode(path: &Path) -> u32 {
         fs::metadata(path).unwrap().mode() & 0o777

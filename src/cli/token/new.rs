@@ -11,7 +11,7 @@ use crate::http::Clock;
 
 /// Whom a new token is for, and for what.
 #[derive(Debug, clap::Args)]
-pub(super) struct New {
+pub(crate) struct New {
     /// Who the token is for: the author of the commits that are made with it.
     #[arg(required = true)]
     name: Option<String>,
@@ -79,12 +79,12 @@ fn expiry_from(text: &str, now: DateTime<Utc>) -> Result<Expiry, String> {
 }
 
 impl New {
-    pub(super) const fn is_named(&self) -> bool {
+    pub(crate) const fn is_named(&self) -> bool {
         self.name.is_some()
     }
 
     /// The token as it will stand in the file.
-    pub(super) fn token(self, secret: &str) -> Result<NewToken, Failure> {
+    pub(crate) fn token(self, secret: &str) -> Result<NewToken, Failure> {
         let grants = self.grants();
         let name = self.name.ok_or_else(|| Failure::Usage("say who the token is for".into()))?;
         Ok(NewToken {
@@ -109,7 +109,7 @@ impl New {
 }
 
 /// Chance from the system, printable, with a beginning by which secret scanners can know it.
-pub(super) fn secret() -> anyhow::Result<String> {
+pub(crate) fn secret() -> anyhow::Result<String> {
     let mut chance = [0; SECRET_BYTES];
     getrandom::fill(&mut chance).map_err(|error| anyhow!("the system gives no random bytes: {error}"))?;
     Ok(chance.iter().fold("collectory_".to_owned(), |text, byte| format!("{text}{byte:02x}")))

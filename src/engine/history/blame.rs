@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::event::EventRecord;
-use super::{HistoryError, Reading, View};
 use crate::domain::{Change, Collection, Key, Value, changes};
+use crate::engine::history::event::EventRecord;
+use crate::engine::history::{HistoryError, Reading, View};
 
 /// An attribute and the event that gave it its present value.
 #[derive(Debug, Clone)]

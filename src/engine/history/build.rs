@@ -16,22 +16,22 @@ use crate::format::layout::{self, Ending};
 use crate::format::message::{self, ToldOrigin};
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
-use super::Shared;
-use super::event::{Action, Origin};
-use super::index::{Did, Index, number};
-use super::row::{CommitRow, Version};
+use crate::engine::history::Shared;
+use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::index::{Did, Index, number};
+use crate::engine::history::row::{CommitRow, Version};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;
 
 /// Adds commits to an index.
-pub(super) struct Builder {
-    pub(super) index: Index,
+pub(crate) struct Builder {
+    pub(crate) index: Index,
     /// The `.yml` files that stand beside a `.yaml` one of the same key, at the index's head.
     twins: BTreeMap<Key, TreeEntry>,
     actors: HashMap<Arc<Actor>, u32>,
     /// Where the repository was cut off when the index was held against that; `None` before.
-    pub(super) cut_off: Option<Vec<Revision>>,
+    pub(crate) cut_off: Option<Vec<Revision>>,
     shared: Arc<Shared>,
 }
 
@@ -51,7 +51,7 @@ type Named = [Option<Option<TreeEntry>>; 2];
 
 impl Builder {
     /// Goes on from an index that was made before.
-    pub(super) fn new(index: Index, shared: &Arc<Shared>) -> Result<Self, StoreError> {
+    pub(crate) fn new(index: Index, shared: &Arc<Shared>) -> Result<Self, StoreError> {
         let numbered = index.actors().enumerate();
         let actors = numbered.map(|(at, actor)| (Arc::clone(actor), number(at))).collect();
         let twins = twins_at(index.head(), shared)?;
@@ -60,7 +60,7 @@ impl Builder {
 
     /// Brings the index to `head`; tells how many of how many new commits are read, and leaves it
     /// on the way there when `progress` says so.
-    pub(super) fn advance(
+    pub(crate) fn advance(
         &mut self,
         head: Option<Revision>,
         progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>,

@@ -2,9 +2,9 @@
 
 use similar::TextDiff;
 
-use super::event::Action;
-use super::{HistoryError, View};
 use crate::domain::{Change, Key, Revision, changes};
+use crate::engine::history::event::Action;
+use crate::engine::history::{HistoryError, View};
 use crate::format::FILE_BYTES_MAX;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{StoreError, TreeEntry};
@@ -122,7 +122,7 @@ fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
 }
 
 /// The difference between two contents of a file as unified text.
-pub(in crate::engine) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
+pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
     let name = |side: &str, content: Option<&[u8]>| match content {
         Some(_) => quoted(&format!("{side}/{path}")),
         None => "/dev/null".to_owned(),

@@ -76,7 +76,7 @@ impl Origin {
 }
 
 /// Of how many collections of a commit each of its events knows.
-pub(super) const TOGETHER_MAX: usize = 1_000;
+pub(crate) const TOGETHER_MAX: usize = 1_000;
 
 /// One event, with everything that an answer tells of it.
 #[derive(Debug)]
@@ -207,7 +207,7 @@ impl FromStr for Position {
 
 /// The id of an event that no trailer names: the same whenever and wherever it is asked for
 /// (RFC 9562, version 8).
-pub(super) fn stable_id(revision: Revision, key: &Key) -> Uuid {
+pub(crate) fn stable_id(revision: Revision, key: &Key) -> Uuid {
     let digest = Sha256::new()
         .chain_update("collectory-event\0")
         .chain_update(revision.as_bytes())

@@ -11,19 +11,19 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-use super::event::{EventRecord, Position};
-use super::follow::{History, State};
-use super::page::{Filter, Seeing};
-use super::sieve::Sieve;
-use super::{HistoryError, Shared, View};
 use crate::domain::Revision;
+use crate::engine::history::event::{EventRecord, Position};
+use crate::engine::history::follow::{History, State};
+use crate::engine::history::page::{Filter, Seeing};
+use crate::engine::history::sieve::Sieve;
+use crate::engine::history::{HistoryError, Shared, View};
 
 /// How many events are read from the disk at a time.
-pub(super) const BATCH_LEN: usize = 64;
+pub(crate) const BATCH_LEN: usize = 64;
 
 /// How many subscribers look for news at a time. A thousand that wake up at once would stand in a
 /// row before the next request; so they take turns, and others' work goes between.
-pub(super) const TURNS_LEN: usize = 8;
+pub(crate) const TURNS_LEN: usize = 8;
 
 /// How long each subscriber rests between two groups of news for each of those who follow. Telling one
 /// of them takes some 16 µs, so all together take a twelfth of a core at most, however fast others

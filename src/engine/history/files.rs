@@ -2,25 +2,25 @@
 
 use std::sync::OnceLock;
 
-use super::event::Fault;
-use super::row::Version;
-use super::{Reading, Shared};
 use crate::domain::{Key, Revision};
+use crate::engine::history::event::Fault;
+use crate::engine::history::row::Version;
+use crate::engine::history::{Reading, Shared};
 use crate::format::layout;
 use crate::store::{BlobId, StoreError, TreeEntry};
 
 /// The file that counts for a key.
 #[derive(Debug, Clone)]
-pub(super) struct Counting {
-    pub(super) key: Key,
-    pub(super) version: Version,
+pub(crate) struct Counting {
+    pub(crate) key: Key,
+    pub(crate) version: Version,
     /// The `.yml` file that stands beside it and does not count.
-    pub(super) twin: Option<TreeEntry>,
+    pub(crate) twin: Option<TreeEntry>,
 }
 
 impl Shared {
     /// The files that count of those whose names are wanted, in the order of their keys.
-    pub(super) fn counting(
+    pub(crate) fn counting(
         &self,
         revision: Revision,
         is_wanted: &dyn Fn(&str) -> bool,
@@ -44,7 +44,7 @@ impl Shared {
     }
 
     /// Reads many files, on all cores.
-    pub(super) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
+    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
         let mut readings: Vec<Option<Reading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
         for (index, Counting { key, version, .. }) in files.iter().enumerate() {
@@ -76,7 +76,7 @@ impl Shared {
     }
 
     /// What is wrong with a commit or with what it is compared with, if anything.
-    pub(super) fn damage(&self, revision: Revision) -> Result<Option<String>, StoreError> {
+    pub(crate) fn damage(&self, revision: Revision) -> Result<Option<String>, StoreError> {
         let found = OnceLock::new();
         let told = self.archive.steps(&[revision], &|_, step| drop(found.set(step.problem)));
         match told {
@@ -86,7 +86,7 @@ impl Shared {
     }
 
     /// The fault of a `.yml` file that stands beside a `.yaml` one.
-    pub(super) fn beside(&self, key: &Key) -> Fault {
+    pub(crate) fn beside(&self, key: &Key) -> Fault {
         Fault {
             path: self.path(&format!("{key}.yml")),
             line: 1,

@@ -9,11 +9,11 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
-use super::build::Builder;
-use super::feed::BATCH_LEN;
-use super::index::Index;
-use super::{HistoryError, Shared, View, persist};
 use crate::domain::{Key, Revision};
+use crate::engine::history::build::Builder;
+use crate::engine::history::feed::BATCH_LEN;
+use crate::engine::history::index::Index;
+use crate::engine::history::{HistoryError, Shared, View, persist};
 use crate::engine::{Head, chain};
 use crate::memory;
 use crate::store::{Archive, StoreError};
@@ -80,17 +80,17 @@ impl Options {
 
 /// What is known of the history at the moment.
 #[derive(Debug, Clone, Default)]
-pub(super) struct State {
+pub(crate) struct State {
     /// The index; `None` until it was made for the first time.
-    pub(super) index: Option<Arc<Index>>,
+    pub(crate) index: Option<Arc<Index>>,
     /// How many events the index before had: who is further behind than that had its chance.
-    pub(super) events_before: u32,
+    pub(crate) events_before: u32,
     /// The head that the index was brought to last, or failed to be brought to.
-    pub(super) followed: Head,
+    pub(crate) followed: Head,
     /// Where the repository was cut off then.
     cut_off: Vec<Revision>,
     /// Why the index could not be brought there.
-    pub(super) trouble: Option<Arc<str>>,
+    pub(crate) trouble: Option<Arc<str>>,
     done: usize,
     total: usize,
 }
@@ -208,11 +208,11 @@ impl History {
         while state.changed().await.is_ok() {}
     }
 
-    pub(super) fn states(&self) -> watch::Receiver<State> {
+    pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
 
-    pub(super) const fn shared(&self) -> &Arc<Shared> {
+    pub(crate) const fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 }

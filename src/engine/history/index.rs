@@ -20,16 +20,16 @@ use std::sync::Arc;
 use imbl::{OrdMap, Vector};
 use uuid::Uuid;
 
-use super::event::{Action, Origin, stable_id};
-use super::lookup::Lookup;
-use super::numbers::Numbers;
-use super::row::{CommitRow, EventRow, Version};
 use crate::domain::{Actor, Key, Revision};
+use crate::engine::history::event::{Action, Origin, stable_id};
+use crate::engine::history::lookup::Lookup;
+use crate::engine::history::numbers::Numbers;
+use crate::engine::history::row::{CommitRow, EventRow, Version};
 use crate::store::BlobId;
 
 /// What every commit did to every collection.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Index {
+pub(crate) struct Index {
     commits: Vector<CommitRow>,
     events: Vector<EventRow>,
     keys: Vector<Key>,
@@ -44,86 +44,86 @@ pub(super) struct Index {
 
 /// What happened to the file that counts.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Did {
-    pub(super) action: Action,
-    pub(super) after: Option<Version>,
+pub(crate) struct Did {
+    pub(crate) action: Action,
+    pub(crate) after: Option<Version>,
 }
 
 impl Index {
     /// How many commits there are.
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         number(self.commits.len())
     }
 
     /// How many events there are.
-    pub(super) fn events_len(&self) -> u32 {
+    pub(crate) fn events_len(&self) -> u32 {
         number(self.events.len())
     }
 
     /// The newest commit.
-    pub(super) fn head(&self) -> Option<Revision> {
+    pub(crate) fn head(&self) -> Option<Revision> {
         self.commits.last().map(|row| row.revision)
     }
 
     /// The commit that all others stand on.
-    pub(super) fn oldest(&self) -> Option<Revision> {
+    pub(crate) fn oldest(&self) -> Option<Revision> {
         self.commits.front().map(|row| row.revision)
     }
 
-    pub(super) fn commit(&self, commit: u32) -> &CommitRow {
+    pub(crate) fn commit(&self, commit: u32) -> &CommitRow {
         &self.commits[commit as usize]
     }
 
-    pub(super) fn event(&self, event: u32) -> &EventRow {
+    pub(crate) fn event(&self, event: u32) -> &EventRow {
         &self.events[event as usize]
     }
 
     /// The commits, oldest first.
-    pub(super) fn commits(&self) -> impl DoubleEndedIterator<Item = &CommitRow> + ExactSizeIterator {
+    pub(crate) fn commits(&self) -> impl DoubleEndedIterator<Item = &CommitRow> + ExactSizeIterator {
         self.commits.iter()
     }
 
     /// The events from a number on, oldest first.
-    pub(super) fn events_from(&self, event: u32) -> impl Iterator<Item = &EventRow> {
+    pub(crate) fn events_from(&self, event: u32) -> impl Iterator<Item = &EventRow> {
         let from = (event as usize).min(self.events.len());
         (from..self.events.len()).map(|event| &self.events[event])
     }
 
     /// The number of a commit.
-    pub(super) fn find(&self, revision: Revision) -> Option<u32> {
+    pub(crate) fn find(&self, revision: Revision) -> Option<u32> {
         self.by_revision.find(&revision, |commit| self.commit(commit).revision.cmp(&revision))
     }
 
     /// The number of an event.
-    pub(super) fn find_event(&self, id: Uuid) -> Option<u32> {
+    pub(crate) fn find_event(&self, id: Uuid) -> Option<u32> {
         self.by_id.find(&id, |event| self.event(event).id.cmp(&id))
     }
 
     /// The numbers of a commit's events.
-    pub(super) fn events_of(&self, commit: u32) -> std::ops::Range<u32> {
+    pub(crate) fn events_of(&self, commit: u32) -> std::ops::Range<u32> {
         let end = self.commits.get(commit as usize + 1).map_or(self.events_len(), |next| next.events);
         self.commit(commit).events..end
     }
 
-    pub(super) fn key(&self, key: u32) -> &Key {
+    pub(crate) fn key(&self, key: u32) -> &Key {
         &self.keys[key as usize]
     }
 
     /// How many keys have a number.
-    pub(super) fn keys_len(&self) -> u32 {
+    pub(crate) fn keys_len(&self) -> u32 {
         number(self.keys.len())
     }
 
-    pub(super) fn actor(&self, actor: u32) -> &Arc<Actor> {
+    pub(crate) fn actor(&self, actor: u32) -> &Arc<Actor> {
         &self.actors[actor as usize]
     }
 
-    pub(super) fn actors(&self) -> impl Iterator<Item = &Arc<Actor>> {
+    pub(crate) fn actors(&self) -> impl Iterator<Item = &Arc<Actor>> {
         self.actors.iter()
     }
 
     /// The number of a key, if it ever had a file.
-    pub(super) fn find_key(&self, key: &str) -> Option<u32> {
+    pub(crate) fn find_key(&self, key: &str) -> Option<u32> {
         let number = self.number_of(key)?;
         (!self.of_key(number).is_empty()).then_some(number)
     }
@@ -133,36 +133,36 @@ impl Index {
     }
 
     /// The numbers of a key's events, oldest first.
-    pub(super) fn of_key(&self, key: u32) -> &Numbers {
+    pub(crate) fn of_key(&self, key: u32) -> &Numbers {
         &self.by_key[key as usize]
     }
 
     /// The numbers of a key's events up to and with a commit, newest first.
-    pub(super) fn of_key_until(&self, key: u32, commit: u32) -> impl Iterator<Item = u32> {
+    pub(crate) fn of_key_until(&self, key: u32, commit: u32) -> impl Iterator<Item = u32> {
         let events = self.of_key(key);
         let end = partition(events.len(), |at| self.event(events.at(at)).commit <= commit);
         (0..end).rev().map(move |at| events.at(at))
     }
 
     /// The event of the same key before this one.
-    pub(super) fn before(&self, event: u32) -> Option<u32> {
+    pub(crate) fn before(&self, event: u32) -> Option<u32> {
         let events = self.of_key(self.event(event).key);
         let at = partition(events.len(), |at| events.at(at) < event);
         at.checked_sub(1).map(|at| events.at(at))
     }
 
     /// The file that counts for a key now.
-    pub(super) fn present(&self, key: &Key) -> Option<Version> {
+    pub(crate) fn present(&self, key: &Key) -> Option<Version> {
         self.present_of(self.number_of(key.as_str())?)
     }
 
     /// The same of the key with this number.
-    pub(super) fn present_of(&self, key: u32) -> Option<Version> {
+    pub(crate) fn present_of(&self, key: u32) -> Option<Version> {
         self.event(self.of_key(key).last()?).after
     }
 
     /// Adds the next commit, without events as yet.
-    pub(super) fn push(&mut self, row: CommitRow) {
+    pub(crate) fn push(&mut self, row: CommitRow) {
         let (revision, commit) = (row.revision, self.restore_commit(row));
         let Self { by_revision, commits, .. } = self;
         let name = |commit: u32| commits[commit as usize].revision;
@@ -171,7 +171,7 @@ impl Index {
 
     /// Adds the next event of the newest commit, of which they come in the order of their keys, by
     /// the number of its key; `told_id` is the id that the trailers give it.
-    pub(super) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, did: Did) {
+    pub(crate) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, did: Did) {
         let commit = self.commits.last().expect("an event is of a commit").revision;
         // A commit that was picked a second time repeats the ids of the first, which keeps them.
         let told_id = told_id.filter(|id| self.find_event(*id).is_none());
@@ -183,13 +183,13 @@ impl Index {
     }
 
     /// The other event of a file that the same commit moved with its content unchanged.
-    pub(super) fn moved(&self, event: u32) -> Option<u32> {
+    pub(crate) fn moved(&self, event: u32) -> Option<u32> {
         self.moves.get(&event).copied()
     }
 
     /// Pairs the files that the newest commit, whose events are all there, removed with those of the same
     /// content that it added; several of one content in the order of their keys.
-    pub(super) fn pair_moves(&mut self) {
+    pub(crate) fn pair_moves(&mut self) {
         let events = self.commits.last().map_or(0, |row| row.events)..self.events_len();
         let mut removed: BTreeMap<BlobId, VecDeque<u32>> = BTreeMap::new();
         for event in events.clone().filter(|event| self.event(*event).action == Action::Deleted) {
@@ -212,14 +212,14 @@ impl Index {
     }
 
     /// Tells where the events of the newest commit come from.
-    pub(super) fn set_origin(&mut self, origin: Origin) {
+    pub(crate) fn set_origin(&mut self, origin: Origin) {
         if let Some(row) = self.commits.back_mut() {
             row.origin = origin;
         }
     }
 
     /// The number of a key, which it gets if it has none yet.
-    pub(super) fn key_number(&mut self, key: &Key) -> u32 {
+    pub(crate) fn key_number(&mut self, key: &Key) -> u32 {
         if let Some(number) = self.number_of(key.as_str()) {
             return number;
         }
@@ -231,21 +231,21 @@ impl Index {
     }
 
     /// Adds a key that was in an index before.
-    pub(super) fn restore_key(&mut self, key: Key) -> u32 {
+    pub(crate) fn restore_key(&mut self, key: Key) -> u32 {
         self.keys.push_back(key);
         self.by_key.push_back(Numbers::default());
         self.keys_len() - 1
     }
 
     /// Adds a commit that was in an index before.
-    pub(super) fn restore_commit(&mut self, mut row: CommitRow) -> u32 {
+    pub(crate) fn restore_commit(&mut self, mut row: CommitRow) -> u32 {
         row.events = self.events_len();
         self.commits.push_back(row);
         self.len() - 1
     }
 
     /// Adds an event of the newest commit that was in an index before.
-    pub(super) fn restore_event(&mut self, id: Uuid, key: u32, did: Did) -> u32 {
+    pub(crate) fn restore_event(&mut self, id: Uuid, key: u32, did: Did) -> u32 {
         let (commit, event) = (self.len() - 1, self.events_len());
         let Did { action, after } = did;
         self.events.push_back(EventRow { id, commit, key, action, after });
@@ -254,14 +254,14 @@ impl Index {
     }
 
     /// Makes everything that was restored be found.
-    pub(super) fn restored(&mut self) {
+    pub(crate) fn restored(&mut self) {
         self.by_revision = Lookup::of(&self.commits.iter().map(|row| row.revision).collect::<Vec<_>>());
         self.by_id = Lookup::of(&self.events.iter().map(|row| row.id).collect::<Vec<_>>());
         self.key_numbers = Lookup::of(&self.keys.iter().collect::<Vec<_>>());
     }
 
     /// Forgets every commit but the first `len`.
-    pub(super) fn truncate(&mut self, len: u32) {
+    pub(crate) fn truncate(&mut self, len: u32) {
         if len >= self.len() {
             return;
         }
@@ -278,7 +278,7 @@ impl Index {
     }
 
     /// Gives an actor a number; `numbers` knows those that have one.
-    pub(super) fn actor_number(&mut self, actor: &Actor, numbers: &mut HashMap<Arc<Actor>, u32>) -> u32 {
+    pub(crate) fn actor_number(&mut self, actor: &Actor, numbers: &mut HashMap<Arc<Actor>, u32>) -> u32 {
         if let Some(number) = numbers.get(actor) {
             return *number;
         }
@@ -290,12 +290,12 @@ impl Index {
 }
 
 /// A number of a commit, event, key or actor.
-pub(super) fn number(len: usize) -> u32 {
+pub(crate) fn number(len: usize) -> u32 {
     u32::try_from(len).expect("a history has fewer than four thousand million commits and events")
 }
 
 /// How many of the first items hold true, of items of which the first ones do.
-pub(super) fn partition(len: usize, holds: impl Fn(usize) -> bool) -> usize {
+pub(crate) fn partition(len: usize, holds: impl Fn(usize) -> bool) -> usize {
     let (mut low, mut high) = (0, len);
     while low < high {
         let middle = low + (high - low) / 2;

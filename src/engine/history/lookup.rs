@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use imbl::OrdMap;
 
-use super::index::number;
+use crate::engine::history::index::number;
 
 /// How many new rows are kept with their names at least before they are sorted in.
 const RECENT_LEN_MIN: usize = 4096;
 
 /// The numbers of rows in the order of their names, and the newest ones with their names.
 #[derive(Debug, Clone)]
-pub(super) struct Lookup<N: Ord> {
+pub(crate) struct Lookup<N: Ord> {
     sorted: Arc<Vec<u32>>,
     recent: OrdMap<N, u32>,
 }
@@ -26,14 +26,14 @@ impl<N: Ord> Default for Lookup<N> {
 
 impl<N: Ord + Clone> Lookup<N> {
     /// The rows of these names, numbered from 0: much faster than one by one.
-    pub(super) fn of<Q: Ord>(names: &[Q]) -> Self {
+    pub(crate) fn of<Q: Ord>(names: &[Q]) -> Self {
         let mut sorted: Vec<u32> = (0..number(names.len())).collect();
         sorted.sort_unstable_by(|one, two| names[*one as usize].cmp(&names[*two as usize]));
         Self { sorted: Arc::new(sorted), recent: OrdMap::new() }
     }
 
     /// Adds a row; `order` compares the names of two that were added.
-    pub(super) fn push(&mut self, name: N, row: u32, order: impl Fn(u32, u32) -> Ordering) {
+    pub(crate) fn push(&mut self, name: N, row: u32, order: impl Fn(u32, u32) -> Ordering) {
         self.recent.insert(name, row);
         // The more there are, the more come together, so that sorting stays cheap for each.
         if self.recent.len() > RECENT_LEN_MIN.max(self.sorted.len() / 8) {
@@ -45,7 +45,7 @@ impl<N: Ord + Clone> Lookup<N> {
     }
 
     /// The row of this name; `order` compares a row's name with it.
-    pub(super) fn find<Q>(&self, name: &Q, order: impl Fn(u32) -> Ordering) -> Option<u32>
+    pub(crate) fn find<Q>(&self, name: &Q, order: impl Fn(u32) -> Ordering) -> Option<u32>
     where
         N: Borrow<Q>,
         Q: Ord + ?Sized,
@@ -55,7 +55,7 @@ impl<N: Ord + Clone> Lookup<N> {
     }
 
     /// Forgets every row but the first `len`.
-    pub(super) fn truncate(&mut self, len: u32) {
+    pub(crate) fn truncate(&mut self, len: u32) {
         Arc::make_mut(&mut self.sorted).retain(|row| *row < len);
         let kept = self.recent.iter().filter(|(_, row)| **row < len);
         self.recent = kept.map(|(name, row)| (name.clone(), *row)).collect();

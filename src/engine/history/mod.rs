@@ -73,25 +73,27 @@ use chrono::{DateTime, Utc};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::{Key, Revision};
+pub use crate::engine::history::blame::Blame;
+pub use crate::engine::history::difference::CollectionDifference;
+pub(crate) use crate::engine::history::difference::unified;
+pub use crate::engine::history::error::HistoryError;
+pub use crate::engine::history::event::{
+    Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position,
+};
+pub use crate::engine::history::feed::{Followed, Subscription};
+pub use crate::engine::history::follow::{History, KnownKey, Options, Progress};
+pub use crate::engine::history::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
+pub use crate::engine::history::past::{AsOf, PastEntry};
+pub use crate::engine::history::time::Side;
+pub use crate::engine::history::undo::{Plan, UndoRefusal, Undoer};
+pub use crate::engine::history::verify::{Disagreement, Maker, Rules, Verdict};
 use crate::engine::layers::Good;
 use crate::format;
 use crate::store::{Archive, StoreError, TreeEntry};
-pub use blame::Blame;
-pub use difference::CollectionDifference;
-pub(super) use difference::unified;
-pub use error::HistoryError;
-pub use event::{Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position};
-pub use feed::{Followed, Subscription};
-pub use follow::{History, KnownKey, Options, Progress};
-pub use page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
-pub use past::{AsOf, PastEntry};
-pub use time::Side;
-pub use undo::{Plan, UndoRefusal, Undoer};
-pub use verify::{Disagreement, Maker, Rules, Verdict};
 
-use index::Index;
-use recent::Recent;
-use row::Version;
+use crate::engine::history::index::Index;
+use crate::engine::history::recent::Recent;
+use crate::engine::history::row::Version;
 
 /// How many parsed versions of collections are kept at hand.
 const VERSIONS_KEPT: usize = 4096;
@@ -104,7 +106,7 @@ const CATALOGS_KEPT: usize = 4;
 
 /// What all views share.
 #[derive(Debug)]
-struct Shared {
+pub(crate) struct Shared {
     archive: Arc<dyn Archive>,
     options: Options,
     versions: Recent<(Key, Version), Reading>,

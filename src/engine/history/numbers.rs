@@ -10,7 +10,7 @@ const FEW_LEN: usize = 3;
 /// The numbers of a key's events, oldest first. Most keys of a large folder have few, so those
 /// stand in place, at 16 bytes a key; more are kept in a persistent vector.
 #[derive(Debug, Clone)]
-pub(super) enum Numbers {
+pub(crate) enum Numbers {
     /// The first `len` of these.
     Few { len: u8, numbers: [u32; FEW_LEN] },
     /// All of these.
@@ -24,35 +24,35 @@ impl Default for Numbers {
 }
 
 impl Numbers {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Few { len, .. } => usize::from(*len),
             Self::Many(numbers) => numbers.len(),
         }
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The number at a place; there must be one.
-    pub(super) fn at(&self, place: usize) -> u32 {
+    pub(crate) fn at(&self, place: usize) -> u32 {
         match self {
             Self::Few { len, numbers } => numbers[..usize::from(*len)][place],
             Self::Many(numbers) => numbers[place],
         }
     }
 
-    pub(super) fn last(&self) -> Option<u32> {
+    pub(crate) fn last(&self) -> Option<u32> {
         self.len().checked_sub(1).map(|last| self.at(last))
     }
 
     /// The numbers from a place on, oldest first.
-    pub(super) fn from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn from(&self, place: usize) -> impl Iterator<Item = u32> + '_ {
         (place..self.len()).map(|place| self.at(place))
     }
 
-    pub(super) fn push(&mut self, number: u32) {
+    pub(crate) fn push(&mut self, number: u32) {
         match self {
             Self::Few { len, numbers } => match numbers.get_mut(usize::from(*len)) {
                 Some(free) => (*free, *len) = (number, *len + 1),
@@ -63,7 +63,7 @@ impl Numbers {
     }
 
     /// Forgets the last one.
-    pub(super) fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         match self {
             Self::Few { len, .. } => *len = len.saturating_sub(1),
             Self::Many(numbers) => drop(Arc::make_mut(numbers).pop_back()),

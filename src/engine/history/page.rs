@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::event::{Action, EventRecord, Origin};
-use super::sieve::Sieve;
-use super::time::{self, Side};
-use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
+use crate::engine::history::event::{Action, EventRecord, Origin};
+use crate::engine::history::sieve::Sieve;
+use crate::engine::history::time::Side;
+use crate::engine::history::{HistoryError, View, time};
 
 /// Which events are asked for; all of it must be true of an event, and one of each list that is not empty.
 #[derive(Debug, Clone, Default, PartialEq)]

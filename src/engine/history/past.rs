@@ -5,10 +5,10 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
-use super::event::Fault;
-use super::files::Counting;
-use super::{HistoryError, Reading, Standing, View};
 use crate::domain::{Collection, Key, Revision};
+use crate::engine::history::event::Fault;
+use crate::engine::history::files::Counting;
+use crate::engine::history::{HistoryError, Reading, Standing, View};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::format::{self, layout};
 use crate::store::BlobId;

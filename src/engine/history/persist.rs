@@ -2,7 +2,7 @@
 //!
 //! A derived note: whoever finds it unfit (another version of the format, another folder, a wrong
 //! sum) makes a new one. That its head is a commit along the first parents of the branch is
-//! checked by [`Builder::advance`](super::build::Builder::advance), and since a commit's name
+//! checked by [`Builder::advance`](crate::engine::history::build::Builder::advance), and since a commit's name
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
@@ -18,10 +18,10 @@ use std::collections::HashMap;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
-use super::event::{Action, Origin};
-use super::index::{Did, Index, number};
-use super::row::{CommitRow, Holds, Version};
 use crate::domain::{Actor, Key, Revision};
+use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::index::{Did, Index, number};
+use crate::engine::history::row::{CommitRow, Holds, Version};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
@@ -29,7 +29,7 @@ const MAGIC: &[u8] = b"collectory history 3\n";
 const SUM_BYTES: usize = 4;
 
 /// What an index is made from besides the commits.
-pub(super) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
+pub(crate) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
     let mut hasher = Sha256::new();
     for text in std::iter::once(folder).chain(committers.iter().map(String::as_str)) {
         hasher.update((text.len() as u64).to_le_bytes());
@@ -39,7 +39,7 @@ pub(super) fn fingerprint(folder: &str, committers: &[String]) -> [u8; 32] {
 }
 
 /// Writes an index.
-pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
+pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
     let mut out = Vec::with_capacity(index.len() as usize * 38 + index.events_len() as usize * 46);
     out.extend_from_slice(MAGIC);
     out.extend_from_slice(fingerprint);
@@ -75,7 +75,7 @@ pub(super) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
 }
 
 /// Reads an index; `None` when the bytes are not of this one. `key` makes keys of texts.
-pub(super) fn read(bytes: &[u8], fingerprint: &[u8; 32], key: &dyn Fn(&str) -> Option<Key>) -> Option<Index> {
+pub(crate) fn read(bytes: &[u8], fingerprint: &[u8; 32], key: &dyn Fn(&str) -> Option<Key>) -> Option<Index> {
     let (content, sum) = bytes.split_at_checked(bytes.len().checked_sub(SUM_BYTES)?)?;
     if crc32fast::hash(content).to_le_bytes() != *sum {
         return None;

@@ -6,18 +6,18 @@ use std::sync::{Mutex, PoisonError};
 
 /// What was made or asked for last, by name: at least `len` things, at most twice as many.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub(crate) struct Recent<K, V> {
     len: usize,
     /// The younger and the older half; what is asked for becomes young again.
     halves: Mutex<(HashMap<K, V>, HashMap<K, V>)>,
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
-    pub(super) fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         Self { len, halves: Mutex::default() }
     }
 
-    pub(super) fn get(&self, name: &K) -> Option<V> {
+    pub(crate) fn get(&self, name: &K) -> Option<V> {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(value) = halves.0.get(name) {
             return Some(value.clone());
@@ -28,7 +28,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Recent<K, V> {
         Some(value)
     }
 
-    pub(super) fn put(&self, name: K, value: V) {
+    pub(crate) fn put(&self, name: K, value: V) {
         let mut halves = self.halves.lock().unwrap_or_else(PoisonError::into_inner);
         if halves.0.len() >= self.len {
             halves.1 = std::mem::take(&mut halves.0);

@@ -4,11 +4,13 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use super::event::{Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX};
-use super::index::number;
-use super::row::CommitRow;
-use super::{HistoryError, Reading, View};
 use crate::domain::{Key, changes};
+use crate::engine::history::event::{
+    Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
+};
+use crate::engine::history::index::number;
+use crate::engine::history::row::CommitRow;
+use crate::engine::history::{HistoryError, Reading, View};
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
@@ -48,14 +50,14 @@ impl View {
     }
 
     /// An event as it is shown, if it was made ready before.
-    pub(super) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
+    pub(crate) fn record_at_hand(&self, event: u32) -> Option<Arc<EventRecord>> {
         let row = self.index.event(event);
         let revision = self.index.commit(row.commit).revision;
         self.shared.records.get(&(self.index.oldest(), revision, self.index.key(row.key).clone()))
     }
 
     /// An event as it is shown.
-    pub(super) fn record(&self, event: u32) -> Result<Arc<EventRecord>, StoreError> {
+    pub(crate) fn record(&self, event: u32) -> Result<Arc<EventRecord>, StoreError> {
         let row = self.index.event(event);
         let key = self.index.key(row.key);
         let commit = self.index.commit(row.commit);
@@ -118,7 +120,7 @@ impl View {
     }
 
     /// Where an event stands: its commit, and its number if the commit has several.
-    pub(super) fn position_of(&self, event: u32) -> Position {
+    pub(crate) fn position_of(&self, event: u32) -> Position {
         let commit = self.index.event(event).commit;
         let events = self.index.events_of(commit);
         let seen = (events.len() > 1).then(|| event - events.start + 1);
@@ -126,7 +128,7 @@ impl View {
     }
 
     /// What an event did to the attributes, and whether that is so for good.
-    pub(super) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
+    pub(crate) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
         let row = self.index.event(event);
         let before = self.standing_before(event)?;
         let before = before.as_ref().map(|standing| &*standing.good.collection);
@@ -143,7 +145,7 @@ impl View {
 
     /// The event that a position stands after, as a number of events that have been seen; `None`
     /// when the branch does not reach it.
-    pub(super) fn seen_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
+    pub(crate) fn seen_until(&self, position: Position) -> Result<Option<u32>, HistoryError> {
         if let Some(commit) = self.index.find(position.revision) {
             let events = self.index.events_of(commit);
             let end =

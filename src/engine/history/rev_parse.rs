@@ -10,9 +10,9 @@
 //! | `2026-03-01T09:30:00Z` | the commit nearest the head whose committer time is not later |
 //! | `2026-03-01` | the same of the end of that day, in UTC |
 
-use super::time::{self, Side};
-use super::{HistoryError, View};
 use crate::domain::Revision;
+use crate::engine::history::time::Side;
+use crate::engine::history::{HistoryError, View, time};
 use crate::store::NameError;
 
 impl View {

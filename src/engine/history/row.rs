@@ -3,56 +3,56 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::event::{Action, Origin};
 use crate::domain::{Key, Revision};
+use crate::engine::history::event::{Action, Origin};
 use crate::format::layout::Ending;
 use crate::store::{BlobId, TreeEntry};
 
 /// One commit along the first parents.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct CommitRow {
-    pub(super) revision: Revision,
+pub(crate) struct CommitRow {
+    pub(crate) revision: Revision,
     /// The committer's time, seconds since 1970.
-    pub(super) at: i64,
+    pub(crate) at: i64,
     /// The author, by number.
-    pub(super) actor: u32,
+    pub(crate) actor: u32,
     /// Where its events begin; they end where those of the next commit begin.
-    pub(super) events: u32,
-    pub(super) origin: Origin,
+    pub(crate) events: u32,
+    pub(crate) origin: Origin,
     /// Whether the commit is damaged, or what it is compared with.
-    pub(super) is_damaged: bool,
+    pub(crate) is_damaged: bool,
 }
 
 impl CommitRow {
     /// The committer's time.
-    pub(super) fn time(&self) -> DateTime<Utc> {
+    pub(crate) fn time(&self) -> DateTime<Utc> {
         DateTime::from_timestamp(self.at, 0).unwrap_or_default()
     }
 }
 
 /// What one commit did to one collection.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct EventRow {
-    pub(super) id: Uuid,
+pub(crate) struct EventRow {
+    pub(crate) id: Uuid,
     /// The commit, by number.
-    pub(super) commit: u32,
+    pub(crate) commit: u32,
     /// The key, by number.
-    pub(super) key: u32,
-    pub(super) action: Action,
+    pub(crate) key: u32,
+    pub(crate) action: Action,
     /// The file that counts for the key from here on.
-    pub(super) after: Option<Version>,
+    pub(crate) after: Option<Version>,
 }
 
 /// The file that counts for a key in some commit: `.yaml`, or `.yml` where there is no `.yaml`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) struct Version {
-    pub(super) ending: Ending,
-    pub(super) holds: Holds,
+pub(crate) struct Version {
+    pub(crate) ending: Ending,
+    pub(crate) holds: Holds,
 }
 
 /// What stands under the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Holds {
+pub(crate) enum Holds {
     File(BlobId),
     Link,
     Folder,
@@ -60,7 +60,7 @@ pub(super) enum Holds {
 }
 
 impl Version {
-    pub(super) fn new(ending: Ending, entry: TreeEntry) -> Self {
+    pub(crate) fn new(ending: Ending, entry: TreeEntry) -> Self {
         let holds = match entry {
             TreeEntry::File(blob) => Holds::File(blob),
             TreeEntry::Special("a symbolic link") => Holds::Link,
@@ -70,7 +70,7 @@ impl Version {
         Self { ending, holds }
     }
 
-    pub(super) const fn entry(self) -> TreeEntry {
+    pub(crate) const fn entry(self) -> TreeEntry {
         match self.holds {
             Holds::File(blob) => TreeEntry::File(blob),
             Holds::Link => TreeEntry::Special("a symbolic link"),
@@ -80,7 +80,7 @@ impl Version {
     }
 
     /// The content of a regular file.
-    pub(super) const fn blob(self) -> Option<BlobId> {
+    pub(crate) const fn blob(self) -> Option<BlobId> {
         match self.holds {
             Holds::File(blob) => Some(blob),
             Holds::Link | Holds::Folder | Holds::Submodule => None,
@@ -88,7 +88,7 @@ impl Version {
     }
 
     /// The name inside the collections folder.
-    pub(super) fn name(self, key: &Key) -> String {
+    pub(crate) fn name(self, key: &Key) -> String {
         format!("{key}{}", self.ending.as_str())
     }
 }

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use super::event::{Action, Effect};
-use super::index::{number, partition};
-use super::page::{Bound, Filter, Seeing};
-use super::row::{CommitRow, EventRow};
-use super::{HistoryError, View};
 use crate::domain::{Actor, Key};
+use crate::engine::history::event::{Action, Effect};
+use crate::engine::history::index::{number, partition};
+use crate::engine::history::page::{Bound, Filter, Seeing};
+use crate::engine::history::row::{CommitRow, EventRow};
+use crate::engine::history::{HistoryError, View};
 use crate::store::StoreError;
 
 impl Filter {
@@ -54,7 +54,7 @@ impl Filter {
     }
 
     /// Whether an event is asked for, as far as is at hand; `None` where the disk has to be asked.
-    pub(super) fn takes(&self, view: &View, event: u32) -> Option<bool> {
+    pub(crate) fn takes(&self, view: &View, event: u32) -> Option<bool> {
         let row = view.index.event(event);
         let commit = view.index.commit(row.commit);
         let (key, actor) = (view.index.key(row.key), view.index.actor(commit.actor));
@@ -88,7 +88,7 @@ fn is_among<T: PartialEq>(wanted: &[T], it: &T) -> bool {
 
 /// A filter made ready for an index: the events that may fit, oldest first, and what else each
 /// must keep to.
-pub(super) struct Sieve<'a> {
+pub(crate) struct Sieve<'a> {
     view: &'a View,
     filter: Filter,
     among: Among,
@@ -111,7 +111,7 @@ enum Among {
 }
 
 impl<'a> Sieve<'a> {
-    pub(super) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
+    pub(crate) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {
                 let commit = view.newest_reached(*revision)?;
@@ -130,7 +130,7 @@ impl<'a> Sieve<'a> {
     }
 
     /// Fails if an event could not be looked at.
-    pub(super) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
@@ -177,7 +177,7 @@ impl<'a> Sieve<'a> {
         low..high.max(low)
     }
 
-    pub(super) fn fits(&self, event: u32) -> bool {
+    pub(crate) fn fits(&self, event: u32) -> bool {
         let is_among = match &self.among {
             Among::All => true,
             Among::Of(key) => *key == self.view.index.event(event).key,
@@ -212,23 +212,23 @@ impl<'a> Sieve<'a> {
     }
 
     /// The events that fit, newest first.
-    pub(super) fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.fitting(self.places()).rev()
     }
 
     /// The events that fit, the last of the list first.
-    pub(super) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         self.fitting(self.places())
     }
 
     /// The events behind another one in the list that fit.
-    pub(super) fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn older(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
         self.fitting(start..self.place(event).clamp(start, end)).rev()
     }
 
     /// The events ahead of another one in the list that fit, the nearest first.
-    pub(super) fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn newer(&self, event: u32) -> impl Iterator<Item = u32> + '_ {
         let Range { start, end } = self.places();
         self.fitting((self.place(event) + 1).clamp(start, end)..end)
     }
@@ -241,7 +241,7 @@ impl<'a> Sieve<'a> {
 
     /// How many events fit; nobody needs to look at each where only the collection is asked for, or
     /// only what is the same for all events of a commit.
-    pub(super) fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         let Range { start, end } = self.range.clone();
         let is_of_all =
             self.seen.is_none() && self.filter.actions.is_empty() && self.filter.attributes.is_empty();
@@ -308,7 +308,7 @@ impl View {
     }
 
     /// The event that took a file from where it stood before, if this one put it here.
-    pub(super) fn source_of(&self, event: u32) -> Option<u32> {
+    pub(crate) fn source_of(&self, event: u32) -> Option<u32> {
         let is_created = self.index.event(event).action == Action::Created;
         self.index.moved(event).filter(|_| is_created)
     }

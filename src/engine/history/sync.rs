@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::event::Position;
-use super::{HistoryError, View};
 use crate::domain::{Key, Revision};
+use crate::engine::history::event::Position;
+use crate::engine::history::{HistoryError, View};
 use crate::engine::shown::{Change, Mark, Shown, Sight, SyncToken};
 use crate::engine::{Entry, Snapshot};
 

@@ -12,7 +12,7 @@ pub enum Side {
 }
 
 /// An RFC 3339 time (`t`, `z` and a blank between date and time are taken as well), or a day in UTC.
-pub(super) fn parse(text: &str, side: Side) -> Option<DateTime<Utc>> {
+pub(crate) fn parse(text: &str, side: Side) -> Option<DateTime<Utc>> {
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
         return Some(time.with_timezone(&Utc));
     }

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::event::{Effect, Fault};
-use super::row::Version;
-use super::{History, HistoryError, Reading, Standing, View};
 use crate::domain::{
     Actor, Change, Collection, Command, Exact, Key, Kind, Patch, Restore, Reverses, Revision, Value,
     Violation, changes,
 };
+use crate::engine::history::event::{Effect, Fault};
+use crate::engine::history::row::Version;
+use crate::engine::history::{History, HistoryError, Reading, Standing, View};
 use crate::engine::{
     Condition, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError, Wish, Written,
 };

@@ -9,10 +9,10 @@ use std::ops::ControlFlow;
 
 use uuid::Uuid;
 
-use super::event::Action;
-use super::index::partition;
-use super::{HistoryError, View};
 use crate::domain::{Actor, Key, Revision};
+use crate::engine::history::event::Action;
+use crate::engine::history::index::partition;
+use crate::engine::history::{HistoryError, View};
 use crate::format::message::{self, Message};
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
 use crate::store::{Commit, StoreError};

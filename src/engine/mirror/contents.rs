@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::{Mirror, Moved, Reading, Readings, names_of};
 use crate::domain::{Collection, Event, Key};
 use crate::engine::layers::{Content, Good, damage};
+use crate::engine::mirror::{Mirror, Moved, Reading, Readings, names_of};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
@@ -13,7 +13,7 @@ use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 impl<J: Journal> Mirror<J> {
     /// What committing the saved files of this key would mean, an update without a change where only
     /// comments or order are other; `None` if it means nothing that can be read.
-    pub(in crate::engine) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
+    pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
         let after = names_of(key).into_iter().find_map(|name| {
             match self.edits.get(&name).map(|edit| &edit.content) {
@@ -31,7 +31,7 @@ impl<J: Journal> Mirror<J> {
         })
     }
 
-    pub(super) fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
+    pub(crate) fn good_at_head(&mut self, key: &Key) -> Result<Option<Arc<Collection>>, StoreError> {
         for name in names_of(key) {
             if let Some(TreeEntry::File(blob)) = self.committed(&Moved::new(), &name) {
                 return Ok(match self.read_one(key, &name, blob, &Readings::new())? {
@@ -44,7 +44,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// What the head has under a name.
-    pub(super) fn committed(&self, moved: &Moved, name: &str) -> Option<TreeEntry> {
+    pub(crate) fn committed(&self, moved: &Moved, name: &str) -> Option<TreeEntry> {
         if let Some(now) = moved.get(name) {
             return *now;
         }
@@ -57,7 +57,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The id of what the head has under a name, if that is a regular file.
-    pub(in crate::engine) fn committed_blob(&self, name: &str) -> Option<BlobId> {
+    pub(crate) fn committed_blob(&self, name: &str) -> Option<BlobId> {
         match self.committed(&Moved::new(), name) {
             Some(TreeEntry::File(blob)) => Some(blob),
             Some(TreeEntry::Special(_)) | None => None,
@@ -65,13 +65,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The content that the head has under a name, if that is a regular file.
-    pub(in crate::engine) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    pub(crate) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.committed_blob(name).map(|blob| self.content(blob)).transpose()
     }
 
     /// The versions of a collection that these tags name and that are in the newest commits of its
     /// history, if they are valid.
-    pub(in crate::engine) fn older(
+    pub(crate) fn older(
         &mut self,
         key: &Key,
         mut tags: BTreeSet<String>,
@@ -105,7 +105,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Reads the new content of each change, on all cores when they are many; `None` where there
     /// is no file of a key.
-    pub(super) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
+    pub(crate) fn read_all(&mut self, changes: &[FileChange]) -> Result<Vec<Option<Reading>>, StoreError> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (at, change) in changes.iter().enumerate() {
             if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
@@ -139,7 +139,7 @@ impl<J: Journal> Mirror<J> {
         }
     }
 
-    pub(super) fn read_one(
+    pub(crate) fn read_one(
         &mut self,
         key: &Key,
         name: &str,
@@ -168,7 +168,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Names those for rebuilding whose object was missing or corrupt and is not any more.
-    pub(super) fn name_mended(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn name_mended(&mut self) -> Result<(), StoreError> {
         for (name, blob) in std::mem::take(&mut self.damaged) {
             if !self.snapshot.problems.contains_key(&self.path(&name)) {
                 continue;
@@ -187,7 +187,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Reads one content.
-    pub(in crate::engine) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+    pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         if let Some(edit) = self
             .edits
             .values()

@@ -12,21 +12,21 @@ pub type Clock = Arc<dyn Fn() -> DateTime<Utc> + Send + Sync>;
 
 /// How the mirror treats what it reads.
 #[derive(Clone)]
-pub(in crate::engine) struct MirrorOptions {
+pub(crate) struct MirrorOptions {
     /// The folder, as a path inside the repository.
-    pub(in crate::engine) folder: String,
+    pub(crate) folder: String,
     /// Whether uncommitted hand edits are served.
-    pub(in crate::engine) serve_uncommitted: bool,
+    pub(crate) serve_uncommitted: bool,
     /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
-    pub(in crate::engine) patience: Duration,
+    pub(crate) patience: Duration,
     /// How long git may stand in the middle of changing the work tree before we look all the same.
-    pub(in crate::engine) busy_max: Duration,
+    pub(crate) busy_max: Duration,
     /// Tells the time.
-    pub(in crate::engine) clock: Clock,
+    pub(crate) clock: Clock,
     /// The branch, as people call it.
-    pub(in crate::engine) branch: String,
+    pub(crate) branch: String,
     /// The e-mail addresses that the service commits with, now and formerly.
-    pub(in crate::engine) committers: Vec<String>,
+    pub(crate) committers: Vec<String>,
 }
 
 impl From<&Options> for MirrorOptions {

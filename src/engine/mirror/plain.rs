@@ -9,8 +9,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::Key;
+use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::format::layout::{FileName, file_name};
 use crate::store::{FileChange, Journal, StoreError, TreeEntry};
@@ -21,7 +21,7 @@ const SHARE_LEN: usize = 16 * 1024;
 
 impl<J: Journal> Mirror<J> {
     /// Takes over into `next` what is plain; returns the other changes, and what was read of them.
-    pub(super) fn take_plain(
+    pub(crate) fn take_plain(
         &mut self,
         changes: Vec<FileChange>,
         next: &mut Snapshot,

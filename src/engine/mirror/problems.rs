@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
-use super::rebuild::Rebuild;
-use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::layers::{Resolved, Wrong};
+use crate::engine::mirror::rebuild::Rebuild;
+use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
 use crate::engine::problem::{Problem, Serving};
 use crate::engine::trace::{Files, Trace, Traces, trace};
 use crate::format::Fault;
@@ -16,7 +16,7 @@ use crate::store::{Journal, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
     /// Looks up in the history, in one walk, where every broken committed file comes from.
-    pub(super) fn trace_broken(
+    pub(crate) fn trace_broken(
         &mut self,
         work: &Rebuild<'_>,
         moved: &Moved,
@@ -47,13 +47,13 @@ impl<J: Journal> Mirror<J> {
         trace(&mut self.journal, head, broken)
     }
 
-    pub(super) fn problems(&self, key: &Key, resolved: &Resolved, traces: &Traces) -> Vec<Arc<Problem>> {
+    pub(crate) fn problems(&self, key: &Key, resolved: &Resolved, traces: &Traces) -> Vec<Arc<Problem>> {
         let problem =
             |wrong: &Wrong| self.problem(key, wrong, resolved.serving(wrong), traces.get(&wrong.name));
         resolved.wrong.iter().map(problem).collect()
     }
 
-    pub(super) fn problem(
+    pub(crate) fn problem(
         &self,
         key: &Key,
         wrong: &Wrong,
@@ -64,7 +64,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// A problem keeps the time and the commit that it was first told with.
-    pub(super) fn problem_at(
+    pub(crate) fn problem_at(
         &self,
         key: Option<&Key>,
         wrong: &Wrong,
@@ -94,7 +94,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Tells the operator of each problem once, when it comes and when it goes.
-    pub(super) fn tell(&self, problems: &BTreeMap<String, Arc<Problem>>) {
+    pub(crate) fn tell(&self, problems: &BTreeMap<String, Arc<Problem>>) {
         let known = &self.snapshot.problems;
         for (path, problem) in problems {
             if known.get(path).is_none_or(|old| old.faults != problem.faults) {

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
-use super::{Mirror, Moved, Readings, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
+use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
 use crate::engine::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::trace::{Files, Traces, trace};
@@ -16,7 +16,7 @@ use crate::store::{Journal, Saved, StoreError, TreeEntry};
 impl<J: Journal> Mirror<J> {
     /// Completes the next snapshot, whose revision is set: with what is served for every key whose
     /// files moved or were edited.
-    pub(super) fn rebuild(
+    pub(crate) fn rebuild(
         &mut self,
         next: Snapshot,
         moved: Moved,
@@ -55,7 +55,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The two files of a key as they count now.
-    pub(super) fn files(
+    pub(crate) fn files(
         &mut self,
         key: &Key,
         moved: &Moved,
@@ -81,7 +81,7 @@ impl<J: Journal> Mirror<J> {
         Ok(files)
     }
 
-    pub(super) fn rebuild_key(
+    pub(crate) fn rebuild_key(
         &mut self,
         key: &Key,
         moved: &Moved,
@@ -126,7 +126,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Keeps in mind the committed files that the entry alone does not tell of.
-    pub(super) fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, moved: &Moved) {
+    pub(crate) fn note_aside(&mut self, key: &Key, entry: Option<&Entry>, moved: &Moved) {
         for name in names_of(key) {
             let committed = self.committed(moved, &name);
             let plain = entry.is_some_and(|entry| {
@@ -144,7 +144,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Puts the entry into the snapshot, unless another key that differs in letter case only is
     /// there and was there first.
-    pub(super) fn place(
+    pub(crate) fn place(
         &mut self,
         key: &Key,
         entry: Option<Arc<Entry>>,
@@ -209,7 +209,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Whether `one` has more right to a name than `two`, which differs in letter case only: the
     /// committed one, then the one that the history has for longer, then the first in byte order.
-    pub(super) fn was_first(
+    pub(crate) fn was_first(
         &mut self,
         one: &Entry,
         two: &Entry,
@@ -227,7 +227,7 @@ impl<J: Journal> Mirror<J> {
         Ok(if one == two { in_byte_order } else { one > two })
     }
 
-    pub(super) fn rebuild_bad_key(
+    pub(crate) fn rebuild_bad_key(
         &mut self,
         name: &str,
         why: &str,
@@ -266,7 +266,7 @@ impl<J: Journal> Mirror<J> {
 
     /// The version to serve in place of a broken file: an edit that was being served, else the
     /// head's, else the newest valid version in the history.
-    pub(super) fn last_good(
+    pub(crate) fn last_good(
         &mut self,
         key: &Key,
         moved: &Moved,
@@ -314,7 +314,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// How many hand edits are served that are not committed, deleted files included.
-    pub(super) fn count_uncommitted(&self, next: &Snapshot) -> usize {
+    pub(crate) fn count_uncommitted(&self, next: &Snapshot) -> usize {
         if !self.options.serve_uncommitted {
             return 0;
         }
@@ -332,10 +332,10 @@ impl<J: Journal> Mirror<J> {
 }
 
 /// A snapshot under construction.
-pub(super) struct Rebuild<'a> {
-    pub(super) next: Snapshot,
-    pub(super) problems: BTreeMap<String, Arc<Problem>>,
-    pub(super) queue: VecDeque<Key>,
+pub(crate) struct Rebuild<'a> {
+    pub(crate) next: Snapshot,
+    pub(crate) problems: BTreeMap<String, Arc<Problem>>,
+    pub(crate) queue: VecDeque<Key>,
     /// Entries that somebody has made already and that may be shared.
-    pub(super) ready: &'a Catalog<Arc<Entry>>,
+    pub(crate) ready: &'a Catalog<Arc<Entry>>,
 }

@@ -6,14 +6,14 @@
 
 use std::sync::Arc;
 
-use super::{Believed, Mirror, names_of};
 use crate::engine::layers::Content;
+use crate::engine::mirror::{Believed, Mirror, names_of};
 use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Saved};
 
 impl<J: Journal> Mirror<J> {
     /// Believes at once that a file is gone whose collection has a good new one.
-    pub(super) fn believe_renamed(&mut self) {
+    pub(crate) fn believe_renamed(&mut self) {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
             self.suspects.remove(&name);

@@ -7,9 +7,9 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::Mirror;
 use crate::domain::Revision;
 use crate::engine::chain;
+use crate::engine::mirror::Mirror;
 use crate::engine::problem::Rewritten;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Kept, StoreError};
@@ -17,7 +17,7 @@ use crate::store::{Journal, Kept, StoreError};
 impl<J: Journal> Mirror<J> {
     /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
     /// could not be kept is tried again with the next look: nobody waits for it.
-    pub(super) fn follow_branch(&mut self) {
+    pub(crate) fn follow_branch(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.followed != Some(*head)) else { return };
         match self.keep_left_behind(head) {
             Ok(()) => self.note_followed(head),
@@ -32,7 +32,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Notes that the branch went on to a commit of the writer's own.
-    pub(super) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
+    pub(crate) fn went_on(&mut self, from: Option<Revision>, to: Revision) {
         if from.is_some() && self.followed == from {
             self.note_followed(to);
         }
@@ -110,7 +110,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Tells what is kept, and no more what was let go.
-    pub(super) fn look_at_kept(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn look_at_kept(&mut self) -> Result<(), StoreError> {
         let kept = self.journal.kept((self.options.clock)())?;
         let told = &self.snapshot.rewritten;
         let names: Vec<&String> = kept.iter().map(|kept| &kept.name).collect();

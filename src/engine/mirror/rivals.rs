@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use super::{Mirror, Moved};
 use crate::domain::Key;
+use crate::engine::mirror::{Mirror, Moved};
 use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Journal, Saved};
 
 impl<J: Journal> Mirror<J> {
     /// The keys that differ from this one in letter case only and have a file in the head or in the
     /// work tree, or seem to.
-    pub(in crate::engine) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
+    pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
         let names = self.aside.keys().chain(self.edits.keys()).chain(self.suspects.keys());
         let others = names.filter(|name| is_of(name, key)).filter_map(|name| match file_name(name) {
@@ -21,13 +21,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Whether the head has something under this name.
-    pub(in crate::engine) fn is_committed(&self, name: &str) -> bool {
+    pub(crate) fn is_committed(&self, name: &str) -> bool {
         self.committed(&Moved::new(), name).is_some()
     }
 
     /// Whether something stands under this name where it counts: in the work tree if that is
     /// served, else in the head.
-    pub(in crate::engine) fn stands(&self, name: &str) -> bool {
+    pub(crate) fn stands(&self, name: &str) -> bool {
         let edit = self.edits.get(name).filter(|_| self.options.serve_uncommitted);
         edit.map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
     }

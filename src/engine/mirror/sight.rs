@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::layers::{Content, Good, not_a_file};
+use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::engine::signal::Hint;
 use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
@@ -20,7 +20,7 @@ use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
 impl<J: Journal> Mirror<J> {
     /// Brings a work tree forward that is behind the branch. While it is behind, its files say
     /// nothing about what a person saved, so they are not looked at: false means "later".
-    pub(super) fn catch_up(&mut self) -> bool {
+    pub(crate) fn catch_up(&mut self) -> bool {
         match self.journal.catch_up() {
             Ok(()) => true,
             Err(error) => {
@@ -33,7 +33,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Notes that the work tree can't be looked at now; returns whether that has lasted too long
     /// to go on waiting.
-    pub(super) fn note_busy(&mut self) -> bool {
+    pub(crate) fn note_busy(&mut self) -> bool {
         let now = Instant::now();
         let since = self.busy.map_or(now, |busy| busy.since);
         let late = now - since >= self.options.busy_max;
@@ -43,13 +43,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// When to look again without being asked, if something is not believed yet.
-    pub(in crate::engine) fn look_again_at(&self) -> Option<Instant> {
+    pub(crate) fn look_again_at(&self) -> Option<Instant> {
         let busy = self.busy.map(|busy| busy.again_at);
         self.suspects.values().map(|suspect| suspect.since + self.options.patience).chain(busy).min()
     }
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
-    pub(in crate::engine) fn look_again_hint(&self) -> Hint {
+    pub(crate) fn look_again_hint(&self) -> Hint {
         match self.pending.hint() {
             Hint::Files(mut names) => {
                 names.extend(self.suspects.keys().cloned());
@@ -61,12 +61,12 @@ impl<J: Journal> Mirror<J> {
 
     /// Whether a file of this key, or of one that differs from it in letter case only, is being
     /// watched for whether it stays broken or gone.
-    pub(in crate::engine) fn is_suspect(&self, key: &Key) -> bool {
+    pub(crate) fn is_suspect(&self, key: &Key) -> bool {
         self.suspects.keys().any(|name| is_of(name, key))
     }
 
     /// Looks at everything that is to be looked at; says whether it could be seen.
-    pub(super) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
+    pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let all = self.pending.all || (self.away && self.pending.branch);
         let names: Vec<String> = self.pending.names.iter().cloned().collect();
         self.look(head, if all { Look::All } else { Look::At(&names) })
@@ -115,7 +115,7 @@ impl<J: Journal> Mirror<J> {
         Ok(true)
     }
 
-    pub(super) fn note_work_tree(&mut self, note: Option<String>) {
+    pub(crate) fn note_work_tree(&mut self, note: Option<String>) {
         if self.snapshot.work_tree.as_deref() == note.as_deref() {
             return;
         }
@@ -130,7 +130,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Decides whether to believe what a file is now, which somebody may be in the middle of writing
     /// and has left alone for a while; returns whether that changes anything.
-    pub(super) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
+    pub(crate) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
         if self.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
             self.suspects.remove(name);
             return false;

@@ -9,37 +9,37 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::{Desk, Ground, HandEdit};
 use crate::domain::{Key, Refusal};
 use crate::engine::fold::Commit;
 use crate::engine::handle::SubmitError;
 use crate::engine::mirror::names_of;
+use crate::engine::plan::{Desk, Ground, HandEdit};
 use crate::format::layout;
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft};
 
 /// A key that differs from one concerned in letter case only.
 #[derive(Debug, Clone)]
-pub(in crate::engine) struct Rival {
-    pub(in crate::engine) key: Key,
+pub(crate) struct Rival {
+    pub(crate) key: Key,
     /// Its files in the head and in the work tree.
-    pub(in crate::engine) files: Vec<RivalFile>,
+    pub(crate) files: Vec<RivalFile>,
 }
 
 /// A file of a key that differs from one concerned in letter case only.
 #[derive(Debug, Clone)]
-pub(in crate::engine) struct RivalFile {
-    pub(in crate::engine) name: String,
+pub(crate) struct RivalFile {
+    pub(crate) name: String,
     /// Whether the head has it.
-    pub(in crate::engine) is_committed: bool,
+    pub(crate) is_committed: bool,
     /// Whether it is there for those who read: in the work tree if that is served, else in the head.
-    pub(in crate::engine) stands: bool,
+    pub(crate) stands: bool,
 }
 
 impl Desk {
     /// Commits what a person saved for this key, as the person's own commit, before ours; and before
     /// that, that a file of a key in other letter case was removed.
-    pub(super) fn commit_by_hand(
+    pub(crate) fn commit_by_hand(
         &mut self,
         ground: &Ground<'_>,
         index: usize,
@@ -65,7 +65,7 @@ impl Desk {
 
     /// Refuses a new collection where one stands whose key differs in letter case only, be it one
     /// that can't be read.
-    pub(super) fn refuse_beside_rival(
+    pub(crate) fn refuse_beside_rival(
         &self,
         ground: &Ground<'_>,
         key: &Key,

@@ -1,6 +1,6 @@
 //! An answer that rests on what is there already: it waits for the disk as any other does.
 
-use super::*;
+use crate::engine::tests::*;
 use crate::store::memory::Fault;
 
 /// An engine on a repository in which a write has moved the branch and failed at the last flush.

@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use super::*;
+use crate::engine::tests::*;
 use crate::store::memory::Fault;
 
 const POSTS: &str = "posts.yaml";

@@ -1,7 +1,7 @@
 //! Keys that differ in letter case only: whatever people and programs do, no commit of ours has both.
 
-use super::*;
 use crate::domain::{Kind, Refusal};
+use crate::engine::tests::*;
 use crate::store::Commit;
 
 const LOWER: &str = "a.yaml";

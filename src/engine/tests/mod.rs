@@ -11,8 +11,8 @@ use std::time::Instant;
 
 use chrono::DateTime;
 
-use super::*;
 use crate::domain::{Actor, Collection, Command, Key, Patch, Revision};
+use crate::engine::*;
 use crate::store::memory::MemoryJournal;
 
 /// After this time a test gives up on whatever should have become true.

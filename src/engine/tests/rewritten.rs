@@ -1,6 +1,6 @@
 //! A branch that is rewritten: what the service had acknowledged is kept and told.
 
-use super::*;
+use crate::engine::tests::*;
 use crate::store::Kept;
 
 const POSTS: &str = "posts.yaml";

@@ -8,18 +8,17 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use super::{make_durable, publish};
 use crate::domain::{Key, Revision};
-use crate::engine::Options;
 use crate::engine::ground::{ground, keys_of, names_with_rivals};
 use crate::engine::handle::{Job, SubmitError, Written};
 use crate::engine::ledger::{Ledger, Made, Scope};
 use crate::engine::mirror::Mirror;
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
-use crate::engine::recall;
 use crate::engine::refuse::{reason, refuse, unavailable};
 use crate::engine::signal::Hint;
+use crate::engine::writer::{make_durable, publish};
+use crate::engine::{Options, recall};
 use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
 
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
@@ -30,19 +29,19 @@ const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
 
 /// What it takes to carry out the jobs of one turn.
-pub(super) struct Group<'a, J> {
-    pub(super) mirror: &'a mut Mirror<J>,
-    pub(super) options: &'a Options,
-    pub(super) projection: &'a Projection,
-    pub(super) ledger: &'a Ledger,
+pub(crate) struct Group<'a, J> {
+    pub(crate) mirror: &'a mut Mirror<J>,
+    pub(crate) options: &'a Options,
+    pub(crate) projection: &'a Projection,
+    pub(crate) ledger: &'a Ledger,
     /// Takes the jobs that wait for a file of their key to be believed; none waits when the service
     /// ends.
-    pub(super) deferred: Option<&'a mut VecDeque<Job>>,
+    pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
 }
 
 impl<J: Journal> Group<'_, J> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
-    pub(super) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
+    pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
         if let Err(error) = self.answer_known(&mut jobs) {
             refuse(jobs, &error);
             return false;

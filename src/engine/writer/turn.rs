@@ -7,25 +7,25 @@ use crate::engine::signal::Hint;
 
 /// What a turn of the loop has gathered.
 #[derive(Default)]
-pub(super) struct Turn {
-    pub(super) jobs: VecDeque<Job>,
-    pub(super) questions: Vec<Question>,
-    pub(super) hints: Hints,
-    pub(super) stop: bool,
+pub(crate) struct Turn {
+    pub(crate) jobs: VecDeque<Job>,
+    pub(crate) questions: Vec<Question>,
+    pub(crate) hints: Hints,
+    pub(crate) stop: bool,
     /// Nothing has come for a while.
-    pub(super) idle: bool,
+    pub(crate) idle: bool,
 }
 
 /// Notices of one turn, merged.
 #[derive(Default)]
-pub(super) struct Hints {
+pub(crate) struct Hints {
     everything: bool,
     branch: bool,
     files: BTreeSet<String>,
 }
 
 impl Hints {
-    pub(super) fn add(&mut self, hint: Hint) {
+    pub(crate) fn add(&mut self, hint: Hint) {
         match hint {
             Hint::Everything => self.everything = true,
             Hint::Branch => self.branch = true,
@@ -33,7 +33,7 @@ impl Hints {
         }
     }
 
-    pub(super) fn merged(self) -> Vec<Hint> {
+    pub(crate) fn merged(self) -> Vec<Hint> {
         let files: Vec<String> = self.files.into_iter().collect();
         match (self.everything, self.branch, files.is_empty()) {
             (true, ..) => vec![Hint::Everything],

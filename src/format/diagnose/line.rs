@@ -2,24 +2,24 @@
 
 use std::ops::Range;
 
-use super::super::lookalike::{is_odd_blank, odd_blank, typographic};
 use crate::domain::{Value, shown};
+use crate::format::lookalike::{is_odd_blank, odd_blank, typographic};
 
 /// A line and where it stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line<'t> {
+pub(crate) struct Line<'t> {
     /// Its first byte in the text.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The line without its end.
-    pub(super) text: &'t str,
+    pub(crate) text: &'t str,
 }
 
 /// What is wrong in a line, and a line that can be read in its place.
-pub(super) struct Slip {
+pub(crate) struct Slip {
     /// The byte in the whole text.
-    pub(super) at: usize,
-    pub(super) message: String,
-    pub(super) instead: String,
+    pub(crate) at: usize,
+    pub(crate) message: String,
+    pub(crate) instead: String,
 }
 
 /// What to write for a text that needs quotes.
@@ -53,7 +53,7 @@ fn colon(text: &str) -> Option<usize> {
 
 impl<'t> Line<'t> {
     /// The line of a byte.
-    pub(super) fn at(text: &'t str, at: usize) -> Self {
+    pub(crate) fn at(text: &'t str, at: usize) -> Self {
         let at = (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         let start = text[..at].rfind('\n').map_or(0, |end| end + 1);
         let line = text[start..].split('\n').next().unwrap_or_default();
@@ -61,17 +61,17 @@ impl<'t> Line<'t> {
     }
 
     /// Its bytes in the text; its line end follows.
-    pub(super) fn span(&self) -> Range<usize> {
+    pub(crate) fn span(&self) -> Range<usize> {
         self.start..self.start + self.text.len()
     }
 
     /// How many blanks it begins with.
-    pub(super) fn indent(&self) -> usize {
+    pub(crate) fn indent(&self) -> usize {
         skipped(self.text).0
     }
 
     /// The byte of the first thing in it.
-    pub(super) fn first(&self) -> usize {
+    pub(crate) fn first(&self) -> usize {
         self.start + self.indent()
     }
 
@@ -82,13 +82,13 @@ impl<'t> Line<'t> {
     }
 
     /// Whether it begins with a name and a colon.
-    pub(super) fn begins_attribute(&self) -> bool {
+    pub(crate) fn begins_attribute(&self) -> bool {
         let text = self.text.trim_start();
         colon(text).is_some_and(|at| is_name(text[..at].trim_end()))
     }
 
     /// Whether a value follows a name in it.
-    pub(super) fn has_value(&self) -> bool {
+    pub(crate) fn has_value(&self) -> bool {
         let text = self.text.trim_start();
         colon(text).is_some_and(|at| {
             let value = text[at + 1..].trim();
@@ -97,7 +97,7 @@ impl<'t> Line<'t> {
     }
 
     /// The lines above that say something, the nearest first.
-    pub(super) fn above(self, text: &'t str) -> impl Iterator<Item = Line<'t>> {
+    pub(crate) fn above(self, text: &'t str) -> impl Iterator<Item = Line<'t>> {
         let mut start = self.start;
         std::iter::from_fn(move || {
             start = Line::at(text, start.checked_sub(1)?).start;
@@ -116,14 +116,14 @@ impl<'t> Line<'t> {
     }
 
     /// The line with a value that can be read in place of what stands behind the name or the dash.
-    pub(super) fn blank_value(&self) -> String {
+    pub(crate) fn blank_value(&self) -> String {
         let (at, rest) = self.split();
         let name = colon(rest).map_or("", |colon| &rest[..=colon]);
         format!("{}{name} x", &self.text[..at])
     }
 
     /// What is wrong in this line alone.
-    pub(super) fn slipped(&self, text: &str) -> Option<Slip> {
+    pub(crate) fn slipped(&self, text: &str) -> Option<Slip> {
         if self.says_nothing() {
             return None;
         }
@@ -144,7 +144,7 @@ impl<'t> Line<'t> {
     }
 
     /// A tab or another blank that is none where the line begins.
-    pub(super) fn indented_oddly(&self) -> Option<Slip> {
+    pub(crate) fn indented_oddly(&self) -> Option<Slip> {
         let rest = self.text.trim_start_matches(' ');
         let first = rest.chars().next()?;
         let message = match first {

@@ -1,7 +1,7 @@
 //! What editors type, and what they are told: where, and what to type instead.
 
-use super::super::tests::key;
-use super::super::{Fault, read};
+use crate::format::tests::key;
+use crate::format::{Fault, read};
 
 fn faults(text: &str) -> Vec<Fault> {
     read(&key(), text.as_bytes()).map_or_else(|faults| faults, |_| Vec::new())

@@ -12,13 +12,14 @@
 
 use std::ops::Range;
 
-use super::super::scalar::Style;
-use super::super::tree::{self, Content, Node};
-use super::splice::{Sheet, Splice};
+use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::scalar::Style;
+use crate::format::tree;
+use crate::format::tree::{Content, Node};
 
 /// How an item or a member ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Ending {
+pub(crate) enum Ending {
     /// In a text behind `|` or `>`; whether blank lines below belong to it (`|+`).
     Text { keeps_blank_lines: bool },
     /// In anything else.
@@ -27,7 +28,7 @@ pub(super) enum Ending {
 
 impl Ending {
     /// How a value ends.
-    pub(super) fn of(text: &str, value: &Node) -> Self {
+    pub(crate) fn of(text: &str, value: &Node) -> Self {
         match &value.content {
             Content::Scalar(_, Style::Block) => {
                 Self::Text { keeps_blank_lines: indicators(text, &value.span).contains('+') }
@@ -41,7 +42,7 @@ impl Ending {
     }
 
     /// Whether blank lines belong to the text that stands at the end, if one does.
-    pub(super) fn text(self) -> Option<bool> {
+    pub(crate) fn text(self) -> Option<bool> {
         match self {
             Self::Text { keeps_blank_lines } => Some(keeps_blank_lines),
             Self::Plain => None,
@@ -57,7 +58,7 @@ fn indicators<'t>(text: &'t str, span: &Range<usize>) -> &'t str {
 
 /// The same file with an end of its last line, where that is the last line of a text behind `|` or `>`:
 /// to read on as it did, the text no longer keeps its line ends (`|-`).
-pub(super) fn ended(text: &str) -> Option<String> {
+pub(crate) fn ended(text: &str) -> Option<String> {
     let mut last = 0..0;
     tree::parse(text).root?.scalars(&mut |span| last = span.clone());
     let indicators = indicators(text, &last);
@@ -73,7 +74,7 @@ pub(super) fn ended(text: &str) -> Option<String> {
 /// lines lose their blanks, or go if the text would take even empty ones (`keeps`), and each line
 /// of the comment moves to the column, if it stands further in. A comment ends the text, so what
 /// follows it may stay.
-pub(super) fn set_apart(sheet: Sheet<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
+pub(crate) fn set_apart(sheet: Sheet<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
     let mut splices = Vec::new();
     let mut at = from;
     let mut in_comment = false;

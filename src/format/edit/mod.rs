@@ -21,21 +21,21 @@ mod statuses;
 mod step;
 mod value;
 
-use self::parts::{Insertion, Part, Parts};
-use self::proof::Proof;
-use self::splice::{Sheet, Splice, applied};
-use self::step::Step;
-use self::value::style_behind;
-use super::read::{self, BYTE_ORDER_MARK};
-use super::tree::Node;
-use super::{Edited, write};
 use crate::domain::{Attribute, Change, Collection, Kind, Shorthand, changes};
+use crate::format::edit::parts::{Insertion, Part, Parts};
+use crate::format::edit::proof::Proof;
+use crate::format::edit::splice::{Sheet, Splice, applied};
+use crate::format::edit::step::Step;
+use crate::format::edit::value::style_behind;
+use crate::format::read::BYTE_ORDER_MARK;
+use crate::format::tree::Node;
+use crate::format::{Edited, read, write};
 
 /// How many attributes a reason names.
 const NAMES_SHOWN_MAX: usize = 5;
 
 /// Turns the file of `before` into a file of `after`.
-pub(super) fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
+pub(crate) fn edit(old: &[u8], before: &Collection, after: &Collection) -> Edited {
     let text = std::str::from_utf8(old).unwrap_or_default();
     let (mark, text) = match text.strip_prefix(BYTE_ORDER_MARK) {
         Some(rest) => (BYTE_ORDER_MARK, rest),

@@ -2,16 +2,17 @@
 
 use std::ops::Range;
 
-use super::super::scalar::Style;
-use super::super::tree::{Content, Layout, Node};
-use super::super::write;
-use super::below::{self, Ending};
-use super::splice::{Sheet, Splice};
 use crate::domain::Value;
+use crate::format::edit::below;
+use crate::format::edit::below::Ending;
+use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::scalar::Style;
+use crate::format::tree::{Content, Layout, Node};
+use crate::format::write;
 
 /// A new item or member.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Part<'v> {
+pub(crate) enum Part<'v> {
     /// An item of a list.
     Item(&'v Value),
     /// A name and its value.
@@ -20,18 +21,18 @@ pub(super) enum Part<'v> {
 
 /// New items or members, and where they come.
 #[derive(Debug)]
-pub(super) struct Insertion<'v> {
+pub(crate) struct Insertion<'v> {
     /// Behind which part; `None` is before the first.
-    pub(super) behind: Option<usize>,
+    pub(crate) behind: Option<usize>,
     /// What comes.
-    pub(super) parts: Vec<Part<'v>>,
+    pub(crate) parts: Vec<Part<'v>>,
     /// How texts are quoted.
-    pub(super) style: Style,
+    pub(crate) style: Style,
 }
 
 /// The parts of one list or map.
 #[derive(Debug)]
-pub(super) struct Parts<'t> {
+pub(crate) struct Parts<'t> {
     sheet: Sheet<'t>,
     /// Each part; in a block list from its dash.
     spans: Vec<Range<usize>>,
@@ -44,7 +45,7 @@ pub(super) struct Parts<'t> {
 
 impl<'t> Parts<'t> {
     /// Finds the parts, if they stand in a way that is understood.
-    pub(super) fn of(sheet: Sheet<'t>, node: &Node) -> Option<Self> {
+    pub(crate) fn of(sheet: Sheet<'t>, node: &Node) -> Option<Self> {
         let block = match node.layout()? {
             Layout::Block => true,
             Layout::Flow => false,
@@ -71,7 +72,7 @@ impl<'t> Parts<'t> {
     /// Takes parts out, not all of them, and adds others.
     ///
     /// `gone` is in order; nothing is added behind what goes.
-    pub(super) fn changed(&self, gone: &[usize], added: &[Insertion<'_>]) -> Option<Vec<Splice>> {
+    pub(crate) fn changed(&self, gone: &[usize], added: &[Insertion<'_>]) -> Option<Vec<Splice>> {
         let mut splices = match gone {
             [] => Vec::new(),
             _ if gone.len() >= self.spans.len() => return None,

@@ -2,27 +2,27 @@
 
 use std::collections::HashSet;
 
-use super::super::tree::{self, Node};
-use super::super::{plain, read};
-use super::splice::Splice;
 use crate::domain::{Collection, Number, Value};
+use crate::format::edit::splice::Splice;
+use crate::format::tree::Node;
+use crate::format::{plain, read, tree};
 
 /// What an edit started from, and what it should come to.
-pub(super) struct Proof<'a> {
+pub(crate) struct Proof<'a> {
     /// The text before.
-    pub(super) text: &'a str,
+    pub(crate) text: &'a str,
     /// Its nodes.
-    pub(super) root: &'a Node,
+    pub(crate) root: &'a Node,
     /// What the text should read as afterwards.
-    pub(super) after: &'a Collection,
+    pub(crate) after: &'a Collection,
     /// The names in the file that may change.
-    pub(super) names: HashSet<&'a str>,
+    pub(crate) names: HashSet<&'a str>,
 }
 
 impl Proof<'_> {
     /// Whether a text is right. Comments may be gone only from what the splices, in the order of the
     /// text, replace.
-    pub(super) fn holds(&self, text: &str, splices: &[Splice]) -> bool {
+    pub(crate) fn holds(&self, text: &str, splices: &[Splice]) -> bool {
         read::read_with_tree(self.after.key(), text).is_ok_and(|(read, root)| {
             read == *self.after
                 && self.others(self.text, self.root) == self.others(text, &root)

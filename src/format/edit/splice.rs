@@ -2,21 +2,21 @@
 
 use std::ops::Range;
 
-use super::super::scalar::Style;
-use super::super::write;
 use crate::domain::Value;
+use crate::format::scalar::Style;
+use crate::format::write;
 
 /// Replaces some bytes of a text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Splice {
+pub(crate) struct Splice {
     /// The bytes that go.
-    pub(super) at: Range<usize>,
+    pub(crate) at: Range<usize>,
     /// The text that comes.
-    pub(super) with: String,
+    pub(crate) with: String,
 }
 
 /// The text with all splices made, which come in the order of the text, unless two of them overlap.
-pub(super) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
+pub(crate) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
     let mut new = String::with_capacity(text.len());
     let mut from = 0;
     for splice in splices {
@@ -30,62 +30,62 @@ pub(super) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
 
 /// The text of a file as lines.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sheet<'t> {
+pub(crate) struct Sheet<'t> {
     /// The text.
-    pub(super) text: &'t str,
+    pub(crate) text: &'t str,
     /// How its lines end: as the first one does.
-    pub(super) line_end: &'static str,
+    pub(crate) line_end: &'static str,
 }
 
 impl<'t> Sheet<'t> {
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let first = text.split_inclusive('\n').next().unwrap_or_default();
         Self { text, line_end: if first.ends_with("\r\n") { "\r\n" } else { "\n" } }
     }
 
     /// Lines that end in `\n`, with the ends that the file has.
-    pub(super) fn lines(&self, text: &str) -> String {
+    pub(crate) fn lines(&self, text: &str) -> String {
         text.replace('\n', self.line_end)
     }
 
     /// Where the line of a byte begins.
-    pub(super) fn line_start(&self, at: usize) -> usize {
+    pub(crate) fn line_start(&self, at: usize) -> usize {
         self.text[..at].rfind('\n').map_or(0, |end| end + 1)
     }
 
     /// Where the line of a byte ends, its line end not included.
-    pub(super) fn line_stop(&self, at: usize) -> usize {
+    pub(crate) fn line_stop(&self, at: usize) -> usize {
         let stop = self.text[at..].find('\n').map_or(self.text.len(), |end| at + end);
         if self.text[at..stop].ends_with('\r') { stop - 1 } else { stop }
     }
 
     /// Where the next line begins.
-    pub(super) fn next_line(&self, at: usize) -> usize {
+    pub(crate) fn next_line(&self, at: usize) -> usize {
         self.text[at..].find('\n').map_or(self.text.len(), |end| at + end + 1)
     }
 
     /// How many bytes stand before a byte in its line.
-    pub(super) fn column(&self, at: usize) -> usize {
+    pub(crate) fn column(&self, at: usize) -> usize {
         at - self.line_start(at)
     }
 
     /// Whether only blanks stand before a byte in its line.
-    pub(super) fn begins_line(&self, at: usize) -> bool {
+    pub(crate) fn begins_line(&self, at: usize) -> bool {
         self.text[self.line_start(at)..at].trim_matches(' ').is_empty()
     }
 
     /// Replaces bytes.
-    pub(super) fn replace(&self, at: Range<usize>, with: impl Into<String>) -> Splice {
+    pub(crate) fn replace(&self, at: Range<usize>, with: impl Into<String>) -> Splice {
         Splice { at, with: with.into() }
     }
 
     /// Takes out the lines of these bytes.
-    pub(super) fn without_lines(&self, at: &Range<usize>) -> Splice {
+    pub(crate) fn without_lines(&self, at: &Range<usize>) -> Splice {
         self.replace(self.line_start(at.start)..self.next_line(at.end), "")
     }
 
     /// Adds lines, each of which ends in `\n`, behind the line of a byte.
-    pub(super) fn lines_behind(&self, at: usize, lines: &str) -> Splice {
+    pub(crate) fn lines_behind(&self, at: usize, lines: &str) -> Splice {
         let next = self.next_line(at);
         let lines = self.lines(lines);
         if self.text[..next].ends_with('\n') {
@@ -96,7 +96,7 @@ impl<'t> Sheet<'t> {
     }
 
     /// A name and its value in block form, without the last line end.
-    pub(super) fn block_entry(&self, column: usize, name: &str, value: &Value) -> String {
+    pub(crate) fn block_entry(&self, column: usize, name: &str, value: &Value) -> String {
         let mut lines = String::new();
         write::entry(&mut lines, column, name, value, Style::Plain);
         self.lines(lines.trim_end_matches('\n'))

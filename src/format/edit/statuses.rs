@@ -1,17 +1,17 @@
 //! Changing `unpublishedStatuses`, which a file may hold in two ways at once: as a map, and as
 //! shorthands (`draftDirectory`) that each stand for one of its entries.
 
-use super::super::read;
-use super::super::tree::{Entry, Node};
-use super::splice::Sheet;
-use super::step::Step;
 use crate::domain::{Attribute, Shorthand, Value};
+use crate::format::edit::splice::Sheet;
+use crate::format::edit::step::Step;
+use crate::format::read;
+use crate::format::tree::{Entry, Node};
 
 /// Changes the statuses to `to`, or takes them away.
 ///
 /// A shorthand stays as long as its status is just what the shorthand says; only its directory
 /// changes then. A status that needs more goes into the map.
-pub(super) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
+pub(crate) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
     let name = Attribute::UnpublishedStatuses;
     let explicit = root.entry(name.as_str());
     let from = explicit.and_then(|_| value_in(root, name.as_str()));

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use proptest::prelude::*;
 
-use super::super::read;
-use super::super::scalar::{self, Style};
-use super::super::tests::{key, nasty_text};
-use super::*;
 use crate::domain::{ATTRIBUTES_MAX, Kind, Number, Patch, Value};
+use crate::format::edit::*;
+use crate::format::scalar::Style;
+use crate::format::tests::{key, nasty_text};
+use crate::format::{read, scalar};
 use crate::random::cases;
 
 fn list(items: &[&str]) -> Value {

@@ -2,19 +2,19 @@
 
 use std::collections::HashMap;
 
-use super::super::scalar::{self, Style};
-use super::super::tree::{Content, Entry, Layout, Node};
-use super::super::write;
-use super::parts::{Insertion, Part, Parts};
-use super::splice::{Sheet, Splice};
 use crate::domain::Value;
+use crate::format::edit::parts::{Insertion, Part, Parts};
+use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::scalar::Style;
+use crate::format::tree::{Content, Entry, Layout, Node};
+use crate::format::{scalar, write};
 
 /// The most cells of the table that aligns two lists; larger ones are compared from both ends.
 const ALIGNMENT_CELLS_MAX: usize = 250_000;
 
 /// Where a value stands.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Place<'n> {
+pub(crate) enum Place<'n> {
     /// Behind the name of a block map.
     Entry {
         /// The name and the value.
@@ -30,7 +30,7 @@ pub(super) enum Place<'n> {
 
 impl<'n> Place<'n> {
     /// Where the value of a map's entry stands.
-    pub(super) fn of(sheet: Sheet<'_>, map: &Node, entry: &'n Entry) -> Self {
+    pub(crate) fn of(sheet: Sheet<'_>, map: &Node, entry: &'n Entry) -> Self {
         match map.layout() {
             Some(Layout::Block) => Self::Entry { entry, column: sheet.column(entry.start) },
             Some(Layout::Flow | Layout::Pair) | None => Self::Flow,
@@ -39,7 +39,7 @@ impl<'n> Place<'n> {
 }
 
 /// Changes a value with the fewest bytes: inside it if possible, else all of it.
-pub(super) fn changed(
+pub(crate) fn changed(
     sheet: Sheet<'_>,
     place: Place<'_>,
     node: &Node,
@@ -137,7 +137,7 @@ fn members(
 }
 
 /// The style of what is added behind an entry: in braces that of its name.
-pub(super) fn style_behind(node: &Node, entry: &Entry) -> Style {
+pub(crate) fn style_behind(node: &Node, entry: &Entry) -> Style {
     match (node.layout(), entry.key.as_scalar()) {
         (Some(Layout::Flow), Some((_, style))) => style,
         _ => Style::Plain,

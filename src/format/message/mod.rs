@@ -35,7 +35,7 @@ use std::fmt::Write as _;
 
 use uuid::Uuid;
 
-pub use parse::{Message, Told, ToldOrigin, idempotency, parse};
+pub use crate::format::message::parse::{Message, Told, ToldOrigin, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 

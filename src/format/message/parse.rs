@@ -2,11 +2,11 @@
 
 use uuid::Uuid;
 
-use super::{
+use crate::domain::{Key, Reverses};
+use crate::format::message::{
     ACTION, COMMAND, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, ORIGIN, REQUEST_ID, RESTORES, UNDOES,
     WORK_TREE,
 };
-use crate::domain::{Key, Reverses};
 
 /// What a commit message tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

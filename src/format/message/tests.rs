@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::domain::{Collection, Kind, Patch};
+use crate::format::message::*;
 use crate::random::cases;
 
 const ID: &str = "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e";

@@ -1,8 +1,8 @@
 //! Adding a token to a policy file, and taking some out.
 
-use super::entry::{NewToken, actor};
-use super::{Fault, read, shape};
 use crate::domain::{Actor, Token};
+use crate::format::policy::entry::{NewToken, actor};
+use crate::format::policy::{Fault, read, shape};
 
 const HEADING: &str = "\
 # Who may do what in Collectory. What is not granted here is denied.

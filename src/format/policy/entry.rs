@@ -25,7 +25,7 @@ pub struct NewToken {
 
 impl NewToken {
     /// What the file will be read as.
-    pub(super) fn granted(&self) -> Token {
+    pub(crate) fn granted(&self) -> Token {
         Token {
             actor: actor(&self.name, self.email.as_deref()),
             secret_hash: self.secret_hash,
@@ -50,7 +50,7 @@ impl NewToken {
     }
 
     /// An item of a list below `tokens:`.
-    pub(super) fn item(&self, indent: &str) -> String {
+    pub(crate) fn item(&self, indent: &str) -> String {
         let mut text = String::new();
         let mut mark = "- ";
         for (name, value) in self.members() {
@@ -68,7 +68,7 @@ impl NewToken {
     }
 
     /// The same as a value in braces, for a list in brackets.
-    pub(super) fn flow_item(&self) -> String {
+    pub(crate) fn flow_item(&self) -> String {
         let mut members = self.members();
         if let Some(further) = self.grants.get(1..).filter(|further| !further.is_empty()) {
             let further: Vec<_> = further.iter().map(in_braces).collect();
@@ -80,7 +80,7 @@ impl NewToken {
 }
 
 /// The actor of a token; without an e-mail address it has one that leads nowhere.
-pub(super) fn actor(name: &str, email: Option<&str>) -> Actor {
+pub(crate) fn actor(name: &str, email: Option<&str>) -> Actor {
     let local = || name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect::<String>();
     match email {
         Some(email) => Actor::new(name, email),

@@ -6,15 +6,15 @@
 
 use std::ops::Range;
 
-use super::entry::NewToken;
 use crate::domain::SecretHash;
+use crate::format::policy::entry::NewToken;
 
 /// How many closing brackets are tried, from the end: a list may be followed by a comment with some.
 const BRACKETS_MAX: usize = 16;
 
 /// The texts that may be `old` with one more token, the likely ones first; every byte of `old` is
 /// in each but for the brackets of an empty list.
-pub(super) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
+pub(crate) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item = String> + 'a {
     let block = move |above: &str, below: &str| {
         let line_end = if above.is_empty() || above.ends_with('\n') { "" } else { "\n" };
         format!("{}{line_end}{}{below}", opened(above), token.item(item_indent(above)))
@@ -35,7 +35,7 @@ pub(super) fn with<'a>(old: &'a str, token: &'a NewToken) -> impl Iterator<Item 
 }
 
 /// The texts that may be `old` without the token that has this hash.
-pub(super) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item = String> + 'a {
+pub(crate) fn without<'a>(old: &'a str, hash: &SecretHash) -> impl Iterator<Item = String> + 'a {
     let hash = hash.to_string();
     let found = old.to_ascii_lowercase().find(&hash);
     let spans = found.into_iter().flat_map(move |at| {

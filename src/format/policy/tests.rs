@@ -1,8 +1,8 @@
 //! What a policy file may say, and how it is edited.
 
-use super::testing::token;
-use super::*;
 use crate::domain::Key;
+use crate::format::policy::testing::token;
+use crate::format::policy::*;
 
 const TWO: &str = "\
 # Ask Mara before changing this.

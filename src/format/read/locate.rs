@@ -1,12 +1,13 @@
 //! Where in a file a rule of the domain is broken, and how to say it of what is written there.
 
-use super::super::lookalike::suspect;
-use super::super::scalar::{self, Style};
-use super::super::tree::{self, Found, Node};
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Segment, Shorthand, Value, Violation, shown};
+use crate::format::lookalike::suspect;
+use crate::format::scalar::Style;
+use crate::format::tree::{Found, Node};
+use crate::format::{scalar, tree};
 
 /// Finds where a violation stands: at the name if that is what is wrong, else at the value.
-pub(super) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
+pub(crate) fn located(root: &Node, kind: Kind, violation: &Violation) -> Found {
     let (node, entry) = followed(root, &violation.path);
     if let Some(entry) = entry
         && is_wrong_name(kind, &violation.path)
@@ -41,7 +42,7 @@ fn followed<'t>(root: &'t Node, path: &[Segment]) -> (&'t Node, Option<&'t tree:
 }
 
 /// What in a text without quotes was hardly meant.
-pub(super) fn suspected(node: &Node) -> Option<(usize, String)> {
+pub(crate) fn suspected(node: &Node) -> Option<(usize, String)> {
     let (text, _) = node.as_scalar().filter(|(_, style)| *style == Style::Plain)?;
     suspect(text)
 }
@@ -57,7 +58,7 @@ fn dashed(violation: &Violation, node: &Node) -> Option<String> {
 }
 
 /// Where an entry's value begins; a value on lines of its own, or none, is shown at its name.
-pub(super) fn start_of(entry: &tree::Entry) -> usize {
+pub(crate) fn start_of(entry: &tree::Entry) -> usize {
     let value = &entry.value;
     let here = !value.span.is_empty() && value.layout() != Some(tree::Layout::Block);
     if here { value.span.start } else { entry.key.span.start }

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use saphyr_parser::{Event, ScalarStyle, Span};
 
-use super::{Content, Entry, Failure, Found, Layout, Node};
 use crate::domain::{VALUE_DEPTH_MAX, shown};
 use crate::format::scalar::Style;
+use crate::format::tree::{Content, Entry, Failure, Found, Layout, Node};
 
 /// Blanks to YAML, line ends included.
 const BLANK: [char; 4] = [' ', '\t', '\r', '\n'];
@@ -19,25 +19,25 @@ struct Open {
 }
 
 /// Makes nodes of events.
-pub(super) struct Builder<'t> {
+pub(crate) struct Builder<'t> {
     text: &'t str,
     /// Where each character begins, if they are not all one byte long.
     bytes: Option<Vec<usize>>,
     stack: Vec<Open>,
     /// The root, once it is complete.
-    pub(super) root: Option<Node>,
+    pub(crate) root: Option<Node>,
     documents: usize,
     /// Behind the last scalar, bracket or brace.
     behind: usize,
     /// Up to where the text is beyond doubt.
     understood: usize,
     /// What is wrong so far.
-    pub(super) faults: Vec<Found>,
+    pub(crate) faults: Vec<Found>,
 }
 
 impl<'t> Builder<'t> {
     /// Begins a document.
-    pub(super) fn new(text: &'t str) -> Self {
+    pub(crate) fn new(text: &'t str) -> Self {
         let bytes = (!text.is_ascii()).then(|| text.char_indices().map(|(at, _)| at).collect());
         Self {
             text,
@@ -52,7 +52,7 @@ impl<'t> Builder<'t> {
     }
 
     /// The byte at which a character begins.
-    pub(super) fn byte(&self, character: usize) -> usize {
+    pub(crate) fn byte(&self, character: usize) -> usize {
         let at = match &self.bytes {
             Some(bytes) => bytes.get(character).copied().unwrap_or(self.text.len()),
             None => character,
@@ -61,7 +61,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Where the parser gives up that stumbles over a character.
-    pub(super) fn failure(&self, character: usize) -> Failure {
+    pub(crate) fn failure(&self, character: usize) -> Failure {
         let mut open = self.stack.iter().rev().map(|open| &open.node);
         let open = open.find(|node| node.layout() == Some(Layout::Flow)).map(|node| node.span.start);
         Failure { at: self.byte(character), behind: self.understood, open }
@@ -78,7 +78,7 @@ impl<'t> Builder<'t> {
     }
 
     /// Takes the next event; false if reading can't go on.
-    pub(super) fn take(&mut self, event: Event<'_>, span: Span) -> bool {
+    pub(crate) fn take(&mut self, event: Event<'_>, span: Span) -> bool {
         let at = self.byte(span.start.index());
         match event {
             Event::DocumentStart(_) => {
@@ -294,7 +294,7 @@ impl<'t> Builder<'t> {
 }
 
 /// What to say of a bracket too many.
-pub(in crate::format) fn too_deep() -> String {
+pub(crate) fn too_deep() -> String {
     format!("lists and maps may be nested {VALUE_DEPTH_MAX} deep")
 }
 
@@ -311,7 +311,7 @@ fn mark(text: &str, before: Range<usize>) -> Option<usize> {
     let marks = text.get(before.clone())?.match_indices('?').map(|(at, _)| before.start + at);
     let mut marks = marks.peekable();
     marks.peek()?;
-    let comments = super::comments(text, before.clone());
+    let comments = crate::format::tree::comments(text, before.clone());
     marks.find(|at| !comments.iter().any(|comment| comment.contains(at)))
 }
 

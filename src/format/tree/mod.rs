@@ -14,24 +14,24 @@ use std::ops::Range;
 
 use saphyr_parser::Parser;
 
-use self::build::Builder;
-pub(super) use self::build::too_deep;
-use super::scalar::Style;
+use crate::format::scalar::Style;
+use crate::format::tree::build::Builder;
+pub(crate) use crate::format::tree::build::too_deep;
 
 /// One node and where it stands, in bytes.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub(crate) struct Node {
     /// From its first to behind its last byte; empty, behind what precedes it, if nothing is
     /// written. A block collection begins with its first name or item, `- ` aside, and ends with
     /// its last.
-    pub(super) span: Range<usize>,
+    pub(crate) span: Range<usize>,
     /// What it is.
-    pub(super) content: Content,
+    pub(crate) content: Content,
 }
 
 /// What a node is.
 #[derive(Debug, Clone)]
-pub(super) enum Content {
+pub(crate) enum Content {
     /// A text and how it is quoted.
     Scalar(String, Style),
     /// A list.
@@ -42,7 +42,7 @@ pub(super) enum Content {
 
 /// How a list or map stands in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     /// On lines of its own.
     Block,
     /// In brackets or braces.
@@ -53,49 +53,49 @@ pub(super) enum Layout {
 
 /// One name and value of a map.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The first byte: of the name, or of the `?` before it.
-    pub(super) start: usize,
+    pub(crate) start: usize,
     /// The name: a scalar.
-    pub(super) key: Node,
+    pub(crate) key: Node,
     /// The value.
-    pub(super) value: Node,
+    pub(crate) value: Node,
 }
 
 /// Something wrong, and where.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The first byte of it.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// What was found and what would be right.
-    pub(super) message: String,
+    pub(crate) message: String,
 }
 
 /// A document, read as far as it can be.
 #[derive(Debug)]
-pub(super) struct Parsed {
+pub(crate) struct Parsed {
     /// The root, unless the text is no YAML or holds nothing.
-    pub(super) root: Option<Node>,
+    pub(crate) root: Option<Node>,
     /// What is wrong, in no order.
-    pub(super) faults: Vec<Found>,
+    pub(crate) faults: Vec<Found>,
     /// Where reading ended, if the text is no YAML.
-    pub(super) failure: Option<Failure>,
+    pub(crate) failure: Option<Failure>,
 }
 
 /// Where the parser gave up.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Failure {
+pub(crate) struct Failure {
     /// The byte at which it noticed.
-    pub(super) at: usize,
+    pub(crate) at: usize,
     /// Up to where the text is beyond doubt.
-    pub(super) behind: usize,
+    pub(crate) behind: usize,
     /// The innermost bracket that is open there.
-    pub(super) open: Option<usize>,
+    pub(crate) open: Option<usize>,
 }
 
 impl Node {
     /// The text and style of a scalar.
-    pub(super) fn as_scalar(&self) -> Option<(&str, Style)> {
+    pub(crate) fn as_scalar(&self) -> Option<(&str, Style)> {
         match &self.content {
             Content::Scalar(text, style) => Some((text, *style)),
             Content::List(..) | Content::Map(..) => None,
@@ -103,7 +103,7 @@ impl Node {
     }
 
     /// How a list or map stands in the file.
-    pub(super) fn layout(&self) -> Option<Layout> {
+    pub(crate) fn layout(&self) -> Option<Layout> {
         match &self.content {
             Content::Scalar(..) => None,
             Content::List(_, layout) | Content::Map(_, layout) => Some(*layout),
@@ -111,7 +111,7 @@ impl Node {
     }
 
     /// The entries of a map.
-    pub(super) fn entries(&self) -> &[Entry] {
+    pub(crate) fn entries(&self) -> &[Entry] {
         match &self.content {
             Content::Map(entries, _) => entries,
             Content::Scalar(..) | Content::List(..) => &[],
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// The items of a list.
-    pub(super) fn items(&self) -> &[Node] {
+    pub(crate) fn items(&self) -> &[Node] {
         match &self.content {
             Content::List(items, _) => items,
             Content::Scalar(..) | Content::Map(..) => &[],
@@ -127,12 +127,12 @@ impl Node {
     }
 
     /// The value of a map's entry with this name.
-    pub(super) fn entry(&self, name: &str) -> Option<&Entry> {
+    pub(crate) fn entry(&self, name: &str) -> Option<&Entry> {
         self.entries().iter().find(|entry| entry.name() == name)
     }
 
     /// Calls `visit` with the bytes of every scalar, in the order of the text.
-    pub(super) fn scalars(&self, visit: &mut impl FnMut(&Range<usize>)) {
+    pub(crate) fn scalars(&self, visit: &mut impl FnMut(&Range<usize>)) {
         match &self.content {
             Content::Scalar(..) => visit(&self.span),
             Content::List(items, _) => items.iter().for_each(|item| item.scalars(visit)),
@@ -146,18 +146,18 @@ impl Node {
 
 impl Entry {
     /// The name.
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.key.as_scalar().map_or("", |(text, _)| text)
     }
 
     /// From the name, or the `?` before it, to the end of the value.
-    pub(super) fn span(&self) -> Range<usize> {
+    pub(crate) fn span(&self) -> Range<usize> {
         self.start..self.value.span.end.max(self.key.span.end)
     }
 }
 
 /// Reads a document.
-pub(super) fn parse(text: &str) -> Parsed {
+pub(crate) fn parse(text: &str) -> Parsed {
     let mut builder = Builder::new(text);
     let mut parser = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
@@ -178,7 +178,7 @@ pub(super) fn parse(text: &str) -> Parsed {
 }
 
 /// The bytes between the scalars: indentation, indicators and comments.
-pub(super) fn gaps(text: &str, root: &Node) -> Vec<Range<usize>> {
+pub(crate) fn gaps(text: &str, root: &Node) -> Vec<Range<usize>> {
     let mut gaps = Vec::new();
     let mut from = 0;
     root.scalars(&mut |scalar| {
@@ -190,7 +190,7 @@ pub(super) fn gaps(text: &str, root: &Node) -> Vec<Range<usize>> {
 }
 
 /// The comments in a gap, each from its `#` to the end of its line.
-pub(super) fn comments(text: &str, gap: Range<usize>) -> Vec<Range<usize>> {
+pub(crate) fn comments(text: &str, gap: Range<usize>) -> Vec<Range<usize>> {
     let mut found = Vec::new();
     let mut from = gap.start;
     while let Some(at) = text[from..gap.end].find('#').map(|at| from + at) {

@@ -3,35 +3,35 @@
 //! A cursor holds the sort values of its item and not its place in a list, so walking on works
 //! although the item is gone or others have come.
 
-use super::sort::Sort;
 use crate::domain::Key;
 use crate::engine::Entry;
+use crate::http::jsonapi::sort::Sort;
 
 /// Where an item stands, or stood: its sort values and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) struct Cursor {
+pub(crate) struct Cursor {
     values: Vec<String>,
     key: Key,
 }
 
 impl Cursor {
     /// The place of an entry.
-    pub(super) fn of(entry: &Entry, sort: &Sort) -> Self {
+    pub(crate) fn of(entry: &Entry, sort: &Sort) -> Self {
         Self { values: sort.values(entry), key: entry.collection.key().clone() }
     }
 
     /// The sort values, without the key.
-    pub(super) fn values(&self) -> &[String] {
+    pub(crate) fn values(&self) -> &[String] {
         &self.values
     }
 
     /// The key, which settles every tie.
-    pub(super) const fn key(&self) -> &Key {
+    pub(crate) const fn key(&self) -> &Key {
         &self.key
     }
 
     /// The cursor as text: opaque to clients, bound to the order that it was made for.
-    pub(super) fn encode(&self, sort: &Sort) -> String {
+    pub(crate) fn encode(&self, sort: &Sort) -> String {
         let shown = sort.shown();
         let parts: Vec<&str> = std::iter::once(shown.as_str())
             .chain(self.values.iter().map(String::as_str))
@@ -41,7 +41,7 @@ impl Cursor {
     }
 
     /// Reads a cursor of this order.
-    pub(super) fn decode(text: &str, sort: &Sort) -> Option<Self> {
+    pub(crate) fn decode(text: &str, sort: &Sort) -> Option<Self> {
         let mut parts: Vec<String> = serde_json::from_slice(&from_base64url(text)?).ok()?;
         let key = Key::parse(&parts.pop()?).ok()?;
         if parts.is_empty() || parts.remove(0) != sort.shown() || parts.len() != sort.value_count() {
@@ -89,9 +89,9 @@ fn from_base64url(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::testing::entry;
     use super::*;
     use crate::domain::Kind;
+    use crate::http::testing::entry;
     use crate::random::cases;
 
     #[test]

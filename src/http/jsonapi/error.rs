@@ -12,11 +12,11 @@ use std::time::Duration;
 use warp::http::header::{ALLOW, ETAG, RETRY_AFTER};
 use warp::http::{HeaderName, HeaderValue, StatusCode};
 
-use super::super::authorize::Denied;
-pub(in crate::http) use super::error_object::{Code, ErrorObject, Source};
 use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Entry, SubmitError, chain};
+use crate::http::authorize::Denied;
+pub(crate) use crate::http::jsonapi::error_object::{Code, ErrorObject, Source};
 
 /// The most errors that one answer lists.
 const ERRORS_LEN_MAX: usize = 100;
@@ -26,34 +26,34 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 
 /// A failed request: one or more errors and the headers that go with them.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct ApiError {
-    pub(super) errors: Vec<ErrorObject>,
+pub(crate) struct ApiError {
+    pub(crate) errors: Vec<ErrorObject>,
     headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl ApiError {
-    pub(in crate::http) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         ErrorObject::new(code, detail).into()
     }
 
     /// The path leads nowhere.
-    pub(in crate::http) fn no_such_path(path: &str) -> Self {
+    pub(crate) fn no_such_path(path: &str) -> Self {
         Self::new(Code::NOT_FOUND, format!("Nothing is found at '{path}'."))
     }
 
     /// No collection has this key.
-    pub(in crate::http) fn no_such_collection(key: &str) -> Self {
+    pub(crate) fn no_such_collection(key: &str) -> Self {
         Self::new(Code::NOT_FOUND, format!("Collection '{key}' not found."))
     }
 
     /// The path knows other methods.
-    pub(in crate::http) fn method_not_allowed(allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         Self::new(Code::METHOD_NOT_ALLOWED, format!("This path takes only: {allow}."))
             .with_header(ALLOW, HeaderValue::from_static(allow))
     }
 
     /// The precondition does not hold of what is served now.
-    pub(in crate::http) fn precondition(header: &'static str, current: Option<Arc<Entry>>) -> Self {
+    pub(crate) fn precondition(header: &'static str, current: Option<Arc<Entry>>) -> Self {
         let detail = match current {
             Some(_) => "The collection is not in the state that the precondition asks for.",
             None => "The precondition asks for a collection that exists.",
@@ -66,41 +66,41 @@ impl ApiError {
     }
 
     /// The same with the entity tag of what is served now, for the next try.
-    pub(in crate::http) fn with_etag(self, current: &Entry) -> Self {
+    pub(crate) fn with_etag(self, current: &Entry) -> Self {
         let tag = HeaderValue::try_from(format!("\"{}\"", current.tag()));
         self.with_header(ETAG, tag.expect("a tag is visible ASCII"))
     }
 
     /// Not now, but soon.
-    pub(in crate::http) fn unavailable(detail: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
+    pub(crate) fn unavailable(detail: impl Into<Cow<'static, str>>, retry_after: Duration) -> Self {
         let seconds = retry_after.as_secs() + u64::from(retry_after.subsec_nanos() > 0);
         Self::new(Code::SERVICE_UNAVAILABLE, detail).with_header(RETRY_AFTER, seconds.max(1).into())
     }
 
     /// The first snapshot is not there yet.
-    pub(in crate::http) fn loading() -> Self {
+    pub(crate) fn loading() -> Self {
         Self::unavailable("The repository is still being read.", RETRY_AFTER_DEFAULT)
     }
 
     /// The first snapshot is not there yet, or could not be made for this reason.
-    pub(in crate::http) fn unread(trouble: Option<&String>) -> Self {
+    pub(crate) fn unread(trouble: Option<&String>) -> Self {
         trouble.map_or_else(Self::loading, |trouble| {
             Self::unavailable(format!("Nothing can be served yet, because {trouble}."), RETRY_AFTER_DEFAULT)
         })
     }
 
     /// Something of ours failed; the log knows what.
-    pub(in crate::http) fn internal() -> Self {
+    pub(crate) fn internal() -> Self {
         Self::new(Code::INTERNAL_ERROR, "The service failed to answer; the cause is in its log.")
     }
 
-    pub(in crate::http) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
     /// Adds a sentence to what the first error says.
-    pub(in crate::http) fn with_more(mut self, sentence: &str) -> Self {
+    pub(crate) fn with_more(mut self, sentence: &str) -> Self {
         if let Some(first) = self.errors.first_mut() {
             first.detail = format!("{} {sentence}", first.detail).into();
         }
@@ -108,33 +108,33 @@ impl ApiError {
     }
 
     /// Blames a query parameter for what nothing else is to blame for.
-    pub(in crate::http) fn parameter(mut self, name: &str) -> Self {
+    pub(crate) fn parameter(mut self, name: &str) -> Self {
         let blame = |error: ErrorObject| if error.source.is_none() { error.parameter(name) } else { error };
         self.errors = self.errors.into_iter().map(blame).collect();
         self
     }
 
     /// Blames a value of the body.
-    pub(in crate::http) fn at(mut self, pointer: &str) -> Self {
+    pub(crate) fn at(mut self, pointer: &str) -> Self {
         self.errors = self.errors.into_iter().map(|error| error.at(pointer)).collect();
         self
     }
 
     /// The same failure of a request without a resource in its body: there is nothing to point at.
-    pub(in crate::http) fn without_pointers(mut self) -> Self {
+    pub(crate) fn without_pointers(mut self) -> Self {
         self.errors = self.errors.into_iter().map(ErrorObject::without_pointer).collect();
         self
     }
 
     /// The same failure as part of a batch: pointers start at its operation.
-    pub(in crate::http) fn below(mut self, prefix: &str) -> Self {
+    pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.errors = self.errors.into_iter().map(|error| error.below(prefix)).collect();
         self
     }
 
     /// Logs the failure, where it is answered: one of ours is of interest to everybody, a client's
     /// own and a "not now" (whose cause the engine has logged) to whoever looks for it.
-    pub(in crate::http) fn log(&self) {
+    pub(crate) fn log(&self) {
         let status = self.status().as_u16();
         for ErrorObject { code, detail, .. } in &self.errors {
             if status >= 500 && status != 503 {
@@ -146,18 +146,18 @@ impl ApiError {
     }
 
     /// The errors alone.
-    pub(in crate::http) fn into_errors(self) -> Vec<ErrorObject> {
+    pub(crate) fn into_errors(self) -> Vec<ErrorObject> {
         self.errors
     }
 
     /// The headers that go with it.
-    pub(in crate::http) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
+    pub(crate) fn headers(&self) -> &[(HeaderName, HeaderValue)] {
         &self.headers
     }
 
     /// The status of the whole answer: that of the errors if they agree, else the most general one
     /// that fits them.
-    pub(in crate::http) fn status(&self) -> StatusCode {
+    pub(crate) fn status(&self) -> StatusCode {
         let first = self.errors.first().map_or(StatusCode::INTERNAL_SERVER_ERROR, |error| error.status);
         if self.errors.iter().all(|error| error.status == first) {
             first
@@ -281,7 +281,7 @@ impl From<UndoRefusal> for ApiError {
 }
 
 /// Which change of a submission an error is about.
-pub(in crate::http) const fn index_of(error: &SubmitError) -> Option<usize> {
+pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
     match error {
         SubmitError::Refused { index, .. }
         | SubmitError::Condition { index, .. }

@@ -11,45 +11,43 @@ use crate::engine::{Clash, Entry};
 
 /// What kind of failure it is: status, code and title always go together.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct Code(StatusCode, &'static str, &'static str);
+pub(crate) struct Code(StatusCode, &'static str, &'static str);
 
 impl Code {
-    pub(in crate::http) const BAD_REQUEST: Self = Self(StatusCode::BAD_REQUEST, "bad_request", "Bad Request");
-    pub(in crate::http) const INVALID_DATA: Self =
-        Self(StatusCode::BAD_REQUEST, "invalid_data", "Invalid Data");
-    pub(in crate::http) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found", "Not Found");
-    pub(in crate::http) const METHOD_NOT_ALLOWED: Self =
+    pub(crate) const BAD_REQUEST: Self = Self(StatusCode::BAD_REQUEST, "bad_request", "Bad Request");
+    pub(crate) const INVALID_DATA: Self = Self(StatusCode::BAD_REQUEST, "invalid_data", "Invalid Data");
+    pub(crate) const NOT_FOUND: Self = Self(StatusCode::NOT_FOUND, "not_found", "Not Found");
+    pub(crate) const METHOD_NOT_ALLOWED: Self =
         Self(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", "Method Not Allowed");
-    pub(in crate::http) const NOT_ACCEPTABLE: Self =
+    pub(crate) const NOT_ACCEPTABLE: Self =
         Self(StatusCode::NOT_ACCEPTABLE, "not_acceptable", "Not Acceptable");
-    pub(in crate::http) const REQUEST_TIMEOUT: Self =
+    pub(crate) const REQUEST_TIMEOUT: Self =
         Self(StatusCode::REQUEST_TIMEOUT, "request_timeout", "Request Timeout");
-    pub(in crate::http) const FORBIDDEN: Self = Self(StatusCode::FORBIDDEN, "forbidden", "Forbidden");
-    pub(in crate::http) const MISDIRECTED_REQUEST: Self =
+    pub(crate) const FORBIDDEN: Self = Self(StatusCode::FORBIDDEN, "forbidden", "Forbidden");
+    pub(crate) const MISDIRECTED_REQUEST: Self =
         Self(StatusCode::MISDIRECTED_REQUEST, "misdirected_request", "Misdirected Request");
-    pub(in crate::http) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
-    pub(in crate::http) const GONE: Self = Self(StatusCode::GONE, "gone", "Gone");
-    pub(in crate::http) const PRECONDITION_FAILED: Self =
+    pub(crate) const CONFLICT: Self = Self(StatusCode::CONFLICT, "conflict", "Conflict");
+    pub(crate) const GONE: Self = Self(StatusCode::GONE, "gone", "Gone");
+    pub(crate) const PRECONDITION_FAILED: Self =
         Self(StatusCode::PRECONDITION_FAILED, "precondition_failed", "Precondition Failed");
-    pub(in crate::http) const PAYLOAD_TOO_LARGE: Self =
+    pub(crate) const PAYLOAD_TOO_LARGE: Self =
         Self(StatusCode::PAYLOAD_TOO_LARGE, "payload_too_large", "Payload Too Large");
-    pub(in crate::http) const URI_TOO_LONG: Self =
-        Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
-    pub(in crate::http) const UNSUPPORTED_MEDIA_TYPE: Self =
+    pub(crate) const URI_TOO_LONG: Self = Self(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long");
+    pub(crate) const UNSUPPORTED_MEDIA_TYPE: Self =
         Self(StatusCode::UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", "Unsupported Media Type");
-    pub(in crate::http) const UNPROCESSABLE: Self =
+    pub(crate) const UNPROCESSABLE: Self =
         Self(StatusCode::UNPROCESSABLE_ENTITY, "unprocessable", "Unprocessable Content");
-    pub(in crate::http) const PRECONDITION_REQUIRED: Self =
+    pub(crate) const PRECONDITION_REQUIRED: Self =
         Self(StatusCode::PRECONDITION_REQUIRED, "precondition_required", "Precondition Required");
-    pub(in crate::http) const INTERNAL_ERROR: Self =
+    pub(crate) const INTERNAL_ERROR: Self =
         Self(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "Internal Error");
-    pub(in crate::http) const SERVICE_UNAVAILABLE: Self =
+    pub(crate) const SERVICE_UNAVAILABLE: Self =
         Self(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", "Service Unavailable");
 }
 
 /// What in the request is to blame.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) enum Source {
+pub(crate) enum Source {
     /// A JSON pointer to something that exists in the body (RFC 6901).
     Pointer(String),
     /// A query parameter.
@@ -60,30 +58,30 @@ pub(in crate::http) enum Source {
 
 /// One JSON:API error object.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct ErrorObject {
-    pub(super) status: StatusCode,
-    pub(super) code: Cow<'static, str>,
-    pub(super) title: Cow<'static, str>,
-    pub(super) detail: Cow<'static, str>,
-    pub(super) source: Option<Source>,
-    pub(super) more: Option<Box<More>>,
+pub(crate) struct ErrorObject {
+    pub(crate) status: StatusCode,
+    pub(crate) code: Cow<'static, str>,
+    pub(crate) title: Cow<'static, str>,
+    pub(crate) detail: Cow<'static, str>,
+    pub(crate) source: Option<Source>,
+    pub(crate) more: Option<Box<More>>,
 }
 
 /// What few errors have to say.
 #[derive(Debug, Clone, Default)]
-pub(super) struct More {
+pub(crate) struct More {
     /// `links.type`: the page that explains this kind of error.
-    pub(super) kind_link: Option<&'static str>,
+    pub(crate) kind_link: Option<&'static str>,
     /// `meta.page.maxSize`
-    pub(super) page_size_max: Option<usize>,
+    pub(crate) page_size_max: Option<usize>,
     /// `meta.attributes`: what the caller and others changed in different ways.
-    pub(super) clashes: Vec<Clash>,
+    pub(crate) clashes: Vec<Clash>,
     /// `meta.current`: the resource that a precondition met.
-    pub(super) current: Option<Arc<Entry>>,
+    pub(crate) current: Option<Arc<Entry>>,
 }
 
 impl ErrorObject {
-    pub(in crate::http) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(code: Code, detail: impl Into<Cow<'static, str>>) -> Self {
         let Code(status, code, title) = code;
         Self {
             status,
@@ -96,7 +94,7 @@ impl ErrorObject {
     }
 
     /// What somebody else has put into words.
-    pub(super) const fn foreign(
+    pub(crate) const fn foreign(
         status: StatusCode,
         code: Cow<'static, str>,
         title: Cow<'static, str>,
@@ -110,67 +108,67 @@ impl ErrorObject {
     }
 
     /// A value of the body that is wrong.
-    pub(in crate::http) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn invalid(pointer: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Code::INVALID_DATA, detail).at(pointer)
     }
 
     /// An attribute that a resource does not have.
-    pub(in crate::http) fn unknown_attribute(name: &str) -> Self {
+    pub(crate) fn unknown_attribute(name: &str) -> Self {
         let mut pointer = String::from("/data/attributes");
         push_escaped(&mut pointer, name);
         Self::invalid(pointer, "there is no such attribute")
     }
 
     /// Blames a value of the body.
-    pub(in crate::http) fn at(mut self, pointer: impl Into<String>) -> Self {
+    pub(crate) fn at(mut self, pointer: impl Into<String>) -> Self {
         self.source = Some(Source::Pointer(pointer.into()));
         self
     }
 
     /// Blames a query parameter.
-    pub(in crate::http) fn parameter(mut self, name: impl Into<String>) -> Self {
+    pub(crate) fn parameter(mut self, name: impl Into<String>) -> Self {
         self.source = Some(Source::Parameter(name.into()));
         self
     }
 
     /// Blames a header.
-    pub(in crate::http) fn header(mut self, name: &'static str) -> Self {
+    pub(crate) fn header(mut self, name: &'static str) -> Self {
         self.source = Some(Source::Header(name));
         self
     }
 
     /// Names the page that explains this kind of error.
-    pub(in crate::http) fn explained_at(mut self, link: &'static str) -> Self {
+    pub(crate) fn explained_at(mut self, link: &'static str) -> Self {
         self.more().kind_link = Some(link);
         self
     }
 
     /// Tells how large a page may be.
-    pub(in crate::http) fn with_page_size_max(mut self, size: usize) -> Self {
+    pub(crate) fn with_page_size_max(mut self, size: usize) -> Self {
         self.more().page_size_max = Some(size);
         self
     }
 
     /// Shows what the caller and others changed in different ways.
-    pub(super) fn with_clashes(mut self, clashes: Vec<Clash>) -> Self {
+    pub(crate) fn with_clashes(mut self, clashes: Vec<Clash>) -> Self {
         self.more().clashes = clashes;
         self
     }
 
     /// Shows what a precondition met.
-    pub(super) fn with_current(mut self, current: Arc<Entry>) -> Self {
+    pub(crate) fn with_current(mut self, current: Arc<Entry>) -> Self {
         self.more().current = Some(current);
         self
     }
 
     /// The same error about a request without the body that it would point into.
-    pub(super) fn without_pointer(mut self) -> Self {
+    pub(crate) fn without_pointer(mut self) -> Self {
         self.source = self.source.filter(|source| !matches!(source, Source::Pointer(_)));
         self
     }
 
     /// The same error about a part of a larger body; without a pointer it is about the whole part.
-    pub(super) fn below(mut self, prefix: &str) -> Self {
+    pub(crate) fn below(mut self, prefix: &str) -> Self {
         self.source = match self.source {
             Some(Source::Pointer(pointer)) => Some(Source::Pointer(format!("{prefix}{pointer}"))),
             None => Some(Source::Pointer(prefix.to_owned())),

@@ -3,8 +3,8 @@
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::error::{ApiError, Code, ErrorObject};
 use crate::engine::{Condition, Entry, Tags};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 
 /// Reads the preconditions of a request.
 ///
@@ -15,7 +15,7 @@ use crate::engine::{Condition, Entry, Tags};
 ///
 /// 400 when a header is not a list of tags: a precondition that was misread would be one that is
 /// not kept.
-pub(in crate::http) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
+pub(crate) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     // Most requests have none, and comparing a name costs less than looking it up.
     if !headers.keys().any(|name| *name == IF_MATCH || *name == IF_NONE_MATCH) {
         return Ok(Condition::default());
@@ -26,13 +26,13 @@ pub(in crate::http) fn condition(headers: &HeaderMap) -> Result<Condition, ApiEr
 }
 
 /// Names the header of a condition that does not hold.
-pub(in crate::http) fn failed(condition: &Condition, entry: Option<&Entry>) -> &'static str {
+pub(crate) fn failed(condition: &Condition, entry: Option<&Entry>) -> &'static str {
     let if_match = Condition { if_match: condition.if_match.clone(), ..Condition::default() };
     if if_match.holds(entry) { "If-None-Match" } else { "If-Match" }
 }
 
 /// Whether a list names this tag.
-pub(in crate::http) fn lists(tags: &Tags, tag: &str) -> bool {
+pub(crate) fn lists(tags: &Tags, tag: &str) -> bool {
     match tags {
         Tags::Any => true,
         Tags::OneOf(listed) => listed.iter().any(|one| one == tag),

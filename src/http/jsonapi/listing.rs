@@ -5,16 +5,16 @@
 
 use std::sync::Arc;
 
-use super::cursor::Cursor;
-use super::json;
-use super::page::Page;
-use super::query::Query;
-use super::sort::Sort;
 use crate::domain::Catalog;
 use crate::engine::Entry;
+use crate::http::jsonapi::cursor::Cursor;
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::page::Page;
+use crate::http::jsonapi::query::Query;
+use crate::http::jsonapi::sort::Sort;
 
 /// Collections in an order, some of them left out.
-pub(in crate::http) struct Listing<'a> {
+pub(crate) struct Listing<'a> {
     catalog: &'a Catalog<Arc<Entry>>,
     wanted: &'a dyn Fn(&Entry) -> bool,
     all_wanted: bool,
@@ -25,7 +25,7 @@ pub(in crate::http) struct Listing<'a> {
 
 impl<'a> Listing<'a> {
     /// Everything that is wanted, in order; `all_wanted` spares the counting.
-    pub(in crate::http) fn new(
+    pub(crate) fn new(
         catalog: &'a Catalog<Arc<Entry>>,
         sort: &'a Sort,
         wanted: &'a dyn Fn(&Entry) -> bool,
@@ -40,7 +40,7 @@ impl<'a> Listing<'a> {
     }
 
     /// Everything, in order.
-    pub(in crate::http) fn iter(&self) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + '_> {
+    pub(crate) fn iter(&self) -> Box<dyn Iterator<Item = &'a Arc<Entry>> + '_> {
         self.after(None)
     }
 
@@ -81,7 +81,7 @@ impl<'a> Listing<'a> {
     }
 
     /// The items of a page, and the queries that lead on from it.
-    pub(in crate::http) fn cut(&self, page: &Page) -> Cut<'a> {
+    pub(crate) fn cut(&self, page: &Page) -> Cut<'a> {
         let total = self.total();
         match page {
             Page::Offset { offset, limit } => self.window(*offset, *limit, total, |offset, limit| {
@@ -165,11 +165,11 @@ impl<'a> Listing<'a> {
 type Parameter = Vec<(&'static str, String)>;
 
 /// A page that was cut out of a list.
-pub(in crate::http) struct Cut<'a> {
+pub(crate) struct Cut<'a> {
     /// What is on the page.
-    pub(in crate::http) items: Vec<&'a Arc<Entry>>,
+    pub(crate) items: Vec<&'a Arc<Entry>>,
     /// How many items there are on all pages.
-    pub(in crate::http) total: usize,
+    pub(crate) total: usize,
     links: Links,
 }
 
@@ -184,7 +184,7 @@ struct Links {
 
 impl Cut<'_> {
     /// The links of the page as a JSON object; they keep what else was asked for.
-    pub(in crate::http) fn links(&self, path: &str, query: &Query) -> Vec<u8> {
+    pub(crate) fn links(&self, path: &str, query: &Query) -> Vec<u8> {
         let links = &self.links;
         let named = [
             ("self", Some(&links.this)),
@@ -215,10 +215,10 @@ impl Cut<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::super::super::testing::entry;
-    use super::super::query;
     use super::*;
     use crate::domain::Kind;
+    use crate::http::jsonapi::query;
+    use crate::http::testing::entry;
     use crate::random::cases;
 
     fn catalog(items: impl IntoIterator<Item = (String, String)>) -> Catalog<Arc<Entry>> {

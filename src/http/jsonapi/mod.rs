@@ -11,16 +11,16 @@
 //! | [`etag`] | preconditions |
 //! | [`error`], [`error_object`] | every failure as the client is told it |
 
-pub(super) mod cursor;
-pub(super) mod document;
-pub(super) mod error;
+pub(crate) mod cursor;
+pub(crate) mod document;
+pub(crate) mod error;
 mod error_object;
-pub(super) mod etag;
-pub(super) mod json;
-pub(super) mod listing;
-pub(super) mod negotiate;
-pub(super) mod page;
-pub(super) mod past;
-pub(super) mod query;
-pub(super) mod request;
-pub(super) mod sort;
+pub(crate) mod etag;
+pub(crate) mod json;
+pub(crate) mod listing;
+pub(crate) mod negotiate;
+pub(crate) mod page;
+pub(crate) mod past;
+pub(crate) mod query;
+pub(crate) mod request;
+pub(crate) mod sort;

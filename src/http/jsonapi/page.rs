@@ -9,14 +9,14 @@
 //! | cursor | `page[size]`, `page[after]` or `page[before]` | links at the ends are `null` |
 //!
 //! An empty `page[after]` stands before the first item and an empty `page[before]` behind the last
-//! one. What is on a page is the business of [`listing`](super::listing).
+//! one. What is on a page is the business of [`listing`](crate::http::jsonapi::listing).
 
-use super::cursor::Cursor;
-use super::error::{Code, ErrorObject};
-use super::sort::Sort;
+use crate::http::jsonapi::cursor::Cursor;
+use crate::http::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::sort::Sort;
 
 /// The most items on a page, and how many there are when nobody says.
-pub(in crate::http) const PAGE_SIZE_MAX: usize = 100;
+pub(crate) const PAGE_SIZE_MAX: usize = 100;
 
 const RANGE_NOT_SUPPORTED: &str =
     "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/range-pagination-not-supported";
@@ -25,7 +25,7 @@ const MAX_SIZE_EXCEEDED: &str =
 
 /// The page that is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) enum Page {
+pub(crate) enum Page {
     /// So many items after so many others.
     Offset {
         /// How many items are left out.
@@ -58,7 +58,7 @@ pub(in crate::http) enum Page {
 
 impl Page {
     /// Whether the page is one that the cursor pagination profile describes.
-    pub(in crate::http) const fn is_cursor(&self) -> bool {
+    pub(crate) const fn is_cursor(&self) -> bool {
         matches!(self, Self::After { .. } | Self::Before { .. })
     }
 }
@@ -68,16 +68,16 @@ const EVENTS_LEN_DEFAULT: usize = 20;
 
 /// A page of events: they have cursors only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) struct EventPage {
+pub(crate) struct EventPage {
     /// How many events there are at most.
-    pub(in crate::http) size: usize,
+    pub(crate) size: usize,
     /// Where the page begins or ends.
-    pub(in crate::http) at: EventsAt,
+    pub(crate) at: EventsAt,
 }
 
 /// Where a page of events begins or ends; the cursors are read by who made them.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::http) enum EventsAt {
+pub(crate) enum EventsAt {
     /// Right after an event; with an empty text at the newest one.
     After(String),
     /// Right before an event; with an empty text behind the oldest one.
@@ -92,7 +92,7 @@ impl Default for EventPage {
 
 /// The `page[...]` parameters as they come.
 #[derive(Debug, Default)]
-pub(super) struct Parameters<'a> {
+pub(crate) struct Parameters<'a> {
     offset: Option<&'a str>,
     limit: Option<&'a str>,
     number: Option<&'a str>,
@@ -103,7 +103,7 @@ pub(super) struct Parameters<'a> {
 
 impl<'a> Parameters<'a> {
     /// Takes a parameter; `false` if there is none of this name.
-    pub(super) fn set(&mut self, member: &str, value: &'a str) -> bool {
+    pub(crate) fn set(&mut self, member: &str, value: &'a str) -> bool {
         let slot = match member {
             "offset" => &mut self.offset,
             "limit" => &mut self.limit,
@@ -118,7 +118,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Makes a page of them; `None` without any.
-    pub(super) fn finish(self, sort: &Sort, cursor_profile: bool) -> Result<Option<Page>, Vec<ErrorObject>> {
+    pub(crate) fn finish(self, sort: &Sort, cursor_profile: bool) -> Result<Option<Page>, Vec<ErrorObject>> {
         let mut faults = Vec::new();
         let page = if self.after.is_some() || self.before.is_some() {
             stray(
@@ -153,7 +153,7 @@ impl<'a> Parameters<'a> {
     }
 
     /// Makes a page of events of them.
-    pub(super) fn finish_events(self, cursor_profile: bool) -> Result<EventPage, Vec<ErrorObject>> {
+    pub(crate) fn finish_events(self, cursor_profile: bool) -> Result<EventPage, Vec<ErrorObject>> {
         let mut faults = Vec::new();
         let size = self.size.map(|_| self.page_size(cursor_profile, &mut faults));
         if self.after.is_some() && self.before.is_some() {

@@ -14,37 +14,38 @@ use bytes::Bytes;
 use chrono::SecondsFormat;
 use serde_json::json;
 
-use super::super::authorize::Allowed;
-use super::json::{self, Members, write_list};
-use super::query::{Fields, Wanted};
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine;
 use crate::engine::history::{Action, Blame, CollectionDifference, Effect, EventRecord, Fault};
+use crate::http::authorize::Allowed;
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::json::{Members, write_list};
+use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
 /// The resource type of events.
-pub(in crate::http) const EVENT: &str = "collection-event";
+pub(crate) const EVENT: &str = "collection-event";
 
 /// The resource type of differences.
-pub(in crate::http) const DIFFERENCE: &str = "collection-difference";
+pub(crate) const DIFFERENCE: &str = "collection-difference";
 
 /// The resource type of blame.
-pub(in crate::http) const BLAME: &str = "attribute-blame";
+pub(crate) const BLAME: &str = "attribute-blame";
 
 /// The resource type of changes.
-pub(in crate::http) const CHANGE: &str = "change-summary";
+pub(crate) const CHANGE: &str = "change-summary";
 
 /// The resource type of the token for polling.
-pub(in crate::http) const SYNC_TOKEN: &str = "sync-token";
+pub(crate) const SYNC_TOKEN: &str = "sync-token";
 
 /// The resource type of what the service can do.
-pub(in crate::http) const CAPABILITIES: &str = "collection-settings-capabilities";
+pub(crate) const CAPABILITIES: &str = "collection-settings-capabilities";
 
 /// The resource of an event. What names other keys than the caller may see is left out: where its file
 /// moved to or from, and the message of a commit that is about several collections.
-pub(in crate::http) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
+pub(crate) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     let seen = Seen::of(record, allowed);
     match fields.wanted(EVENT) {
         None if seen.is_whole(record) => record.answer.get_or_init(|| written(record, &seen, None)).clone(),
@@ -53,7 +54,7 @@ pub(in crate::http) fn event(record: &EventRecord, fields: &Fields, allowed: &Al
 }
 
 /// Whether a caller is told all of an event.
-pub(in crate::http) fn is_whole(record: &EventRecord, allowed: &Allowed) -> bool {
+pub(crate) fn is_whole(record: &EventRecord, allowed: &Allowed) -> bool {
     Seen::of(record, allowed).is_whole(record)
 }
 
@@ -107,7 +108,7 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
     })
 }
 
-pub(in crate::http::jsonapi) fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
+pub(crate) fn write_actor(actor: &Actor, out: &mut Vec<u8>) {
     let mut members = Members::begin(out, None);
     members.text("name", actor.name());
     members.text("email", actor.email());
@@ -134,7 +135,7 @@ fn write_fault(fault: &Fault, out: &mut Vec<u8>) {
 }
 
 /// The resource of what differs in a collection.
-pub(in crate::http) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
+pub(crate) fn difference(difference: &CollectionDifference, fields: &Fields) -> Bytes {
     let CollectionDifference { key, action, changes } = difference;
     resource(DIFFERENCE, key.as_str(), fields.wanted(DIFFERENCE), |attributes| {
         attributes.text("action", action.as_str());
@@ -143,7 +144,7 @@ pub(in crate::http) fn difference(difference: &CollectionDifference, fields: &Fi
 }
 
 /// The resource of an attribute and the event that gave it its value.
-pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed) -> Bytes {
+pub(crate) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed: &Allowed) -> Bytes {
     let Blame { attribute, value, event } = blame;
     resource(BLAME, &format!("{key}/{attribute}"), fields.wanted(BLAME), |attributes| {
         attributes.text("attribute", attribute);
@@ -153,7 +154,7 @@ pub(in crate::http) fn blame(key: &Key, blame: &Blame, fields: &Fields, allowed:
 }
 
 /// The resource of a collection that changed.
-pub(in crate::http) fn change(change: &engine::Change, fields: &Fields) -> Bytes {
+pub(crate) fn change(change: &engine::Change, fields: &Fields) -> Bytes {
     resource(CHANGE, change.key.as_str(), fields.wanted(CHANGE), |attributes| {
         attributes.member("version", |out| match &change.now {
             Some(entry) => json::write_text(&entry.tag(), out),
@@ -166,11 +167,7 @@ pub(in crate::http) fn change(change: &engine::Change, fields: &Fields) -> Bytes
 }
 
 /// The one resource of its type: what the service says of itself.
-pub(in crate::http) fn about_itself(
-    resource_type: &str,
-    attributes: serde_json::Value,
-    fields: &Fields,
-) -> Bytes {
+pub(crate) fn about_itself(resource_type: &str, attributes: serde_json::Value, fields: &Fields) -> Bytes {
     let told = serde_json::from_value::<serde_json::Map<_, serde_json::Value>>(attributes);
     let told = told.expect("attributes are an object");
     resource(resource_type, "self", fields.wanted(resource_type), |members| {
@@ -181,7 +178,7 @@ pub(in crate::http) fn about_itself(
 }
 
 /// A resource with those of its attributes that are wanted.
-pub(in crate::http::jsonapi) fn resource(
+pub(crate) fn resource(
     resource_type: &str,
     id: &str,
     wanted: Option<&Wanted>,
@@ -201,7 +198,7 @@ pub(in crate::http::jsonapi) fn resource(
 }
 
 /// A document of several resources with its links (a JSON object) and what else is to be said.
-pub(in crate::http) fn list(
+pub(crate) fn list(
     resources: impl IntoIterator<Item = Bytes>,
     links: &[u8],
     meta: Option<&serde_json::Value>,
@@ -213,7 +210,7 @@ pub(in crate::http) fn list(
 }
 
 /// A document of one resource.
-pub(in crate::http) fn one(resource: &[u8], links: &[u8]) -> Bytes {
+pub(crate) fn one(resource: &[u8], links: &[u8]) -> Bytes {
     let mut out = HEAD.to_vec();
     out.extend_from_slice(resource);
     finish(out, links, None)
@@ -236,11 +233,12 @@ mod tests {
     use chrono::DateTime;
     use uuid::Uuid;
 
-    use super::super::super::testing::key;
-    use super::super::query::{self, Query};
     use super::*;
     use crate::domain::{Revision, Value};
     use crate::engine::history::{EventMessage, Origin};
+    use crate::http::jsonapi::query;
+    use crate::http::jsonapi::query::Query;
+    use crate::http::testing::key;
 
     fn record(effect: Effect) -> EventRecord {
         let revision = Revision::new([0xab; 20]);

@@ -2,15 +2,15 @@
 
 use std::cmp::Ordering;
 
-use super::cursor::Cursor;
-use super::document::resource_type;
-use super::query::text_of;
 use crate::domain::Attribute;
 use crate::engine::Entry;
+use crate::http::jsonapi::cursor::Cursor;
+use crate::http::jsonapi::document::resource_type;
+use crate::http::jsonapi::query::text_of;
 
 /// What lists can be sorted by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Field {
+pub(crate) enum Field {
     Id,
     Name,
     Type,
@@ -42,14 +42,14 @@ impl Field {
 
 /// The order of a list; ties end by id.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(in crate::http) struct Sort {
+pub(crate) struct Sort {
     /// Fields and whether they descend; nothing after the id, which is never tied.
     fields: Vec<(Field, bool)>,
 }
 
 impl Sort {
     /// Parses the parameter `sort`.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut sort = Self::default();
         for part in text.split(',') {
             let (name, descends) = part.strip_prefix('-').map_or((part, false), |name| (name, true));
@@ -65,12 +65,12 @@ impl Sort {
     }
 
     /// Whether this is the order of the keys, in which the catalog stands anyway.
-    pub(super) fn is_natural(&self) -> bool {
+    pub(crate) fn is_natural(&self) -> bool {
         matches!(self.fields.as_slice(), [] | [(Field::Id, false)])
     }
 
     /// The order in words, so that a cursor fits only the order that it was made for.
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         self.fields
             .iter()
             .map(|(field, descends)| format!("{}{field:?},", if *descends { "-" } else { "" }))
@@ -78,16 +78,16 @@ impl Sort {
     }
 
     /// How many values place an entry, beside its key.
-    pub(super) fn value_count(&self) -> usize {
+    pub(crate) fn value_count(&self) -> usize {
         self.fields.len()
     }
 
     /// The values that place an entry, beside its key.
-    pub(super) fn values(&self, entry: &Entry) -> Vec<String> {
+    pub(crate) fn values(&self, entry: &Entry) -> Vec<String> {
         self.fields.iter().map(|(field, _)| field.of(entry).to_owned()).collect()
     }
 
-    pub(super) fn compare(&self, one: &Entry, two: &Entry) -> Ordering {
+    pub(crate) fn compare(&self, one: &Entry, two: &Entry) -> Ordering {
         let by_fields = self.fields.iter().map(|(field, descends)| {
             let order = field.of(one).cmp(field.of(two));
             if *descends { order.reverse() } else { order }
@@ -98,7 +98,7 @@ impl Sort {
     }
 
     /// Where an entry stands seen from a cursor of this order.
-    pub(super) fn compare_to(&self, entry: &Entry, cursor: &Cursor) -> Ordering {
+    pub(crate) fn compare_to(&self, entry: &Entry, cursor: &Cursor) -> Ordering {
         let by_fields = self.fields.iter().zip(cursor.values()).map(|((field, descends), value)| {
             let order = field.of(entry).cmp(value.as_str());
             if *descends { order.reverse() } else { order }

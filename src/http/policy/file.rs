@@ -24,10 +24,10 @@ use chrono::{DateTime, Utc};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
-use super::super::Clock;
-use super::ReadPolicy;
 use crate::config::Limits;
 use crate::domain::Token;
+use crate::http::Clock;
+use crate::http::policy::ReadPolicy;
 
 /// The most bytes that are read of a policy file; a larger one is broken.
 const READ_BYTES_MAX: u64 = 16 * 1024 * 1024;
@@ -59,21 +59,21 @@ pub enum PolicyError {
 
 /// What came of reading the file.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(crate) struct Found {
     /// The tokens of a file that can be used.
-    pub(super) tokens: Option<Vec<Token>>,
+    pub(crate) tokens: Option<Vec<Token>>,
     /// What is wrong with it, told without its contents.
-    pub(super) trouble: Option<String>,
+    pub(crate) trouble: Option<String>,
 }
 
 /// A policy file, and what it was when somebody last looked.
 #[derive(Debug)]
-pub(super) struct PolicyFile {
+pub(crate) struct PolicyFile {
     path: PathBuf,
     read: ReadPolicy,
     quiet: Duration,
     age_max: Duration,
-    pub(super) clock: Clock,
+    pub(crate) clock: Clock,
     stamp: Option<Stamp>,
     /// Since when it has had this stamp.
     since: Instant,
@@ -119,7 +119,7 @@ impl Stamp {
 }
 
 impl PolicyFile {
-    pub(super) fn open(
+    pub(crate) fn open(
         path: PathBuf,
         read: ReadPolicy,
         limits: &Limits,
@@ -153,7 +153,7 @@ impl PolicyFile {
     }
 
     /// Looks whether the file has changed, and reads it if it is finished.
-    pub(super) fn look(&mut self) -> Option<Found> {
+    pub(crate) fn look(&mut self) -> Option<Found> {
         let stamp = std::fs::metadata(&self.path).ok().map(|metadata| Stamp::of(&metadata));
         if stamp != self.stamp {
             self.stamp = stamp;
@@ -176,7 +176,7 @@ impl PolicyFile {
     }
 
     /// Reads the file as it is; `None` when it says what it said before, or changes meanwhile.
-    pub(super) fn read_now(&mut self) -> Option<Found> {
+    pub(crate) fn read_now(&mut self) -> Option<Found> {
         let read = contents(&self.path);
         let content = match &read {
             Ok((bytes, _)) => Content::Bytes(Sha256::digest(bytes).into()),

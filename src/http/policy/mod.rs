@@ -37,16 +37,16 @@ use sha2::{Digest as _, Sha256};
 use warp::http::HeaderMap;
 use warp::http::header::AUTHORIZATION;
 
-pub use self::file::PolicyError;
-use self::file::{Found, PolicyFile};
-use self::need::{denial, lacking, needed};
-use self::wrong::WrongTokens;
-use super::Clock;
-use super::authorize::{
-    Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
-};
 use crate::config::Limits;
 use crate::domain::{SecretHash, Token};
+use crate::http::Clock;
+use crate::http::authorize::{
+    Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
+};
+pub use crate::http::policy::file::PolicyError;
+use crate::http::policy::file::{Found, PolicyFile};
+use crate::http::policy::need::{denial, lacking, needed};
+use crate::http::policy::wrong::WrongTokens;
 
 /// Reads the bytes of a policy file; what is wrong with them is told with its place.
 ///

@@ -1,11 +1,11 @@
 //! What an action needs of a token.
 
-use super::super::authorize::{Action, Denied};
 use crate::domain::{Key, Right, Token};
+use crate::http::authorize::{Action, Denied};
 
 /// What an action is about.
 #[derive(Clone, Copy)]
-pub(super) enum Of<'a> {
+pub(crate) enum Of<'a> {
     /// Whatever keys the token covers.
     Any,
     /// This key.
@@ -23,7 +23,7 @@ const BRING_BACK: &[Right] = &[Right::Write, Right::Audit];
 ///
 /// Creating without a key that could be read will be refused as bad data; whoever may write is
 /// told so.
-pub(super) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
+pub(crate) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
     const READ: &[Right] = &[Right::Read];
     const WRITE: &[Right] = &[Right::Write];
     const AUDIT: &[Right] = &[Right::Audit];
@@ -49,7 +49,7 @@ pub(super) fn needed(action: Action<'_>) -> (&'static [Right], Of<'_>) {
 }
 
 /// The right that the token lacks, if it lacks one.
-pub(super) fn lacking(token: &Token, rights: &[Right], of: Of<'_>) -> Option<Right> {
+pub(crate) fn lacking(token: &Token, rights: &[Right], of: Of<'_>) -> Option<Right> {
     let has = |right| match of {
         Of::Any => token.may(right),
         Of::Key(key) | Of::Hidden(key) => token.may_to(right, key),
@@ -58,7 +58,7 @@ pub(super) fn lacking(token: &Token, rights: &[Right], of: Of<'_>) -> Option<Rig
     rights.iter().copied().find(|&right| !has(right))
 }
 
-pub(super) fn denial(right: Right, of: Of<'_>) -> Denied {
+pub(crate) fn denial(right: Right, of: Of<'_>) -> Denied {
     let verb = right.as_str();
     let detail = match of {
         Of::Key(key) => format!("This token may not {verb} '{key}'."),

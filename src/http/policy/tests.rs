@@ -4,8 +4,8 @@ use std::task::{Context, Poll, Waker};
 
 use warp::http::{HeaderValue, Method, StatusCode};
 
-use super::*;
 use crate::domain::{Actor, Expiry, Grant, Key, KeyPattern, Right};
+use crate::http::policy::*;
 
 /// One token a line: `SECRET RIGHTS:PATTERN... [expired]`.
 fn read(bytes: &[u8]) -> Result<Vec<Token>, String> {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use warp::http::HeaderValue;
 use warp::http::header::RETRY_AFTER;
 
-use super::super::authorize::{Denied, ErrorStatus};
+use crate::http::authorize::{Denied, ErrorStatus};
 
 /// For how long wrong tokens are counted together.
 const WINDOW: Duration = Duration::from_secs(1);
@@ -21,7 +21,7 @@ const ADDRESSES_MAX: usize = 4_096;
 /// A known token is always served, wherever it comes from: behind one proxy all clients have one
 /// address, and whoever sends wrong tokens must not lock out the others.
 #[derive(Debug)]
-pub(super) struct WrongTokens {
+pub(crate) struct WrongTokens {
     per_window_max: usize,
     counts: Mutex<HashMap<Option<IpAddr>, Count>>,
 }
@@ -33,7 +33,7 @@ struct Count {
 }
 
 impl WrongTokens {
-    pub(super) fn new(per_window_max: usize) -> Self {
+    pub(crate) fn new(per_window_max: usize) -> Self {
         Self { per_window_max, counts: Mutex::default() }
     }
 
@@ -42,7 +42,7 @@ impl WrongTokens {
     /// # Errors
     ///
     /// 429 when there were too many.
-    pub(super) fn count(&self, remote: Option<SocketAddr>) -> Result<(), Denied> {
+    pub(crate) fn count(&self, remote: Option<SocketAddr>) -> Result<(), Denied> {
         let address = remote.map(|remote| network(remote.ip()));
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         if counts.len() >= ADDRESSES_MAX && !counts.contains_key(&address) {

@@ -3,18 +3,17 @@
 use serde_json::json;
 use warp::http::StatusCode;
 
-use super::super::authorize::{Action, Allowed, Denied};
-use super::super::call::{Call, looking};
-use super::super::jsonapi::document::self_link;
-use super::super::jsonapi::error::ApiError;
-use super::super::jsonapi::negotiate;
-use super::super::jsonapi::page::EventsAt;
-use super::super::jsonapi::past;
-use super::super::jsonapi::query::{self, EventQuery, EventScope, Query, listed};
-use super::super::reply::Reply;
-use super::{EventId, stream};
 use crate::domain::Key;
 use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Side, View};
+use crate::http::authorize::{Action, Allowed, Denied};
+use crate::http::call::{Call, looking};
+use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::page::EventsAt;
+use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
+use crate::http::jsonapi::{negotiate, past, query};
+use crate::http::reply::Reply;
+use crate::http::routes::{EventId, stream};
 
 /// The parameter that asks for the events of one collection.
 const FILTER_COLLECTION: &str = "filter[collection]";
@@ -24,7 +23,7 @@ const JSON_API_WITH_CURSOR: &str =
     "application/vnd.api+json;profile=\"https://jsonapi.org/profiles/ethanresnick/cursor-pagination\"";
 
 /// `GET /events`: a page of them, or the stream.
-pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let wanted = Wanted::of(call);
     if stream::is_wanted(call) {
         let scope = EventScope { collection: true, pages: false, cursor_profile: false };
@@ -37,7 +36,7 @@ pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `GET /collections/:key/events`: the same of one collection.
-pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
+pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     if stream::is_wanted(call) {
         let scope = EventScope { collection: false, pages: false, cursor_profile: false };
         return stream::events(call, Wanted::Of(vec![key]), scope).await;
@@ -49,7 +48,7 @@ pub(super) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, Ap
 }
 
 /// Whose events are wanted.
-pub(super) enum Wanted {
+pub(crate) enum Wanted {
     All,
     /// Those of one or several collections.
     Of(Vec<Key>),
@@ -61,7 +60,7 @@ pub(super) enum Wanted {
 
 impl Wanted {
     /// Reads the parameter before the others are checked, since the hook wants to know.
-    pub(super) fn of(call: &Call<'_>) -> Self {
+    pub(crate) fn of(call: &Call<'_>) -> Self {
         let query = call.query().unwrap_or_default();
         match query.first(FILTER_COLLECTION) {
             None => Self::All,
@@ -73,7 +72,7 @@ impl Wanted {
     }
 
     /// The one collection that the hook is asked about; about several it is asked as about all.
-    pub(super) fn key(&self) -> Option<&Key> {
+    pub(crate) fn key(&self) -> Option<&Key> {
         match self {
             Self::Following(key) => Some(key),
             Self::Of(keys) => keys.first().filter(|_| keys.len() == 1),
@@ -86,7 +85,7 @@ impl Wanted {
     /// # Errors
     ///
     /// 403 for each of several keys that it may not see, as it is for one.
-    pub(super) fn seen_by(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
+    pub(crate) fn seen_by(&self, allowed: Allowed) -> Result<Allowed, ApiError> {
         match self {
             Self::Of(keys) if !keys.iter().all(|key| allowed.sees(key)) => Err(Denied::forbidden().into()),
             Self::Of(_) | Self::Following(_) | Self::All | Self::OfNone(_) => Ok(allowed),
@@ -98,7 +97,7 @@ impl Wanted {
     /// # Errors
     ///
     /// 404 when there never was such a collection.
-    pub(super) fn known(&self, call: &Call<'_>, view: &View) -> Result<Vec<Key>, ApiError> {
+    pub(crate) fn known(&self, call: &Call<'_>, view: &View) -> Result<Vec<Key>, ApiError> {
         let keys = match self {
             Self::All => &[],
             Self::Of(keys) => &keys[..],
@@ -137,7 +136,7 @@ async fn page(
 }
 
 /// What the engine is to look for.
-pub(super) fn filter(
+pub(crate) fn filter(
     view: &View,
     asked: &EventQuery,
     collections: Vec<Key>,
@@ -163,7 +162,7 @@ pub(super) fn filter(
 
 /// A revision or a time as it was meant: in `2026-03-01T09:30:00+01:00` that was not encoded the
 /// `+` has become a blank, which stands in no name of a revision.
-pub(super) fn revision_text(text: &str) -> String {
+pub(crate) fn revision_text(text: &str) -> String {
     match text.rsplit_once(' ') {
         Some((time, offset)) if time.contains(['T', 't', ' ']) => format!("{time}+{offset}"),
         Some(_) | None => text.to_owned(),
@@ -222,7 +221,7 @@ fn links(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: 
 }
 
 /// `GET /events/:id`
-pub(super) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
+pub(crate) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let view = call.past().await;
     let found = view.as_ref().ok().zip(id.uuid());

@@ -5,16 +5,16 @@ use std::time::Duration;
 use serde_json::json;
 use warp::http::StatusCode;
 
-use super::super::call::Call;
-use super::super::jsonapi::document;
-use super::super::jsonapi::error::ApiError;
-use super::super::reply::Reply;
+use crate::http::call::Call;
+use crate::http::jsonapi::document;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
 
 /// How often it is worth asking again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// `GET /livez`: the process answers, and that is all it says.
-pub(super) fn live() -> Reply {
+pub(crate) fn live() -> Reply {
     Reply::document(StatusCode::OK, document::meta(&json!({"status": "live"})))
 }
 
@@ -24,7 +24,7 @@ pub(super) fn live() -> Reply {
 /// they are counted, and what is odd about the work tree is said. Nor does a write that could not be made,
 /// since reads go on. Where somebody decides who may do
 /// what, a stranger is told none of that.
-pub(super) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     if let Some(obstacle) = call.context.readiness.obstacle() {
         return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
     }

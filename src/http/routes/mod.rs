@@ -17,13 +17,13 @@ use percent_encoding::percent_decode_str;
 use uuid::Uuid;
 use warp::http::{Method, StatusCode};
 
-use super::body::Body;
-use super::call::Call;
-use super::context::{Context, Guard};
-use super::jsonapi::error::{ApiError, Code};
-use super::reply::Reply;
-use super::sites;
 use crate::domain::Key;
+use crate::http::body::Body;
+use crate::http::call::Call;
+use crate::http::context::{Context, Guard};
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::reply::Reply;
+use crate::http::sites;
 
 /// Every path that leads somewhere.
 #[derive(Debug, PartialEq, Eq)]
@@ -113,7 +113,7 @@ const METHODS: &str = "GET, HEAD, POST, PATCH, DELETE, OPTIONS";
 ///
 /// Every handler is boxed: the future of a request would else have room for all of them at once, and
 /// moving that about costs more than most reads do.
-pub(super) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let answer = answer_to(call, body).await;
     match answer {
         Err(error) if error.status() == StatusCode::NOT_FOUND && Verb::of(call.method()) == Verb::Get => {

@@ -13,13 +13,13 @@ use warp::http::header::{HOST, HeaderName};
 use warp::http::uri::Authority;
 use warp::http::{HeaderMap, StatusCode};
 
-use super::super::authorize::Action;
-use super::super::call::Call;
-use super::super::jsonapi::error::ApiError;
-use super::super::jsonapi::negotiate::{self, Dialect};
-use super::super::jsonapi::query;
-use super::super::reply::Reply;
 use crate::config::BasePath;
+use crate::http::authorize::Action;
+use crate::http::call::Call;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate::Dialect;
+use crate::http::jsonapi::{negotiate, query};
+use crate::http::reply::Reply;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -32,13 +32,13 @@ const PLACEHOLDER: &str = "collectory-address-of-the-request";
 
 /// The form that is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
+pub(crate) enum Format {
     Json,
     Yaml,
 }
 
 /// `GET /openapi.json`, `GET /openapi.yaml`
-pub(super) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiError> {
+pub(crate) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;

@@ -10,19 +10,19 @@ use std::collections::HashMap;
 use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 
-use super::super::authorize::Action;
-use super::super::body::Body;
-use super::super::call::Call;
-use super::super::jsonapi::document::{self, kind_of};
-use super::super::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
-use super::super::jsonapi::negotiate::{self, Dialect};
-use super::super::jsonapi::query;
-use super::super::jsonapi::request::{self, Resource, article};
-use super::super::reply::Reply;
-use super::Target;
-use super::submit::{self, Asked};
 use crate::domain::{Actor, Command, Key, Kind, Value};
 use crate::engine::{Condition, Entry, Outcome, Wish};
+use crate::http::authorize::Action;
+use crate::http::body::Body;
+use crate::http::call::Call;
+use crate::http::jsonapi::document::kind_of;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
+use crate::http::jsonapi::negotiate::Dialect;
+use crate::http::jsonapi::request::{Resource, article};
+use crate::http::jsonapi::{document, negotiate, query, request};
+use crate::http::reply::Reply;
+use crate::http::routes::submit::Asked;
+use crate::http::routes::{Target, submit};
 
 /// What an answer with results is written in.
 const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
@@ -31,7 +31,7 @@ const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.or
 const OPERATIONS: &str = "atomic:operations";
 
 /// `POST /operations`
-pub(super) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Atomic, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Atomic)?;
     let bytes = call.collect(body).await?;

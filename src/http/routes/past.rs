@@ -5,19 +5,18 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use warp::http::StatusCode;
 
-use super::super::authorize::{Action, Identity};
-use super::super::call::{Call, looking};
-use super::super::jsonapi::document::self_link;
-use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
-use super::super::jsonapi::negotiate;
-use super::super::jsonapi::page::PAGE_SIZE_MAX;
-use super::super::jsonapi::past;
-use super::super::jsonapi::query::{self, Query};
-use super::super::reply::Reply;
-use super::events::{Wanted, revision_text};
 use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
 use crate::engine::history::{HistoryError, View};
 use crate::engine::{Entry, Shown, Snapshot, SyncToken};
+use crate::http::authorize::{Action, Identity};
+use crate::http::call::{Call, looking};
+use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::page::PAGE_SIZE_MAX;
+use crate::http::jsonapi::query::Query;
+use crate::http::jsonapi::{negotiate, past, query};
+use crate::http::reply::Reply;
+use crate::http::routes::events::{Wanted, revision_text};
 
 /// The media type of unified text.
 const TEXT_DIFF: &str = "text/x-diff";
@@ -31,7 +30,7 @@ const COLLECTION: &str = "filter[collection]";
 const SINCE: &str = "filter[since]";
 
 /// `GET /diff`
-pub(super) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let as_text = negotiate::prefers(call.headers(), TEXT_DIFF);
     if as_text {
         negotiate::content_type_without_body(call.headers())?;
@@ -76,12 +75,12 @@ fn missing(name: &str, what: &str) -> ApiError {
 }
 
 /// What was served at the revision that `asOf` names.
-pub(super) async fn as_of(call: &Call<'_>, text: &str) -> Result<Arc<Snapshot>, ApiError> {
+pub(crate) async fn as_of(call: &Call<'_>, text: &str) -> Result<Arc<Snapshot>, ApiError> {
     at_revision(call, text, |view, revision| view.snapshot_as_of(revision)).await
 }
 
 /// One collection as it was served at the revision that `asOf` names, and which that is.
-pub(super) async fn one_as_of(
+pub(crate) async fn one_as_of(
     call: &Call<'_>,
     key: &Key,
     text: &str,
@@ -106,7 +105,7 @@ async fn at_revision<T: Send + 'static>(
 }
 
 /// `GET /collections/:key/blame`
-pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
+pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadBlame { key: &key }).await?;
     let view = call.past().await?;
@@ -130,7 +129,7 @@ pub(super) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
 }
 
 /// `GET /sync-token`
-pub(super) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadSyncToken).await?;
     let snapshot = call.snapshot()?;
@@ -142,7 +141,7 @@ pub(super) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `GET /changes`
-pub(super) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadChanges).await?;
     // In this order, so that the history is at least as new as what is served.
@@ -166,7 +165,7 @@ pub(super) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
 }
 
 /// `GET /capabilities`
-pub(super) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadCapabilities).await?;
     let fields = query::fields(&call.query()?, &[past::CAPABILITIES])?;

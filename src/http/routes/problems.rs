@@ -2,16 +2,15 @@
 
 use warp::http::StatusCode;
 
-use super::super::authorize::{Action, Allowed};
-use super::super::call::Call;
-use super::super::jsonapi::document;
-use super::super::jsonapi::error::ApiError;
-use super::super::jsonapi::query;
-use super::super::reply::Reply;
 use crate::engine::{Problem, Rewritten};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::call::Call;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::{document, query};
+use crate::http::reply::Reply;
 
 /// `GET /problems`
-pub(super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadProblems).await?;
     let snapshot = call.snapshot()?;

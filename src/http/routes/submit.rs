@@ -2,20 +2,18 @@
 
 use bytes::Bytes;
 
-use super::super::authorize::Action;
-use super::super::call::Call;
-use super::super::idempotency;
-use super::super::jsonapi::document;
-use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
-use super::super::jsonapi::etag;
-use super::super::prefer::{PREFERENCE_APPLIED, Preferences};
-use super::super::reason;
-use super::super::reply::Reply;
 use crate::domain::{Actor, Refusal};
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
+use crate::http::authorize::Action;
+use crate::http::call::Call;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::{document, etag};
+use crate::http::prefer::{PREFERENCE_APPLIED, Preferences};
+use crate::http::reply::Reply;
+use crate::http::{idempotency, reason};
 
 /// 428, where the service was started to want every change to be about a known state.
-pub(super) fn if_match_required() -> ErrorObject {
+pub(crate) fn if_match_required() -> ErrorObject {
     ErrorObject::new(
         Code::PRECONDITION_REQUIRED,
         "this service takes a change only together with the entity tag of what it changes",
@@ -25,7 +23,7 @@ pub(super) fn if_match_required() -> ErrorObject {
 /// Hands wishes to the writer, all or nothing, and waits until they are durable.
 ///
 /// A client that hangs up drops this future; what was handed over is carried out all the same.
-pub(super) async fn submit(
+pub(crate) async fn submit(
     call: &Call<'_>,
     changes: Vec<Wish>,
     author: Actor,
@@ -43,7 +41,7 @@ pub(super) async fn submit(
 
 /// The same refusal without what the caller may not read: the name of another collection, and what a
 /// value was (that is the past, which takes a right of its own).
-pub(super) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
+pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitError {
     match &mut error {
         SubmitError::Refused { refusal, .. } => {
             if let Refusal::KeyTakenInOtherCase { key, existing } = refusal
@@ -73,19 +71,19 @@ pub(super) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
 
 /// What else a write is asked with: in headers, and in the `meta` of its document.
 #[derive(Debug, Default)]
-pub(super) struct Asked {
+pub(crate) struct Asked {
     /// Why, in the caller's words.
-    pub(super) reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// How the caller would like it.
-    pub(super) preferences: Preferences,
+    pub(crate) preferences: Preferences,
     /// The name under which the caller asks.
-    pub(super) once: Option<Once>,
+    pub(crate) once: Option<Once>,
 }
 
 impl Asked {
     /// Reads the headers and the reason in the body; what is wrong with them is added to `faults`. The
     /// body is part of what makes a request the same request.
-    pub(super) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
+    pub(crate) fn of(call: &Call<'_>, body: &[u8], faults: &mut Vec<ErrorObject>) -> Self {
         let headers = call.headers();
         let reason = reason::of(headers, body, call.context.limits.json_depth_max, faults);
         let mut keep = |fault| faults.push(fault);
@@ -106,7 +104,7 @@ impl Asked {
 
     /// Whether something was granted under the name already; then it is for the writer to answer,
     /// whatever the collections look like by now.
-    pub(super) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
+    pub(crate) fn is_recorded(&self, call: &Call<'_>, author: &Actor) -> bool {
         let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
         once.is_some_and(|once| call.context.handle.is_recorded(author, once))
     }
@@ -114,7 +112,7 @@ impl Asked {
 
 /// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
 /// and no header says that anything is there.
-pub(super) fn told_as_asked(reply: Reply, body: Bytes, written: &Written, preferences: Preferences) -> Reply {
+pub(crate) fn told_as_asked(reply: Reply, body: Bytes, written: &Written, preferences: Preferences) -> Reply {
     let reply = match &written.preview {
         None => reply,
         Some(preview) => {
@@ -128,7 +126,7 @@ pub(super) fn told_as_asked(reply: Reply, body: Bytes, written: &Written, prefer
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.
-pub(super) fn told(error: SubmitError, condition: &Condition) -> ApiError {
+pub(crate) fn told(error: SubmitError, condition: &Condition) -> ApiError {
     match error {
         SubmitError::Condition { current, .. } => {
             ApiError::precondition(etag::failed(condition, current.as_deref()), current)

@@ -2,22 +2,21 @@
 
 use warp::http::StatusCode;
 
-use super::super::authorize::{Action, Allowed};
-use super::super::body::Body;
-use super::super::call::{Call, looking};
-use super::super::jsonapi::error::{ApiError, Code, ErrorObject};
-use super::super::jsonapi::etag;
-use super::super::jsonapi::negotiate::{self, Dialect};
-use super::super::jsonapi::query::Fields;
-use super::super::jsonapi::request;
-use super::super::prefer::Preferences;
-use super::super::reply::Reply;
-use super::EventId;
-use super::collections::{asked, check_write, written};
-use super::submit::{self, Asked};
 use crate::domain::{Key, Value};
 use crate::engine::history::{UndoRefusal, Undoer};
 use crate::engine::{Handle, Projection, Written};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::body::Body;
+use crate::http::call::{Call, looking};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::negotiate::Dialect;
+use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::{etag, negotiate, request};
+use crate::http::prefer::Preferences;
+use crate::http::reply::Reply;
+use crate::http::routes::collections::{asked, check_write, written};
+use crate::http::routes::submit::Asked;
+use crate::http::routes::{EventId, submit};
 
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
@@ -27,7 +26,7 @@ const REVISION: &str = "/data/attributes/revision";
 
 /// `POST /events/:id/undo`; of a body only the reason is of interest, but a form that a page of another
 /// origin could send is none of ours.
-pub(super) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let sent = call.collect(body).await?.unwrap_or_default();
@@ -45,7 +44,7 @@ pub(super) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Resu
 }
 
 /// `POST /collections/:key/restore`
-pub(super) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let bytes = call.collect(body).await?;

@@ -45,20 +45,20 @@ impl fmt::Display for Bound {
 
 /// A socket that waits for its first connection.
 #[derive(Debug)]
-pub(super) enum Listener {
+pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, Socket),
 }
 
 /// A connection and the other end of it, if that has an address.
-pub(super) enum Accepted {
+pub(crate) enum Accepted {
     Tcp(TcpStream, SocketAddr),
     Unix(UnixStream),
 }
 
 /// The file of a Unix socket, removed with its listener.
 #[derive(Debug)]
-pub(super) struct Socket(PathBuf);
+pub(crate) struct Socket(PathBuf);
 
 impl Drop for Socket {
     fn drop(&mut self) {
@@ -68,7 +68,7 @@ impl Drop for Socket {
 }
 
 impl Listener {
-    pub(super) async fn bind(listen: &Listen) -> io::Result<Self> {
+    pub(crate) async fn bind(listen: &Listen) -> io::Result<Self> {
         let tcp = match listen {
             Listen::Address(address) => TcpListener::bind(address).await?,
             Listen::Name(host, port) => TcpListener::bind((host.as_str(), *port)).await?,
@@ -78,14 +78,14 @@ impl Listener {
         Ok(Self::Tcp(tcp))
     }
 
-    pub(super) fn bound(&self) -> io::Result<Bound> {
+    pub(crate) fn bound(&self) -> io::Result<Bound> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Bound::Tcp),
             Self::Unix(_, Socket(path)) => Ok(Bound::Unix(path.clone())),
         }
     }
 
-    pub(super) async fn accept(&self) -> io::Result<Accepted> {
+    pub(crate) async fn accept(&self) -> io::Result<Accepted> {
         match self {
             Self::Tcp(listener) => {
                 listener.accept().await.map(|(stream, remote)| Accepted::Tcp(stream, remote))

@@ -5,7 +5,7 @@ use warp::reply::Response;
 
 /// One JSON:API error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Refusal {
+pub(crate) struct Refusal {
     status: StatusCode,
     code: &'static str,
     title: &'static str,
@@ -19,38 +19,38 @@ impl Refusal {
     }
 
     /// The head is not HTTP/1.1.
-    pub(super) const fn malformed() -> Self {
+    pub(crate) const fn malformed() -> Self {
         let detail = "The head of the request is not well-formed HTTP/1.1.";
         Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
     }
 
     /// A tunnel is asked for.
-    pub(super) const fn no_proxy() -> Self {
+    pub(crate) const fn no_proxy() -> Self {
         let detail = "This service is no proxy and opens no tunnels.";
         Self::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", "Not Implemented", detail)
     }
 
     /// There is not exactly one `Host`.
-    pub(super) const fn host() -> Self {
+    pub(crate) const fn host() -> Self {
         let detail = "A request has exactly one Host header (RFC 9112 section 3.2).";
         Self::new(StatusCode::BAD_REQUEST, "bad_request", "Bad Request", detail)
     }
 
     /// The path and query are too long.
-    pub(super) const fn uri_too_long() -> Self {
+    pub(crate) const fn uri_too_long() -> Self {
         let detail = "The path and query of the request are longer than this service takes.";
         Self::new(StatusCode::URI_TOO_LONG, "uri_too_long", "URI Too Long", detail)
     }
 
     /// There are too many header fields, or too much in them.
-    pub(super) const fn headers_too_large() -> Self {
+    pub(crate) const fn headers_too_large() -> Self {
         let detail = "The header fields of the request are more or larger than this service takes.";
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         Self::new(status, "header_fields_too_large", "Request Header Fields Too Large", detail)
     }
 
     /// All connections are taken.
-    pub(super) const fn no_room() -> Self {
+    pub(crate) const fn no_room() -> Self {
         let detail = "This service has as many connections as it takes; try again shortly.";
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refusal = Self::new(status, "service_unavailable", "Service Unavailable", detail);
@@ -67,7 +67,7 @@ impl Refusal {
     }
 
     /// The answer as hyper sends it; the connection ends after it.
-    pub(super) fn into_response(self) -> Response {
+    pub(crate) fn into_response(self) -> Response {
         let mut response = Response::new(self.body().into());
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
@@ -82,7 +82,7 @@ impl Refusal {
     }
 
     /// The answer as it goes over the wire where hyper has no part in it.
-    pub(super) fn to_bytes(&self) -> Vec<u8> {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let body = self.body();
         let retry = self.retry_after_s.map(|s| format!("retry-after: {s}\r\n")).unwrap_or_default();
         format!(

@@ -8,7 +8,7 @@ use tower_service::Service as _;
 use warp::Filter as _;
 use warp::filters::BoxedFilter;
 
-use super::*;
+use crate::http::server::*;
 
 /// A server with one route that answers `GET /` at once and holds `GET /held` until it is told.
 struct Running {

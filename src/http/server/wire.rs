@@ -8,8 +8,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Sleep, sleep};
 
-use super::refusal::Refusal;
 use crate::config::Limits;
+use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
 
 /// How long a connection that the service ends stays open for the client to read the last answer.
@@ -27,7 +27,7 @@ const WHOLE_BYTES_MAX: usize = 1_024;
 
 /// How long a client is waited for.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Patience {
+pub(crate) struct Patience {
     /// With an answer that it does not take.
     answer: Duration,
     /// With a connection that it does not close.
@@ -35,13 +35,13 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    pub(super) const fn of(limits: &Limits) -> Self {
+    pub(crate) const fn of(limits: &Limits) -> Self {
         Self { answer: Duration::from_millis(limits.answer_wait_ms_max), linger: LINGER }
     }
 }
 
 /// What a connection is made of.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
 impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
@@ -53,7 +53,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 /// * lingers when it is shut down: closing a socket with unread data resets it, and the client
 ///   would lose the answer to a request that was refused half-read (RFC 9112 section 9.6).
 #[derive(Debug)]
-pub(super) struct Wire<S> {
+pub(crate) struct Wire<S> {
     stream: S,
     patience: Patience,
     shutdown: Shutdown,
@@ -78,7 +78,7 @@ struct Substitute {
 }
 
 impl<S: Stream> Wire<S> {
-    pub(super) const fn new(stream: S, patience: Patience, shutdown: Shutdown) -> Self {
+    pub(crate) const fn new(stream: S, patience: Patience, shutdown: Shutdown) -> Self {
         Self {
             stream,
             patience,
@@ -93,7 +93,7 @@ impl<S: Stream> Wire<S> {
     }
 
     /// Answers without having read anything, and closes.
-    pub(super) async fn refuse(mut self, refusal: &Refusal) {
+    pub(crate) async fn refuse(mut self, refusal: &Refusal) {
         let told = async {
             self.write_all(&refusal.to_bytes()).await?;
             self.shutdown().await

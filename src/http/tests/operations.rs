@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::testing::{Answer, Served};
-use super::super::{Action, Allowed, Context, Denied};
 use crate::config::Limits;
+use crate::http::testing::{Answer, Served};
+use crate::http::{Action, Allowed, Context, Denied};
 
 const ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 

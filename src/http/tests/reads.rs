@@ -9,12 +9,11 @@ use warp::http::header::{
     ACCESS_CONTROL_ALLOW_ORIGIN, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, RETRY_AFTER, VARY,
 };
 
-use super::super::testing::{Hook, Served, entry, problem, snapshot};
-use super::super::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
-use crate::config::BasePath;
-use crate::config::Origin;
+use crate::config::{BasePath, Origin};
 use crate::domain::{Kind, Revision};
 use crate::engine::Rewritten;
+use crate::http::testing::{Hook, Served, entry, problem, snapshot};
+use crate::http::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -152,7 +151,7 @@ async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
 
 #[tokio::test]
 async fn readiness_says_what_stands_in_the_way() {
-    let readiness = super::super::Readiness::default();
+    let readiness = crate::http::Readiness::default();
     let shared = readiness.clone();
     let served = Served::with(|context| Context { readiness: shared, ..context });
     let ready = served.get("/readyz").await.is(200).json();

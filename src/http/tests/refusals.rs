@@ -1,8 +1,8 @@
 //! Bad input: each gets a clear answer and changes nothing.
 
-use super::super::Context;
-use super::super::testing::Served;
 use crate::config::Limits;
+use crate::http::Context;
+use crate::http::testing::Served;
 
 const JSON_API: &str = "application/vnd.api+json";
 const MEDIA: &str = r#"{"data":{"type":"media-collection","id":"new"}}"#;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::super::testing::{Served, problem};
-use super::super::{Action, Allowed, Context, Denied, ErrorStatus};
 use crate::domain::{Actor, Command, Kind};
+use crate::http::testing::{Served, problem};
+use crate::http::{Action, Allowed, Context, Denied, ErrorStatus};
 
 const NEW: &str = r#"{"data":{"type":"document-collection","id":"new","attributes":{"name":"New"}}}"#;
 

@@ -2,25 +2,25 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::*;
+use crate::engine::history::tests::*;
 use crate::store::git::GitArchive;
 use crate::store::{BlobId, EachContent, FileChange, Line, RawSignature, Step};
 
 /// Counts the readings of folders and of contents.
 #[derive(Debug)]
-pub(super) struct Counting {
+pub(crate) struct Counting {
     archive: Arc<GitArchive>,
     folders: AtomicUsize,
     contents: AtomicUsize,
 }
 
 impl Counting {
-    pub(super) fn new(archive: Arc<GitArchive>) -> Arc<Self> {
+    pub(crate) fn new(archive: Arc<GitArchive>) -> Arc<Self> {
         Arc::new(Self { archive, folders: AtomicUsize::new(0), contents: AtomicUsize::new(0) })
     }
 
     /// How many folders and contents were read since this was asked last.
-    pub(super) fn take(&self) -> (usize, usize) {
+    pub(crate) fn take(&self) -> (usize, usize) {
         (self.folders.swap(0, Ordering::Relaxed), self.contents.swap(0, Ordering::Relaxed))
     }
 }

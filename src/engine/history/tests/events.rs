@@ -1,6 +1,6 @@
 //! What the events of a history are.
 
-use super::*;
+use crate::engine::history::tests::*;
 use crate::store::git::testing::{Making, Put};
 
 const SERVICE: (&str, &str) = ("Collectory", "collectory@localhost");

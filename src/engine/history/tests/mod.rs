@@ -10,8 +10,8 @@ mod service;
 
 use std::sync::Arc;
 
-use super::*;
 use crate::domain::Change;
+use crate::engine::history::*;
 use crate::store::git::testing::Repo;
 
 fn key(text: &str) -> Key {

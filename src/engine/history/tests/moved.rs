@@ -1,6 +1,6 @@
 //! Files that a commit moves to another key.
 
-use super::*;
+use crate::engine::history::tests::*;
 
 /// The events of a key, newest first, with where the file moved to or from.
 fn followed(view: &View, of: &str, seeing: Option<Seeing>) -> Vec<String> {

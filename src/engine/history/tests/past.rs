@@ -1,7 +1,7 @@
 //! What was served at a revision: one collection, and the list.
 
-use super::counting::Counting;
-use super::*;
+use crate::engine::history::tests::counting::Counting;
+use crate::engine::history::tests::*;
 
 fn counted(repo: &Repo) -> (Arc<Counting>, View) {
     let archive = Counting::new(repo.archive());

@@ -1,6 +1,6 @@
 //! What can be asked of a history.
 
-use super::*;
+use crate::engine::history::tests::*;
 use crate::engine::{Shown, Sight, SyncToken};
 use crate::store::git::testing::{Making, Put};
 

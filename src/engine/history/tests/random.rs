@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use tokio::sync::watch;
 
-use super::*;
 use crate::domain::Collection;
 use crate::engine::Head;
+use crate::engine::history::tests::*;
 use crate::random::cases;
 use crate::store::git::testing::{Making, Put};
 

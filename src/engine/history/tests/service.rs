@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::*;
 use crate::domain::{Actor, Command, Patch, Value};
+use crate::engine::history::tests::*;
 use crate::engine::{
     Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish,
 };

@@ -1,7 +1,7 @@
 //! What people do with an editor and with git.
 
-use super::plain::{differing, head, names, work_tree};
-use super::*;
+use crate::engine::tests::model::plain::{differing, head, names, work_tree};
+use crate::engine::tests::model::*;
 
 fn mara() -> Actor {
     Actor::new("Mara", "mara@example.org")
@@ -9,7 +9,7 @@ fn mara() -> Actor {
 
 impl Story {
     /// Saves, removes or renames a file.
-    pub(super) fn by_hand(&mut self, is_noticed: bool) {
+    pub(crate) fn by_hand(&mut self, is_noticed: bool) {
         if !self.is_here {
             return self.come_back(is_noticed);
         }
@@ -35,7 +35,7 @@ impl Story {
     }
 
     /// Moves the branch in one of git's ways.
-    pub(super) fn with_git(&mut self, is_noticed: bool) {
+    pub(crate) fn with_git(&mut self, is_noticed: bool) {
         if !self.is_here {
             return self.come_back(is_noticed);
         }
@@ -80,7 +80,7 @@ impl Story {
     }
 
     /// A name of a file, most often the usual one of a collection.
-    pub(super) fn file(&mut self) -> String {
+    pub(crate) fn file(&mut self) -> String {
         let [yaml, yml] = names(self.key());
         match self.rng.u32(..20) {
             0 => "bad name.yaml".to_owned(),
@@ -91,7 +91,7 @@ impl Story {
     }
 
     /// What a file may hold.
-    pub(super) fn text(&mut self) -> String {
+    pub(crate) fn text(&mut self) -> String {
         let name = self.fresh();
         match self.rng.u32(..10) {
             0 => String::new(),

@@ -17,8 +17,8 @@ mod wishes;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::*;
-use plain::{Folder, Reading};
+use crate::engine::tests::model::plain::{Folder, Reading};
+use crate::engine::tests::*;
 
 const STORIES_DEFAULT: u64 = 60;
 const STEPS: usize = 40;

@@ -5,28 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::store::memory::MemoryJournal;
 
 /// Name to content.
-pub(super) type Folder = BTreeMap<String, String>;
+pub(crate) type Folder = BTreeMap<String, String>;
 
 /// What is served for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Served {
-    pub(super) file: String,
-    pub(super) name: String,
-    pub(super) uncommitted: bool,
-    pub(super) stale: bool,
+pub(crate) struct Served {
+    pub(crate) file: String,
+    pub(crate) name: String,
+    pub(crate) uncommitted: bool,
+    pub(crate) stale: bool,
 }
 
 /// Everything that is served, and what is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Reading {
-    pub(super) served: BTreeMap<String, Served>,
+pub(crate) struct Reading {
+    pub(crate) served: BTreeMap<String, Served>,
     /// The broken and superfluous files; whether the fault is committed.
-    pub(super) problems: BTreeMap<String, bool>,
-    pub(super) uncommitted: usize,
+    pub(crate) problems: BTreeMap<String, bool>,
+    pub(crate) uncommitted: usize,
 }
 
 /// Reads the folder that counts over the head, knowing what was served before.
-pub(super) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> Reading {
+pub(crate) fn read(journal: &MemoryJournal, is_here: bool, before: &Reading) -> Reading {
     let head = texts(journal.files_at(journal.log().first().map(|commit| commit.revision)));
     let folder = if is_here { work_tree(journal) } else { head.clone() };
     let mut reading = Reading::default();
@@ -70,7 +70,7 @@ fn count(head: &Folder, folder: &Folder, served: &BTreeMap<String, Served>) -> u
 }
 
 /// Takes what is `shown` for each key, where one of the two readings says the same.
-pub(super) fn choose(
+pub(crate) fn choose(
     journal: &MemoryJournal,
     is_here: bool,
     shown: &Reading,
@@ -92,7 +92,7 @@ pub(super) fn choose(
 
 /// The newest valid version of a collection in the history of the branch, back to where it last
 /// came into being.
-pub(super) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
+pub(crate) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
     for commit in journal.log() {
         let folder = texts(journal.files_at(Some(commit.revision)));
         let file = names(key).into_iter().find(|name| folder.contains_key(name))?;
@@ -104,7 +104,7 @@ pub(super) fn last_good(journal: &MemoryJournal, key: &str) -> Option<Served> {
 }
 
 /// The `name` in a valid file of the few sorts that the stories know.
-pub(super) fn name_in(text: &str) -> Option<String> {
+pub(crate) fn name_in(text: &str) -> Option<String> {
     let mut name = None;
     let mut is_typed = false;
     for line in text.lines().filter(|line| !line.starts_with('#')) {
@@ -118,29 +118,29 @@ pub(super) fn name_in(text: &str) -> Option<String> {
 }
 
 /// The two files that a key can have, the one that counts first.
-pub(super) fn names(key: &str) -> [String; 2] {
+pub(crate) fn names(key: &str) -> [String; 2] {
     [format!("{key}.yaml"), format!("{key}.yml")]
 }
 
-pub(super) fn key_of(name: &str) -> &str {
+pub(crate) fn key_of(name: &str) -> &str {
     name.rsplit_once('.').expect("every file here has an ending").0
 }
 
 /// The names under which two folders have not the same.
-pub(super) fn differing(one: &Folder, two: &Folder) -> Vec<String> {
+pub(crate) fn differing(one: &Folder, two: &Folder) -> Vec<String> {
     let names: BTreeSet<_> = one.keys().chain(two.keys()).collect();
     names.into_iter().filter(|name| one.get(*name) != two.get(*name)).cloned().collect()
 }
 
-pub(super) fn head(journal: &MemoryJournal) -> Folder {
+pub(crate) fn head(journal: &MemoryJournal) -> Folder {
     texts(journal.files_at(journal.log().first().map(|commit| commit.revision)))
 }
 
-pub(super) fn work_tree(journal: &MemoryJournal) -> Folder {
+pub(crate) fn work_tree(journal: &MemoryJournal) -> Folder {
     texts(journal.saved_files())
 }
 
-pub(super) fn texts(files: BTreeMap<String, Vec<u8>>) -> Folder {
+pub(crate) fn texts(files: BTreeMap<String, Vec<u8>>) -> Folder {
     let text = |bytes| String::from_utf8(bytes).expect("files are UTF-8 here");
     files.into_iter().map(|(name, bytes)| (name, text(bytes))).collect()
 }

@@ -1,8 +1,8 @@
 //! What programs ask over the API, and what ought to become of it.
 
-use super::plain::{differing, head, names, work_tree};
-use super::*;
 use crate::domain::Kind;
+use crate::engine::tests::model::plain::{differing, head, names, work_tree};
+use crate::engine::tests::model::*;
 use crate::store::memory::Fault;
 
 /// What ought to become of a submission, as far as the last quiet moment tells.
@@ -15,7 +15,7 @@ enum Fate {
 
 impl Story {
     /// Asks for something, and compares the answer with what ought to come of it.
-    pub(super) fn ask(&mut self) {
+    pub(crate) fn ask(&mut self) {
         let (id, wishes) = self.wishes();
         let fate = self.fate(&wishes);
         let answer = self.submit(&id, wishes.clone());
@@ -36,7 +36,7 @@ impl Story {
     }
 
     /// The same, with something going wrong on the way.
-    pub(super) fn ask_and_fail(&mut self) {
+    pub(crate) fn ask_and_fail(&mut self) {
         let fault = match self.rng.u32(..5) {
             0 => Fault::BeforeTheBranch,
             1 => Fault::AfterTheBranch,
@@ -77,7 +77,7 @@ impl Story {
     }
 
     /// Several programs and a person at once; who is first is anybody's guess.
-    pub(super) fn crowd(&mut self) {
+    pub(crate) fn crowd(&mut self) {
         self.note("(all at once)");
         let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.wishes()).collect();
         let saves = if self.is_here { self.rng.usize(..3) } else { 0 };
@@ -144,7 +144,7 @@ impl Story {
     }
 
     /// One to three wishes with a request id.
-    pub(super) fn wishes(&mut self) -> (String, Vec<Wish>) {
+    pub(crate) fn wishes(&mut self) -> (String, Vec<Wish>) {
         let len = if self.rng.u32(..6) == 0 { self.rng.usize(2..4) } else { 1 };
         let mut keys = KEYS;
         self.rng.shuffle(&mut keys);
@@ -176,7 +176,7 @@ impl Story {
         Wish { command, condition }
     }
 
-    pub(super) fn submit(&mut self, id: &str, wishes: Vec<Wish>) -> Result<Written, SubmitError> {
+    pub(crate) fn submit(&mut self, id: &str, wishes: Vec<Wish>) -> Result<Written, SubmitError> {
         let shown: Vec<_> = wishes.iter().map(|wish| shown(&wish.command)).collect();
         let conditions: Vec<_> = wishes.iter().map(|wish| &wish.condition).collect();
         self.note(&format!("{id}: {shown:?} {conditions:?}"));

@@ -3,14 +3,15 @@
 use bytes::Bytes;
 use serde_json::json;
 
-use super::super::error::{ApiError, ErrorObject, Source};
-use super::super::json::{self, Members};
-use super::resource::push_resource;
 use crate::config::BasePath;
 use crate::engine::Clash;
+use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::error::{ApiError, ErrorObject, Source};
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::json::Members;
 
 /// The document of a failure.
-pub(in crate::http) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
+pub(crate) fn errors(error: &ApiError, base: &BasePath) -> Bytes {
     let mut out = br#"{"jsonapi":{"version":"1.1"},"errors":"#.to_vec();
     json::write_list(&error.errors, &mut out, |error, out| write_error(error, base, out));
     out.push(b'}');

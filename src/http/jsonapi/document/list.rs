@@ -2,29 +2,29 @@
 
 use bytes::Bytes;
 
-use super::super::query::Fields;
-use super::HEAD;
-use super::resource::push_resource;
 use crate::config::BasePath;
 use crate::engine::Entry;
+use crate::http::jsonapi::document::HEAD;
+use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::query::Fields;
 
 /// A list of collections under construction.
 #[derive(Debug)]
-pub(in crate::http) struct List {
+pub(crate) struct List {
     out: Vec<u8>,
     first: bool,
 }
 
 impl List {
     /// Begins a list after whatever stands in `out` already.
-    pub(in crate::http) fn new(mut out: Vec<u8>) -> Self {
+    pub(crate) fn new(mut out: Vec<u8>) -> Self {
         out.extend_from_slice(HEAD);
         out.push(b'[');
         Self { out, first: true }
     }
 
     /// Adds a collection.
-    pub(in crate::http) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
+    pub(crate) fn push(&mut self, entry: &Entry, base: &BasePath, fields: Option<&Fields>) {
         if !std::mem::take(&mut self.first) {
             self.out.push(b',');
         }
@@ -32,12 +32,7 @@ impl List {
     }
 
     /// Ends the list with its links (a JSON object) and what needs saying.
-    pub(in crate::http) fn finish(
-        mut self,
-        links: &[u8],
-        uncommitted: usize,
-        page_total: Option<usize>,
-    ) -> Bytes {
+    pub(crate) fn finish(mut self, links: &[u8], uncommitted: usize, page_total: Option<usize>) -> Bytes {
         self.out.extend_from_slice(br#"],"links":"#);
         self.out.extend_from_slice(links);
         let page = page_total.map(|total| format!(r#""page":{{"total":{total}}}"#));

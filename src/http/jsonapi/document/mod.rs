@@ -23,25 +23,25 @@ mod tests;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::json;
-use super::query::Fields;
 use crate::config::BasePath;
 use crate::domain::Kind;
 use crate::engine::{Entry, Preview};
-pub(in crate::http) use failure::errors;
-pub(in crate::http) use list::List;
-pub(in crate::http) use problems::problems;
-pub(in crate::http) use ready::Ready;
-pub(in crate::http) use resource::push_resource;
+pub(crate) use crate::http::jsonapi::document::failure::errors;
+pub(crate) use crate::http::jsonapi::document::list::List;
+pub(crate) use crate::http::jsonapi::document::problems::problems;
+pub(crate) use crate::http::jsonapi::document::ready::Ready;
+pub(crate) use crate::http::jsonapi::document::resource::push_resource;
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::query::Fields;
 
 /// How every document with data begins.
 const HEAD: &[u8] = br#"{"jsonapi":{"version":"1.1"},"data":"#;
 
 /// The path of all collections, below the base path.
-pub(in crate::http) const COLLECTIONS: &str = "/collections";
+pub(crate) const COLLECTIONS: &str = "/collections";
 
 /// The resource type of a kind.
-pub(in crate::http) const fn resource_type(kind: Kind) -> &'static str {
+pub(crate) const fn resource_type(kind: Kind) -> &'static str {
     match kind {
         Kind::Document => "document-collection",
         Kind::Media => "media-collection",
@@ -49,7 +49,7 @@ pub(in crate::http) const fn resource_type(kind: Kind) -> &'static str {
 }
 
 /// The kind that a resource type names.
-pub(in crate::http) fn kind_of(resource_type: &str) -> Option<Kind> {
+pub(crate) fn kind_of(resource_type: &str) -> Option<Kind> {
     match resource_type {
         "document-collection" => Some(Kind::Document),
         "media-collection" => Some(Kind::Media),
@@ -58,19 +58,19 @@ pub(in crate::http) fn kind_of(resource_type: &str) -> Option<Kind> {
 }
 
 /// The resource of a collection by itself.
-pub(in crate::http) fn resource(entry: &Entry) -> Bytes {
+pub(crate) fn resource(entry: &Entry) -> Bytes {
     let mut out = Vec::new();
     resource::write_resource(entry, &BasePath::root(), None, &mut out);
     out.into()
 }
 
 /// The path of one collection; a key needs no escape.
-pub(in crate::http) fn path_of(entry: &Entry, base: &BasePath) -> String {
+pub(crate) fn path_of(entry: &Entry, base: &BasePath) -> String {
     format!("{}{COLLECTIONS}/{}", base.as_str(), entry.collection.key())
 }
 
 /// The document of one collection with the asked-for attributes only.
-pub(in crate::http) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
+pub(crate) fn one(entry: &Entry, base: &BasePath, fields: &Fields, query: &str) -> Bytes {
     let mut out = HEAD.to_vec();
     push_resource(entry, base, Some(fields), &mut out);
     out.extend_from_slice(br#","links":"#);
@@ -80,7 +80,7 @@ pub(in crate::http) fn one(entry: &Entry, base: &BasePath, fields: &Fields, quer
 }
 
 /// The links of a document that has only itself to name.
-pub(in crate::http) fn self_link(path: &str) -> Vec<u8> {
+pub(crate) fn self_link(path: &str) -> Vec<u8> {
     let mut links = br#"{"self":"#.to_vec();
     json::write_text(path, &mut links);
     links.push(b'}');
@@ -88,10 +88,7 @@ pub(in crate::http) fn self_link(path: &str) -> Vec<u8> {
 }
 
 /// The document of an atomic batch: one result an operation, empty for a delete.
-pub(in crate::http) fn results<'a>(
-    entries: impl IntoIterator<Item = Option<&'a Entry>>,
-    base: &BasePath,
-) -> Bytes {
+pub(crate) fn results<'a>(entries: impl IntoIterator<Item = Option<&'a Entry>>, base: &BasePath) -> Bytes {
     let mut out = br#"{"jsonapi":{"version":"1.1"},"atomic:results":"#.to_vec();
     json::write_list(entries, &mut out, |entry, out| {
         let mut result = json::Members::begin(out, None);
@@ -105,13 +102,13 @@ pub(in crate::http) fn results<'a>(
 }
 
 /// A document that only says something about the service.
-pub(in crate::http) fn meta(meta: &serde_json::Value) -> Bytes {
+pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
     json!({"jsonapi": {"version": "1.1"}, "meta": meta}).to_string().into()
 }
 
 /// The document of a write that was not carried out, with what it would commit in `meta`; an empty
 /// one becomes a document that only tells that.
-pub(in crate::http) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
+pub(crate) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
     let commits: Vec<_> = preview.iter().map(previewed).collect();
     let told = json!({ "commits": commits });
     let Some(open) = document.strip_suffix(b"}") else { return meta(&told) };

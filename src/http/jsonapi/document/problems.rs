@@ -3,13 +3,13 @@
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use super::super::past::{list, resource, write_actor};
-use super::super::query::{Fields, Wanted};
-use super::self_link;
 use crate::engine::{Problem, Rewritten};
+use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::past::{list, resource, write_actor};
+use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// The document of the problems that are there now, each fault of a file a resource.
-pub(in crate::http) fn problems<'a>(
+pub(crate) fn problems<'a>(
     files: impl IntoIterator<Item = &'a Problem>,
     rewritten: &[Rewritten],
     fields: &Fields,

@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use warp::http::HeaderValue;
 
-use super::resource::{write_links, write_resource};
-use super::{COLLECTIONS, HEAD, List, self_link};
 use crate::config::BasePath;
 use crate::engine::{Entry, Snapshot};
+use crate::http::jsonapi::document::resource::{write_links, write_resource};
+use crate::http::jsonapi::document::{COLLECTIONS, HEAD, List, self_link};
 
 /// How many bytes a list sets aside for a collection before it knows better.
 const RESOURCE_BYTES_TYPICAL: usize = 256;
@@ -16,11 +16,11 @@ const RESOURCE_BYTES_TYPICAL: usize = 256;
 ///
 /// Layout: one byte with the length of the quoted tag, the quoted tag, the document.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct Ready(Bytes);
+pub(crate) struct Ready(Bytes);
 
 impl Ready {
     /// The document of one collection.
-    pub(in crate::http) fn one(entry: &Entry, base: &BasePath) -> Self {
+    pub(crate) fn one(entry: &Entry, base: &BasePath) -> Self {
         let bytes = entry.answer.get_or_init(|| {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
             out.extend_from_slice(HEAD);
@@ -32,7 +32,7 @@ impl Ready {
     }
 
     /// The document of all collections.
-    pub(in crate::http) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
+    pub(crate) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
         let bytes = snapshot.list.get_or_init(|| {
             let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
             let mut list = List::new(tagged(&snapshot.list_tag(), size));
@@ -45,17 +45,17 @@ impl Ready {
     }
 
     /// The entity tag, in quotes.
-    pub(in crate::http) fn tag(&self) -> &str {
+    pub(crate) fn tag(&self) -> &str {
         std::str::from_utf8(&self.0[1..self.body_start()]).expect("a tag is ASCII")
     }
 
     /// The entity tag as a header.
-    pub(in crate::http) fn etag(&self) -> HeaderValue {
+    pub(crate) fn etag(&self) -> HeaderValue {
         HeaderValue::from_maybe_shared(self.0.slice(1..self.body_start())).expect("a tag is visible ASCII")
     }
 
     /// The document.
-    pub(in crate::http) fn body(&self) -> Bytes {
+    pub(crate) fn body(&self) -> Bytes {
         self.0.slice(self.body_start()..)
     }
 
@@ -64,7 +64,7 @@ impl Ready {
     }
 
     /// The resource inside the document of this entry.
-    pub(super) fn resource(&self, entry: &Entry, base: &BasePath) -> &[u8] {
+    pub(crate) fn resource(&self, entry: &Entry, base: &BasePath) -> &[u8] {
         let path = base.as_str().len() + COLLECTIONS.len() + 1 + entry.collection.key().as_str().len();
         &self.0[self.body_start() + HEAD.len()..self.0.len() - TAIL_BYTES_AROUND_PATH - path]
     }

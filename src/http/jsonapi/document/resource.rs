@@ -2,20 +2,15 @@
 
 use serde_json::json;
 
-use super::super::json;
-use super::super::query::{Fields, Wanted};
-use super::{COLLECTIONS, Ready, resource_type};
 use crate::config::BasePath;
 use crate::domain::Attribute;
 use crate::engine::Entry;
+use crate::http::jsonapi::document::{COLLECTIONS, Ready, resource_type};
+use crate::http::jsonapi::json;
+use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// Appends the resource, from the ready-made bytes if all its attributes are wanted.
-pub(in crate::http) fn push_resource(
-    entry: &Entry,
-    base: &BasePath,
-    fields: Option<&Fields>,
-    out: &mut Vec<u8>,
-) {
+pub(crate) fn push_resource(entry: &Entry, base: &BasePath, fields: Option<&Fields>, out: &mut Vec<u8>) {
     let kind = resource_type(entry.collection.kind());
     match fields.and_then(|fields| fields.wanted(kind)) {
         None => out.extend_from_slice(Ready::one(entry, base).resource(entry, base)),
@@ -23,7 +18,7 @@ pub(in crate::http) fn push_resource(
     }
 }
 
-pub(super) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Wanted>, out: &mut Vec<u8>) {
+pub(crate) fn write_resource(entry: &Entry, base: &BasePath, wanted: Option<&Wanted>, out: &mut Vec<u8>) {
     let collection = &entry.collection;
     out.extend_from_slice(br#"{"type":""#);
     out.extend_from_slice(resource_type(collection.kind()).as_bytes());
@@ -73,7 +68,7 @@ fn write_meta(entry: &Entry, out: &mut Vec<u8>) {
     serde_json::to_writer(out, &meta).expect("writing JSON to memory can't fail");
 }
 
-pub(super) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
+pub(crate) fn write_links(entry: &Entry, base: &BasePath, out: &mut Vec<u8>) {
     out.extend_from_slice(br#","links":{"self":""#);
     out.extend_from_slice(base.as_str().as_bytes());
     out.extend_from_slice(COLLECTIONS.as_bytes());

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use chrono::DateTime;
 
-use super::super::super::testing::{entry, key};
-use super::super::error::ApiError;
-use super::*;
 use crate::engine::{Problem, Serving, Snapshot};
+use crate::http::jsonapi::document::*;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::testing::{entry, key};
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

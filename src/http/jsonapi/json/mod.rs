@@ -15,5 +15,5 @@ mod read;
 mod tests;
 mod write;
 
-pub(super) use read::read;
-pub(super) use write::{Members, write, write_list, write_text};
+pub(crate) use crate::http::jsonapi::json::read::read;
+pub(crate) use crate::http::jsonapi::json::write::{Members, write, write_list, write_text};

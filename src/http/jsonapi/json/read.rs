@@ -8,7 +8,7 @@ use crate::domain::{Number, Value};
 /// Why a text is not JSON that can be kept, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}, column {column}: {message}")]
-pub(in crate::http::jsonapi) struct Fault {
+pub(crate) struct Fault {
     /// The line, from 1.
     line: usize,
     /// The column in characters, from 1.
@@ -21,7 +21,7 @@ pub(in crate::http::jsonapi) struct Fault {
 /// # Errors
 ///
 /// Returns the first fault.
-pub(in crate::http::jsonapi) fn read(bytes: &[u8], depth_max: usize) -> Result<Value, Fault> {
+pub(crate) fn read(bytes: &[u8], depth_max: usize) -> Result<Value, Fault> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
         Err(error) => {

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::*;
 use crate::domain::{Number, Value};
+use crate::http::jsonapi::json::*;
 use crate::random::cases;
 
 const DEPTH_MAX: usize = 8;

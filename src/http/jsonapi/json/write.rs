@@ -1,10 +1,10 @@
 //! Writing, compactly.
 
-use super::super::query::Wanted;
 use crate::domain::Value;
+use crate::http::jsonapi::query::Wanted;
 
 /// Appends a value as compact JSON.
-pub(in crate::http::jsonapi) fn write(value: &Value, out: &mut Vec<u8>) {
+pub(crate) fn write(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Null => out.extend_from_slice(b"null"),
         Value::Bool(true) => out.extend_from_slice(b"true"),
@@ -23,12 +23,12 @@ pub(in crate::http::jsonapi) fn write(value: &Value, out: &mut Vec<u8>) {
 }
 
 /// Appends a text as a JSON string.
-pub(in crate::http::jsonapi) fn write_text(text: &str, out: &mut Vec<u8>) {
+pub(crate) fn write_text(text: &str, out: &mut Vec<u8>) {
     serde_json::to_writer(out, text).expect("writing text to memory can't fail");
 }
 
 /// Appends an array.
-pub(in crate::http::jsonapi) fn write_list<T>(
+pub(crate) fn write_list<T>(
     items: impl IntoIterator<Item = T>,
     out: &mut Vec<u8>,
     write: impl Fn(T, &mut Vec<u8>),
@@ -44,7 +44,7 @@ pub(in crate::http::jsonapi) fn write_list<T>(
 }
 
 /// A JSON object under construction; members that nobody wants are left out.
-pub(in crate::http::jsonapi) struct Members<'a> {
+pub(crate) struct Members<'a> {
     out: &'a mut Vec<u8>,
     wanted: Option<&'a Wanted>,
     first: bool,
@@ -52,13 +52,13 @@ pub(in crate::http::jsonapi) struct Members<'a> {
 
 impl<'a> Members<'a> {
     /// Opens the object.
-    pub(in crate::http::jsonapi) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
+    pub(crate) fn begin(out: &'a mut Vec<u8>, wanted: Option<&'a Wanted>) -> Self {
         out.push(b'{');
         Self { out, wanted, first: true }
     }
 
     /// Adds a member, whose value is appended by `write`.
-    pub(in crate::http::jsonapi) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
+    pub(crate) fn member(&mut self, name: &str, write: impl FnOnce(&mut Vec<u8>)) {
         if self.wanted.is_some_and(|wanted| !wanted.names(name)) {
             return;
         }
@@ -71,12 +71,12 @@ impl<'a> Members<'a> {
     }
 
     /// Adds a member that is a text.
-    pub(in crate::http::jsonapi) fn text(&mut self, name: &str, text: &str) {
+    pub(crate) fn text(&mut self, name: &str, text: &str) {
         self.member(name, |out| write_text(text, out));
     }
 
     /// Closes the object.
-    pub(in crate::http::jsonapi) fn end(self) {
+    pub(crate) fn end(self) {
         self.out.push(b'}');
     }
 }

@@ -1,10 +1,10 @@
 //! Media types as headers have them (RFC 9110 section 8.3.1), taken apart.
 
-use super::{Dialect, JSON_API};
+use crate::http::jsonapi::negotiate::{Dialect, JSON_API};
 
 /// A media type with its parameters.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct MediaType<'a> {
+pub(crate) struct MediaType<'a> {
     essence: &'a str,
     /// Names in lower case; values without quotes and escapes.
     parameters: Vec<(String, String)>,
@@ -13,7 +13,7 @@ pub(super) struct MediaType<'a> {
 impl<'a> MediaType<'a> {
     /// Parses a list of media types (RFC 9110 sections 5.6, 8.3.1 and 12.5.1); `None` if it is
     /// none.
-    pub(super) fn list(text: &'a str) -> Option<Vec<Self>> {
+    pub(crate) fn list(text: &'a str) -> Option<Vec<Self>> {
         let mut scan = Scan { rest: text };
         let mut types = Vec::new();
         loop {
@@ -31,19 +31,19 @@ impl<'a> MediaType<'a> {
         }
     }
 
-    pub(super) fn is(&self, essence: &str) -> bool {
+    pub(crate) fn is(&self, essence: &str) -> bool {
         self.essence.eq_ignore_ascii_case(essence)
     }
 
     /// The URIs in a parameter, which are separated by blanks.
-    pub(super) fn uris(&self, name: &'static str) -> impl Iterator<Item = &str> {
+    pub(crate) fn uris(&self, name: &'static str) -> impl Iterator<Item = &str> {
         let values = self.parameters.iter().filter(move |(found, _)| found == name);
         values.flat_map(|(_, value)| value.split_ascii_whitespace())
     }
 
     /// Whether it is JSON:API with no parameter but `ext`, `profile` and the weight `q`, no
     /// extension that is unknown, and not refused by a weight of zero.
-    pub(super) fn is_spoken(&self, dialect: Dialect) -> bool {
+    pub(crate) fn is_spoken(&self, dialect: Dialect) -> bool {
         self.is(JSON_API)
             && self.parameters.iter().all(|(name, value)| match name.as_str() {
                 "profile" => true,
@@ -54,12 +54,12 @@ impl<'a> MediaType<'a> {
     }
 
     /// How much it is wanted (RFC 9110 section 12.4.2); nothing that can't be read is wanted.
-    pub(super) fn weight(&self) -> f32 {
+    pub(crate) fn weight(&self) -> f32 {
         let weight = self.parameters.iter().find(|(name, _)| name == "q");
         weight.map_or(1.0, |(_, weight)| weight.parse().unwrap_or(0.0))
     }
 
-    pub(super) fn is_plain_json(&self) -> bool {
+    pub(crate) fn is_plain_json(&self) -> bool {
         self.is("application/json") && self.parameters.iter().all(|(name, _)| name == "charset")
     }
 }

@@ -11,31 +11,31 @@ mod tests;
 use warp::http::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE};
 use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
-use self::media_type::MediaType;
-use super::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::negotiate::media_type::MediaType;
 
 /// The media type of JSON:API.
-pub(in crate::http) const JSON_API: &str = "application/vnd.api+json";
+pub(crate) const JSON_API: &str = "application/vnd.api+json";
 
 /// The atomic operations extension.
-pub(in crate::http) const ATOMIC: &str = "https://jsonapi.org/ext/atomic";
+pub(crate) const ATOMIC: &str = "https://jsonapi.org/ext/atomic";
 
 /// The cursor pagination profile.
-pub(in crate::http) const CURSOR: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
+pub(crate) const CURSOR: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination";
 
 /// The coding that changes nothing (RFC 9110 section 8.4.1).
 const IDENTITY: &str = "identity";
 
 /// What the answer may be written in.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(in crate::http) struct Accepted {
+pub(crate) struct Accepted {
     /// The caller knows the cursor pagination profile.
-    pub(in crate::http) cursor_profile: bool,
+    pub(crate) cursor_profile: bool,
 }
 
 /// What a path does with extensions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Dialect {
+pub(crate) enum Dialect {
     /// Plain JSON:API.
     Plain,
     /// Atomic operations: bodies must say so, answers say so.
@@ -54,7 +54,7 @@ impl Dialect {
 ///
 /// 406 when JSON:API is asked for in no form that is spoken here. Other media types and no header
 /// at all are answered in JSON:API.
-pub(in crate::http) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, ApiError> {
+pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, ApiError> {
     let mut asked = false;
     let mut good = false;
     let mut accepted = Accepted::default();
@@ -86,7 +86,7 @@ pub(in crate::http) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<A
 }
 
 /// Whether a media type beside JSON:API is asked for: by its name, and at least as much as JSON:API.
-pub(in crate::http) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
+pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     let mut wanted = 0.0;
     let mut json_api = 0.0;
     for value in headers.get_all(ACCEPT) {
@@ -111,11 +111,7 @@ pub(in crate::http) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
 /// # Errors
 ///
 /// 415 when it is something else than JSON:API, or JSON where that is taken for it, or compressed.
-pub(in crate::http) fn content_type(
-    headers: &HeaderMap,
-    dialect: Dialect,
-    has_body: bool,
-) -> Result<(), ApiError> {
+pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool) -> Result<(), ApiError> {
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(IDENTITY.as_bytes());
     if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
         return Err(unsupported_coding());
@@ -150,7 +146,7 @@ pub(in crate::http) fn content_type(
 /// # Errors
 ///
 /// 415 as above.
-pub(in crate::http) fn content_type_without_body(headers: &HeaderMap) -> Result<(), ApiError> {
+pub(crate) fn content_type_without_body(headers: &HeaderMap) -> Result<(), ApiError> {
     let Some(sent) = single(headers, &CONTENT_TYPE)? else { return Ok(()) };
     if sent == JSON_API {
         return Ok(());

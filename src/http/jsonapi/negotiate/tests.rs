@@ -2,7 +2,7 @@
 
 use warp::http::{HeaderValue, StatusCode};
 
-use super::*;
+use crate::http::jsonapi::negotiate::*;
 
 fn headers(name: HeaderName, values: &[&str]) -> HeaderMap {
     values.iter().map(|value| (name.clone(), HeaderValue::from_bytes(value.as_bytes()).unwrap())).collect()

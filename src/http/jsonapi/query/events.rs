@@ -1,35 +1,36 @@
 //! The query of a list of events. Each filter but the two bounds takes a list with commas.
 
-use super::super::error::{ApiError, Code, ErrorObject};
-use super::super::page::{self, EventPage};
-use super::super::past::EVENT;
-use super::{Fields, Query, fields_of, member, not_understood, repeated};
 use crate::engine::history::{Action, Origin};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::page;
+use crate::http::jsonapi::page::EventPage;
+use crate::http::jsonapi::past::EVENT;
+use crate::http::jsonapi::query::{Fields, Query, fields_of, member, not_understood, repeated};
 
 /// What is asked of a list of events.
 #[derive(Debug, Default)]
-pub(in crate::http) struct EventQuery {
-    pub(in crate::http) fields: Fields,
-    pub(in crate::http) attributes: Vec<String>,
-    pub(in crate::http) actions: Vec<Action>,
-    pub(in crate::http) actors: Vec<String>,
-    pub(in crate::http) origins: Vec<Origin>,
+pub(crate) struct EventQuery {
+    pub(crate) fields: Fields,
+    pub(crate) attributes: Vec<String>,
+    pub(crate) actions: Vec<Action>,
+    pub(crate) actors: Vec<String>,
+    pub(crate) origins: Vec<Origin>,
     /// A revision or a time, as text.
-    pub(in crate::http) since: Option<String>,
+    pub(crate) since: Option<String>,
     /// A revision or a time, as text.
-    pub(in crate::http) until: Option<String>,
-    pub(in crate::http) page: EventPage,
+    pub(crate) until: Option<String>,
+    pub(crate) page: EventPage,
 }
 
 /// Which events a path can be asked for.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::http) struct EventScope {
+pub(crate) struct EventScope {
     /// Those of a collection; the caller reads the parameter.
-    pub(in crate::http) collection: bool,
+    pub(crate) collection: bool,
     /// Those of a page, and not of a stream.
-    pub(in crate::http) pages: bool,
+    pub(crate) pages: bool,
     /// Under the cursor pagination profile.
-    pub(in crate::http) cursor_profile: bool,
+    pub(crate) cursor_profile: bool,
 }
 
 impl EventScope {
@@ -50,7 +51,7 @@ impl EventScope {
 /// # Errors
 ///
 /// 400 with everything that is not understood.
-pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, ApiError> {
+pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, ApiError> {
     let mut asked = EventQuery::default();
     let mut faults = repeated(query);
     let mut page = page::Parameters::default();
@@ -84,7 +85,7 @@ pub(in crate::http) fn events(query: &Query, scope: EventScope) -> Result<EventQ
 }
 
 /// The parts of a list with commas; blanks around them don't count.
-pub(in crate::http) fn listed(value: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn listed(value: &str) -> impl Iterator<Item = &str> {
     value.split(',').map(str::trim)
 }
 

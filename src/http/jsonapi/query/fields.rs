@@ -1,51 +1,51 @@
 //! Sparse fieldsets.
 
-use super::super::error::ApiError;
-use super::{Query, fields_of, member, not_understood, repeated};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query::{Query, fields_of, member, not_understood, repeated};
 
 /// The attributes that are wanted of one resource type.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::http) struct Wanted(Vec<String>);
+pub(crate) struct Wanted(Vec<String>);
 
 impl Wanted {
     /// Whether this attribute is wanted.
-    pub(in crate::http) fn names(&self, attribute: &str) -> bool {
+    pub(crate) fn names(&self, attribute: &str) -> bool {
         self.0.iter().any(|name| name == attribute)
     }
 }
 
 /// Sparse fieldsets: which attributes are wanted of which type; all of a type that is not named.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(in crate::http) struct Fields {
+pub(crate) struct Fields {
     by_type: Vec<(String, Wanted)>,
 }
 
 impl Fields {
     /// The attributes wanted of a type, `None` for all.
-    pub(in crate::http) fn wanted(&self, resource_type: &str) -> Option<&Wanted> {
+    pub(crate) fn wanted(&self, resource_type: &str) -> Option<&Wanted> {
         self.by_type.iter().find(|(name, _)| name == resource_type).map(|(_, wanted)| wanted)
     }
 
     /// Whether everything is wanted of everything.
-    pub(in crate::http) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.by_type.is_empty()
     }
 
-    pub(super) fn add(&mut self, resource_type: &str, value: &str) {
+    pub(crate) fn add(&mut self, resource_type: &str, value: &str) {
         let names = value.split(',').filter(|name| !name.is_empty()).map(str::to_owned);
         self.by_type.push((resource_type.to_owned(), Wanted(names.collect())));
     }
 }
 
 /// The resource types of collections.
-pub(in crate::http) const COLLECTION_TYPES: &[&str] = &["document-collection", "media-collection"];
+pub(crate) const COLLECTION_TYPES: &[&str] = &["document-collection", "media-collection"];
 
 /// Reads the query of a path that answers with resources of these types, and knows nothing else.
 ///
 /// # Errors
 ///
 /// 400 with every parameter that is not understood.
-pub(in crate::http) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> {
+pub(crate) fn fields(query: &Query, types: &[&str]) -> Result<Fields, ApiError> {
     fields_beside(query, types, &[])
 }
 
@@ -54,11 +54,7 @@ pub(in crate::http) fn fields(query: &Query, types: &[&str]) -> Result<Fields, A
 /// # Errors
 ///
 /// 400 with every parameter that is not understood.
-pub(in crate::http) fn fields_beside(
-    query: &Query,
-    types: &[&str],
-    others: &[&str],
-) -> Result<Fields, ApiError> {
+pub(crate) fn fields_beside(query: &Query, types: &[&str], others: &[&str]) -> Result<Fields, ApiError> {
     let mut fields = Fields::default();
     let mut faults = repeated(query);
     for (name, value) in &query.pairs {
@@ -81,6 +77,6 @@ pub(in crate::http) fn fields_beside(
 /// # Errors
 ///
 /// 400 with every parameter.
-pub(in crate::http) fn none(query: &Query) -> Result<(), ApiError> {
+pub(crate) fn none(query: &Query) -> Result<(), ApiError> {
     fields(query, &[]).map(|_| ())
 }

@@ -1,11 +1,13 @@
 //! The query of the list of collections.
 
-use super::super::document;
-use super::super::error::{Code, ErrorObject};
-use super::super::page::{self, Page};
-use super::super::sort::Sort;
-use super::{ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated};
 use crate::domain::{Attribute, Collection, Kind};
+use crate::http::jsonapi::error::{Code, ErrorObject};
+use crate::http::jsonapi::page::Page;
+use crate::http::jsonapi::query::{
+    ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated,
+};
+use crate::http::jsonapi::sort::Sort;
+use crate::http::jsonapi::{document, page};
 
 /// The page that explains which sorts can't be paged.
 const UNSUPPORTED_SORT: &str = "https://jsonapi.org/profiles/ethanresnick/cursor-pagination/unsupported-sort";
@@ -27,11 +29,11 @@ const KNOWN: [&str; 11] = [
 
 /// What is asked of a list.
 #[derive(Debug, Default)]
-pub(in crate::http) struct ListQuery {
-    pub(in crate::http) fields: Fields,
-    pub(in crate::http) sort: Sort,
-    pub(in crate::http) filter: Filter,
-    pub(in crate::http) page: Option<Page>,
+pub(crate) struct ListQuery {
+    pub(crate) fields: Fields,
+    pub(crate) sort: Sort,
+    pub(crate) filter: Filter,
+    pub(crate) page: Option<Page>,
 }
 
 /// Reads the query of the list of collections.
@@ -39,7 +41,7 @@ pub(in crate::http) struct ListQuery {
 /// # Errors
 ///
 /// 400 with everything that is not understood.
-pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, ApiError> {
+pub(crate) fn list(query: &Query, cursor_profile: bool) -> Result<ListQuery, ApiError> {
     let mut list = ListQuery::default();
     let mut faults = repeated(query);
     let mut page = page::Parameters::default();
@@ -71,10 +73,10 @@ pub(in crate::http) fn list(query: &Query, cursor_profile: bool) -> Result<ListQ
 }
 
 /// The parameter that asks for collections of one kind.
-pub(in crate::http) const FILTER_TYPE: &str = "filter[type]";
+pub(crate) const FILTER_TYPE: &str = "filter[type]";
 
 /// The parameter that asks for how it was.
-pub(in crate::http) const AS_OF: &str = "asOf";
+pub(crate) const AS_OF: &str = "asOf";
 
 fn unsorted(message: String, paged: bool) -> ErrorObject {
     let fault = ErrorObject::new(Code::BAD_REQUEST, message).parameter("sort");
@@ -83,7 +85,7 @@ fn unsorted(message: String, paged: bool) -> ErrorObject {
 
 /// Which collections are wanted: those that match exactly, in everything that is asked for.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Filter {
+pub(crate) struct Filter {
     resource_type: Option<String>,
     name: Option<String>,
     directory: Option<String>,
@@ -91,12 +93,12 @@ pub(in crate::http) struct Filter {
 
 impl Filter {
     /// Whether everything matches.
-    pub(in crate::http) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.resource_type.is_none() && self.name.is_none() && self.directory.is_none()
     }
 
     /// Whether this collection matches.
-    pub(in crate::http) fn matches(&self, collection: &Collection) -> bool {
+    pub(crate) fn matches(&self, collection: &Collection) -> bool {
         let kind = collection.kind();
         let is = |wanted: &Option<String>, attribute| {
             wanted.as_deref().is_none_or(|wanted| text_of(collection, attribute) == Some(wanted))
@@ -108,14 +110,11 @@ impl Filter {
 }
 
 /// Whether a value of `filter[type]` means this kind.
-pub(in crate::http) fn is_type(wanted: &str, kind: Kind) -> bool {
+pub(crate) fn is_type(wanted: &str, kind: Kind) -> bool {
     wanted == kind.as_str() || wanted == document::resource_type(kind)
 }
 
 /// An attribute that is a text.
-pub(in crate::http::jsonapi) fn text_of<'a>(
-    collection: &'a Collection,
-    attribute: &Attribute,
-) -> Option<&'a str> {
+pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> Option<&'a str> {
     collection.get(attribute).and_then(|value| value.as_text())
 }

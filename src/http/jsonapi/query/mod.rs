@@ -5,7 +5,7 @@
 //! | `fields[TYPE]=a,b` | wherever resources are answered | only these attributes |
 //! | `sort=-name,id` | list | `id`, `name`, `type`, `directory`; `-` descends; ties end by id |
 //! | `filter[type]`, `filter[name]`, `filter[directory]` | list | exact, all of them |
-//! | `page[...]` | list, events | see [`page`](super::page) |
+//! | `page[...]` | list, events | see [`page`](crate::http::jsonapi::page) |
 //! | `asOf=R` | list, collection | as it was |
 //! | `filter[...]` | events | see [`EventQuery`] |
 
@@ -20,15 +20,17 @@ use std::collections::HashMap;
 
 use percent_encoding::percent_decode;
 
-use super::error::{ApiError, Code, ErrorObject};
-pub(in crate::http) use events::{EventQuery, EventScope, events, listed};
-pub(in crate::http) use fields::{COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none};
-pub(super) use list::text_of;
-pub(in crate::http) use list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, events, listed};
+pub(crate) use crate::http::jsonapi::query::fields::{
+    COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none,
+};
+pub(crate) use crate::http::jsonapi::query::list::text_of;
+pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list};
 
 /// The query of a request: names and values, decoded, in order.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Query {
+pub(crate) struct Query {
     pairs: Vec<(String, String)>,
 }
 
@@ -38,7 +40,7 @@ impl Query {
     /// # Errors
     ///
     /// 400 when it is not UTF-8.
-    pub(in crate::http) fn parse(raw: &str) -> Result<Self, ApiError> {
+    pub(crate) fn parse(raw: &str) -> Result<Self, ApiError> {
         let mut pairs = Vec::new();
         for pair in raw.split('&').filter(|pair| !pair.is_empty()) {
             let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -48,18 +50,18 @@ impl Query {
     }
 
     /// Whether nothing is asked.
-    pub(in crate::http) const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.pairs.is_empty()
     }
 
     /// The same query with other `page[...]` parameters, encoded.
-    pub(in crate::http) fn with_page(&self, page: &[(&str, String)]) -> String {
+    pub(crate) fn with_page(&self, page: &[(&str, String)]) -> String {
         let kept = self.pairs.iter().filter(|(name, _)| !name.starts_with("page["));
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
     }
 
     /// The first value of a parameter.
-    pub(in crate::http) fn first(&self, name: &str) -> Option<&str> {
+    pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())
     }
 

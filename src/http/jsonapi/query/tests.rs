@@ -1,7 +1,7 @@
 //! What is understood, and what is refused by name.
 
-use super::super::error::Source;
-use super::*;
+use crate::http::jsonapi::error::Source;
+use crate::http::jsonapi::query::*;
 
 /// What is not understood in the query of the list.
 fn refused(raw: &str) -> Vec<String> {

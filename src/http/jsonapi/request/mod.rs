@@ -7,14 +7,14 @@
 #[cfg(test)]
 mod tests;
 
-use super::document::{kind_of, resource_type};
-use super::error::{ApiError, Code, ErrorObject};
-use super::json;
 use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
+use crate::http::jsonapi::document::{kind_of, resource_type};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::jsonapi::json;
 
 /// A body or a part of one: how far it could be read, and what is wrong with it.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Resource {
+pub(crate) struct Resource {
     kind: Option<Kind>,
     id: Option<String>,
     attributes: Vec<(String, Value)>,
@@ -26,7 +26,7 @@ pub(in crate::http) struct Resource {
 /// # Errors
 ///
 /// 400 `bad_request`, with the place.
-pub(in crate::http) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
+pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
     json::read(body, depth_max)
         .map_err(|fault| ErrorObject::new(Code::BAD_REQUEST, format!("The body is not JSON: {fault}")))
 }
@@ -36,7 +36,7 @@ pub(in crate::http) fn parse(body: &[u8], depth_max: usize) -> Result<Value, Err
 /// # Errors
 ///
 /// 400 `bad_request` when the body is not a JSON:API document with a single resource object.
-pub(in crate::http) fn data_of(document: Value) -> Result<Value, ErrorObject> {
+pub(crate) fn data_of(document: Value) -> Result<Value, ErrorObject> {
     let not = |detail: String| Err(ErrorObject::new(Code::BAD_REQUEST, detail));
     let Value::Map(members) = document else {
         return not(format!("a JSON:API document is an object, the body is {}", article(&document)));
@@ -50,12 +50,12 @@ pub(in crate::http) fn data_of(document: Value) -> Result<Value, ErrorObject> {
 }
 
 /// The value of a member.
-pub(in crate::http) fn take(members: Box<[(String, Value)]>, name: &str) -> Option<Value> {
+pub(crate) fn take(members: Box<[(String, Value)]>, name: &str) -> Option<Value> {
     members.into_iter().find(|(member, _)| member == name).map(|(_, value)| value)
 }
 
 /// A value in words as JSON calls it.
-pub(in crate::http) fn article(value: &Value) -> &'static str {
+pub(crate) fn article(value: &Value) -> &'static str {
     match value {
         Value::Map(_) => "an object",
         Value::List(_) => "an array",
@@ -65,7 +65,7 @@ pub(in crate::http) fn article(value: &Value) -> &'static str {
 
 impl Resource {
     /// Reads a resource object; pointers start at `/data`.
-    pub(in crate::http) fn read(data: Value) -> Self {
+    pub(crate) fn read(data: Value) -> Self {
         let mut resource = Self::default();
         let Value::Map(members) = data else {
             resource.fault("/data", format!("expected a resource object, found {}", article(&data)));
@@ -98,7 +98,7 @@ impl Resource {
     }
 
     /// A resource that could not be read at all.
-    pub(in crate::http) fn unreadable(fault: ErrorObject) -> Self {
+    pub(crate) fn unreadable(fault: ErrorObject) -> Self {
         Self { faults: vec![fault], ..Self::default() }
     }
 
@@ -152,7 +152,7 @@ impl Resource {
     }
 
     /// The collection that the resource describes, for a create.
-    pub(in crate::http) fn into_new(mut self) -> New {
+    pub(crate) fn into_new(mut self) -> New {
         let key = self.id.take().and_then(|id| match Key::parse(&id) {
             Ok(key) => Some(key),
             Err(error) => {
@@ -174,7 +174,7 @@ impl Resource {
     }
 
     /// The change that the resource describes, for an update.
-    pub(in crate::http) fn into_change(self) -> Change {
+    pub(crate) fn into_change(self) -> Change {
         let patch = Patch::new(self.attributes);
         Change { kind: self.kind, id: self.id, patch, faults: self.faults }
     }
@@ -182,35 +182,35 @@ impl Resource {
 
 /// What a create asks for.
 #[derive(Debug)]
-pub(in crate::http) struct New {
+pub(crate) struct New {
     /// The key, if there is one.
-    pub(in crate::http) key: Option<Key>,
+    pub(crate) key: Option<Key>,
     /// The collection, if nothing is wrong.
-    pub(in crate::http) collection: Option<Collection>,
+    pub(crate) collection: Option<Collection>,
     /// What is wrong.
-    pub(in crate::http) faults: Vec<ErrorObject>,
+    pub(crate) faults: Vec<ErrorObject>,
 }
 
 /// What an update asks for.
 #[derive(Debug, Clone)]
-pub(in crate::http) struct Change {
+pub(crate) struct Change {
     /// The kind that the caller takes the collection for.
-    pub(in crate::http) kind: Option<Kind>,
+    pub(crate) kind: Option<Kind>,
     id: Option<String>,
     /// What to change; as much of it as could be read.
-    pub(in crate::http) patch: Patch,
+    pub(crate) patch: Patch,
     /// What is wrong.
-    pub(in crate::http) faults: Vec<ErrorObject>,
+    pub(crate) faults: Vec<ErrorObject>,
 }
 
 impl Change {
     /// The changes, if nothing is wrong with the body.
-    pub(in crate::http) fn content(&self) -> Option<&Patch> {
+    pub(crate) fn content(&self) -> Option<&Patch> {
         self.faults.is_empty().then_some(&self.patch)
     }
 
     /// The id that the body names.
-    pub(in crate::http) fn id(&self) -> Option<&str> {
+    pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
@@ -220,7 +220,7 @@ impl Change {
     ///
     /// In this order: everything that is wrong with the values; another id than that of the URL;
     /// another type than the stored one.
-    pub(in crate::http) fn check(&mut self, before: &Collection) -> Result<(), ApiError> {
+    pub(crate) fn check(&mut self, before: &Collection) -> Result<(), ApiError> {
         let updated = before.updated(self.kind, &self.patch);
         if let Err(Refusal::Invalid(violations)) = &updated {
             self.faults.extend(violations.iter().map(ErrorObject::from));
@@ -237,7 +237,7 @@ impl Change {
 }
 
 /// The body names another collection than its target.
-pub(in crate::http) fn other_id(id: &str, key: &Key) -> ApiError {
+pub(crate) fn other_id(id: &str, key: &Key) -> ApiError {
     let detail = format!(
         "Body data.id ('{id}') does not match URL key ('{key}'). Use the URL key as the resource identifier."
     );

@@ -1,7 +1,7 @@
 //! Everything that can be wrong with a body, as it is told.
 
-use super::super::error::Source;
-use super::*;
+use crate::http::jsonapi::error::Source;
+use crate::http::jsonapi::request::*;
 
 /// Everything that is wrong with a body, `pointer: detail` a line.
 fn shown(faults: &[ErrorObject]) -> String {

@@ -5,12 +5,15 @@ mod write;
 
 use bytes::Bytes;
 
-use super::super::call::Call;
-use super::super::jsonapi::document::{self, Ready};
-use super::super::jsonapi::query::Fields;
 use crate::engine::Entry;
-pub(super) use read::{list, read};
-pub(super) use write::{asked, check_write, create, delete, update, written};
+use crate::http::call::Call;
+use crate::http::jsonapi::document;
+use crate::http::jsonapi::document::Ready;
+use crate::http::jsonapi::query::Fields;
+pub(crate) use crate::http::routes::collections::read::{list, read};
+pub(crate) use crate::http::routes::collections::write::{
+    asked, check_write, create, delete, update, written,
+};
 
 /// The document of one collection, the ready-made one unless fields are left out.
 fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes {

@@ -7,20 +7,20 @@ use sha2::{Digest as _, Sha256};
 use warp::http::header::{CONTENT_ENCODING, ETAG};
 use warp::http::{HeaderValue, StatusCode};
 
-use super::super::super::authorize::{Action, Allowed};
-use super::super::super::call::Call;
-use super::super::super::compress;
-use super::super::super::jsonapi::document::{self, List, Ready};
-use super::super::super::jsonapi::error::ApiError;
-use super::super::super::jsonapi::etag;
-use super::super::super::jsonapi::listing::Listing;
-use super::super::super::jsonapi::negotiate::{self, Accepted};
-use super::super::super::jsonapi::query::{self, Fields, ListQuery, Query};
-use super::super::super::reply::Reply;
-use super::super::{past, stream};
-use super::one;
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::call::Call;
+use crate::http::compress;
+use crate::http::jsonapi::document::{List, Ready};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::listing::Listing;
+use crate::http::jsonapi::negotiate::Accepted;
+use crate::http::jsonapi::query::{Fields, ListQuery, Query};
+use crate::http::jsonapi::{document, etag, negotiate, query};
+use crate::http::reply::Reply;
+use crate::http::routes::collections::one;
+use crate::http::routes::{past, stream};
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -30,7 +30,7 @@ const JSON_API_WITH_CURSOR: &str =
 const LIST_LEN_AT_ONCE: usize = 1_000;
 
 /// `GET /collections`
-pub(in super::super) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     if stream::is_wanted(call) {
         return Box::pin(stream::served(call, None)).await;
     }
@@ -151,7 +151,7 @@ fn digest(body: &[u8]) -> String {
 }
 
 /// `GET /collections/:key`
-pub(in super::super) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> {
+pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> {
     if stream::is_wanted(call) {
         return Box::pin(stream::served(call, Some(key.clone()))).await;
     }

@@ -6,24 +6,25 @@ use bytes::Bytes;
 use warp::http::header::LOCATION;
 use warp::http::{HeaderValue, StatusCode};
 
-use super::super::super::authorize::{Action, Allowed};
-use super::super::super::body::Body;
-use super::super::super::call::Call;
-use super::super::super::jsonapi::document::{self, Ready};
-use super::super::super::jsonapi::error::{ApiError, ErrorObject};
-use super::super::super::jsonapi::etag;
-use super::super::super::jsonapi::negotiate::{self, Dialect};
-use super::super::super::jsonapi::query::{self, Fields};
-use super::super::super::jsonapi::request::{self, Change, Resource};
-use super::super::super::prefer::Preferences;
-use super::super::super::reply::Reply;
-use super::super::submit::{self, Asked};
-use super::one;
 use crate::domain::{Command, Key};
 use crate::engine::{Condition, Entry, Outcome, Problem, SubmitError, Wish, Written};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::body::Body;
+use crate::http::call::Call;
+use crate::http::jsonapi::document::Ready;
+use crate::http::jsonapi::error::{ApiError, ErrorObject};
+use crate::http::jsonapi::negotiate::Dialect;
+use crate::http::jsonapi::query::Fields;
+use crate::http::jsonapi::request::{Change, Resource};
+use crate::http::jsonapi::{document, etag, negotiate, query, request};
+use crate::http::prefer::Preferences;
+use crate::http::reply::Reply;
+use crate::http::routes::collections::one;
+use crate::http::routes::submit;
+use crate::http::routes::submit::Asked;
 
 /// `POST /collections`
-pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let (sent, resource) = resource(call, body).await?;
     let new = resource.map(Resource::into_new);
     let content = new.as_ref().ok();
@@ -53,7 +54,7 @@ pub(in super::super) async fn create(call: &Call<'_>, body: &mut Body) -> Result
 }
 
 /// `PATCH /collections/:key`
-pub(in super::super) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     let (sent, resource) = resource(call, body).await?;
     let change = resource.map(Resource::into_change);
     let content = change.as_ref().ok().and_then(Change::content);
@@ -96,7 +97,7 @@ fn examined(
 }
 
 /// `DELETE /collections/:key`; of a body only the reason is of interest.
-pub(in super::super) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let sent = call.collect(body).await?.unwrap_or_default();
     let allowed = call.authorize(Action::Delete { key: &key }).await?;
@@ -169,7 +170,7 @@ fn check(condition: &Condition, entry: Option<&Arc<Entry>>) -> Result<(), ApiErr
 }
 
 /// Preconditions of a write to a collection that need not exist.
-pub(in super::super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
+pub(crate) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condition, ApiError> {
     let snapshot = call.snapshot()?;
     let found = snapshot.get(key.as_str());
     let condition = etag::condition(call.headers())?;
@@ -181,11 +182,7 @@ pub(in super::super) fn check_write(call: &Call<'_>, key: &Key) -> Result<Condit
 }
 
 /// What else a write is asked with; faults are added to those of the body.
-pub(in super::super) fn asked(
-    call: &Call<'_>,
-    sent: &[u8],
-    faults: &mut Vec<ErrorObject>,
-) -> (Fields, Asked) {
+pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>) -> (Fields, Asked) {
     let fields = fields(call).unwrap_or_else(|error| {
         faults.extend(error.into_errors());
         Fields::default()
@@ -212,7 +209,7 @@ async fn write(
 }
 
 /// Shows what became of one wish; `updated` is the status of what makes nothing new or changes nothing.
-pub(in super::super) fn written(
+pub(crate) fn written(
     call: &Call<'_>,
     written: &Written,
     preferences: Preferences,

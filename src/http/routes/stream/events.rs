@@ -19,23 +19,20 @@ use std::time::Duration;
 use bytes::Bytes;
 use warp::sse::Event;
 
-use super::super::super::authorize::{Action, Allowed};
-use super::super::super::call::{Call, looking};
-use super::super::super::jsonapi::error::ApiError;
-use super::super::super::jsonapi::past::{self, EVENT};
-use super::super::super::jsonapi::query::{self, EventScope, Fields};
-use super::super::super::reply::Reply;
-use super::super::events::{Wanted, filter};
-use super::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 use crate::domain::Revision;
 use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::call::{Call, looking};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::past::EVENT;
+use crate::http::jsonapi::query::{EventScope, Fields};
+use crate::http::jsonapi::{past, query};
+use crate::http::reply::Reply;
+use crate::http::routes::events::{Wanted, filter};
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
-pub(in super::super) async fn events(
-    call: &Call<'_>,
-    wanted: Wanted,
-    scope: EventScope,
-) -> Result<Reply, ApiError> {
+pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -> Result<Reply, ApiError> {
     let leave = Leave::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
     let allowed = wanted.seen_by(leave.allowed.clone())?;
     let (history, view) = call.history().await?;

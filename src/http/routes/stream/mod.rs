@@ -24,15 +24,15 @@ use futures_core::Stream;
 use warp::http::{HeaderName, HeaderValue};
 use warp::reply::Reply as _;
 
-use super::super::authorize::{Action, Allowed};
-use super::super::call::{Call, Caller};
-use super::super::jsonapi::error::ApiError;
-use super::super::jsonapi::negotiate;
-use super::super::reply::Reply;
 use crate::domain::Key;
+use crate::http::authorize::{Action, Allowed};
+use crate::http::call::{Call, Caller};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate;
+use crate::http::reply::Reply;
+pub(crate) use crate::http::routes::stream::events::events;
+pub(crate) use crate::http::routes::stream::served::served;
 use crate::shutdown::Shutdown;
-pub(super) use events::events;
-pub(super) use served::served;
 
 const EVENT_STREAM: &str = "text/event-stream";
 
@@ -47,7 +47,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const X_ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// Whether a stream is asked for.
-pub(super) fn is_wanted(call: &Call<'_>) -> bool {
+pub(crate) fn is_wanted(call: &Call<'_>) -> bool {
     negotiate::prefers(call.headers(), EVENT_STREAM)
 }
 

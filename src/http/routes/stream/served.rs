@@ -25,23 +25,24 @@ use bytes::Bytes;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::super::super::authorize::{Action, Allowed};
-use super::super::super::call::Call;
-use super::super::super::jsonapi::document::{push_resource, resource_type};
-use super::super::super::jsonapi::error::ApiError;
-use super::super::super::jsonapi::query::{self, FILTER_TYPE, Fields};
-use super::super::super::reply::Reply;
-use super::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
 use crate::engine::{Change, Entry, Mark, Projection, Shown, Sight, Snapshot, SyncToken};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::call::Call;
+use crate::http::jsonapi::document::{push_resource, resource_type};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query;
+use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
+use crate::http::reply::Reply;
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 
 /// What is sent when there is nothing to tell.
 const COMMENT: &[u8] = b":\n\n";
 
 /// `GET /collections`, or of one key.
-pub(in super::super) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, ApiError> {
+pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, ApiError> {
     let leave = Leave::take(call, key, |key| Action::Follow { key }).await?;
     let filters: &[&str] = if leave.key.is_none() { &[FILTER_TYPE] } else { &[] };
     let query = call.query()?;
