@@ -24,44 +24,21 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
-mod actor;
-mod attribute;
-mod catalog;
+mod access;
+mod change;
 mod collection;
-mod command;
-mod decide;
-mod diff;
-mod directory;
-mod event;
-mod expiry;
-mod grant;
 mod key;
-mod key_pattern;
-mod media_type;
-mod refusal;
 mod revision;
-mod rule;
-mod secret_hash;
-mod value;
 
-pub use crate::domain::actor::Actor;
-pub use crate::domain::attribute::{Attribute, Extension, Shorthand};
-pub use crate::domain::catalog::{Catalog, Held};
-pub use crate::domain::collection::{ATTRIBUTES_MAX, Collection, Kind, Patch};
-pub use crate::domain::command::{Command, Exact, Restore, Reverses};
-pub use crate::domain::decide::decide;
-pub use crate::domain::diff::{Change, changes};
-pub use crate::domain::directory::Directory;
-pub use crate::domain::event::Event;
-pub use crate::domain::expiry::Expiry;
-pub use crate::domain::grant::{Grant, Right, Token};
+pub use crate::domain::access::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
+pub use crate::domain::change::{
+    Catalog, Command, Event, Exact, Held, Refusal, Restore, Reverses, Segment, Violation, decide,
+};
+pub(crate) use crate::domain::collection::shown;
+pub use crate::domain::collection::{
+    ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, Kind, MediaType, Number, Patch,
+    Shorthand, TEXT_CHARS_MAX, VALUE_DEPTH_MAX, Value, changes,
+};
 pub use crate::domain::key::{Key, KeyError};
-pub use crate::domain::key_pattern::KeyPattern;
-pub use crate::domain::media_type::MediaType;
-pub use crate::domain::refusal::{Refusal, Segment, Violation};
 pub use crate::domain::revision::Revision;
 pub(crate) use crate::domain::revision::hex;
-pub use crate::domain::rule::TEXT_CHARS_MAX;
-pub use crate::domain::secret_hash::SecretHash;
-pub(crate) use crate::domain::value::shown;
-pub use crate::domain::value::{Number, VALUE_DEPTH_MAX, Value};

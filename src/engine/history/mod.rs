@@ -124,7 +124,7 @@ pub(crate) struct Shared {
 
 /// What a file of the past holds.
 #[derive(Debug, Clone)]
-enum Reading {
+pub(crate) enum Reading {
     Good(Good),
     Broken(Fault),
     /// The repository can't read it, for now.
@@ -140,7 +140,7 @@ impl Reading {
 
 /// A good version of a collection and the file that it stands in.
 #[derive(Debug, Clone)]
-struct Standing {
+pub(crate) struct Standing {
     version: Version,
     good: Good,
 }

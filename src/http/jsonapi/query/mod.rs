@@ -25,8 +25,7 @@ pub(crate) use crate::http::jsonapi::query::events::{EventQuery, EventScope, eve
 pub(crate) use crate::http::jsonapi::query::fields::{
     COLLECTION_TYPES, Fields, Wanted, fields, fields_beside, none,
 };
-pub(crate) use crate::http::jsonapi::query::list::text_of;
-pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list};
+pub(crate) use crate::http::jsonapi::query::list::{AS_OF, FILTER_TYPE, ListQuery, is_type, list, text_of};
 
 /// The query of a request: names and values, decoded, in order.
 #[derive(Debug, Default)]

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::catalog::Held;
+use crate::domain::change::catalog::Held;
 use crate::domain::{Catalog, Collection, Command, Event, Key, Refusal};
 
 /// Decides what a command means for the catalog as it stands.

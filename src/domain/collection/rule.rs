@@ -1,6 +1,6 @@
 //! What an attribute may hold, and the words for what it holds instead.
 
-use crate::domain::attribute::NAME_BYTES_MAX;
+use crate::domain::collection::attribute::NAME_BYTES_MAX;
 use crate::domain::{Directory, MediaType, Segment, VALUE_DEPTH_MAX, Value, shown};
 
 /// The most characters of a text attribute, the name among them.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::domain::rule::{Rule, directory};
+use crate::domain::collection::rule::{Rule, directory};
 use crate::domain::{Kind, Value, Violation};
 
 /// The most bytes in the name of an `x-` attribute or of a status.

@@ -1,8 +1,26 @@
-//! A collection, and a change to it.
+//! What a collection is: its kind, its attributes, what each may hold, and how two versions differ.
+//!
+//! A collection that exists is valid: every rule stands in a constructor. How one is written as JSON or YAML is
+//! not known here, nor whether it exists in any repository.
+
+mod attribute;
+mod diff;
+mod directory;
+mod media_type;
+mod rule;
+mod value;
 
 use std::fmt;
 
-use crate::domain::{Attribute, Key, Refusal, Segment, Shorthand, Value, Violation};
+pub use crate::domain::collection::attribute::{Attribute, Extension, Shorthand};
+pub use crate::domain::collection::diff::{Change, changes};
+pub use crate::domain::collection::directory::Directory;
+pub use crate::domain::collection::media_type::MediaType;
+pub use crate::domain::collection::rule::TEXT_CHARS_MAX;
+pub(crate) use crate::domain::collection::value::shown;
+pub use crate::domain::collection::value::{Number, VALUE_DEPTH_MAX, Value};
+
+use crate::domain::{Key, Refusal, Segment, Violation};
 
 /// The most attributes of a collection, `type` aside and those of the user's own (`x-`) included.
 ///
