@@ -7,11 +7,11 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::domain::{Actor, Command, Key, Refusal, Revision};
-use crate::engine::ledger::{Ledger, Once};
-use crate::engine::merge::Clash;
-use crate::engine::problem::Problem;
+use crate::engine::idempotency::{Ledger, Once};
+use crate::engine::plan::merge::Clash;
+use crate::engine::projection::problem::Problem;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::signal::Signal;
+use crate::engine::writer::signal::Signal;
 
 /// A wish to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]

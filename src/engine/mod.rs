@@ -22,25 +22,14 @@
 //! What is not here: HTTP, YAML and libgit2. The engine moves values between layers that know
 //! about those.
 
-mod fold;
-mod ground;
 mod handle;
 pub mod history;
-mod layers;
-mod ledger;
-mod merge;
+mod idempotency;
 mod mirror;
 mod plan;
-mod preview;
-mod problem;
 mod projection;
-mod recall;
-mod refuse;
-mod shown;
-mod signal;
 #[cfg(test)]
 mod tests;
-mod trace;
 mod writer;
 
 use std::sync::Arc;
@@ -53,13 +42,14 @@ use tokio::sync::mpsc;
 pub use crate::engine::handle::{
     Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written,
 };
-pub use crate::engine::ledger::{Fingerprint, Once};
-pub use crate::engine::merge::Clash;
+use crate::engine::idempotency::Ledger;
+pub use crate::engine::idempotency::{Fingerprint, Once};
 pub use crate::engine::mirror::Clock;
-pub use crate::engine::problem::{Problem, Rewritten, Serving};
+pub use crate::engine::plan::merge::Clash;
+pub use crate::engine::projection::problem::{Problem, Rewritten, Serving};
+pub use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
-pub use crate::engine::shown::{Change, Mark, Shown, Sight, SyncToken};
-pub use crate::engine::signal::{Hint, Signal};
+pub use crate::engine::writer::signal::{Hint, Signal};
 pub use crate::format::Fault;
 use crate::store::{Journal, StoreError};
 
@@ -121,11 +111,8 @@ pub struct Engine {
 pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine> {
     let (signals, inbox) = mpsc::channel(options.queue_len_max);
     let projection = Projection::default();
-    let ledger = ledger::Ledger::new(
-        options.idempotency_retention,
-        options.idempotency_len_max,
-        Arc::clone(&options.clock),
-    );
+    let ledger =
+        Ledger::new(options.idempotency_retention, options.idempotency_len_max, Arc::clone(&options.clock));
     let writer = writer::Writer::new(journal, inbox, projection.clone(), ledger.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
     Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })

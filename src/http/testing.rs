@@ -10,8 +10,7 @@ use warp::filters::BoxedFilter;
 use warp::http::{HeaderMap, HeaderName};
 use warp::reply::Response;
 
-use crate::domain::decide;
-use crate::domain::{Actor, Collection, Event, Key, Kind, Revision};
+use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
     Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitError, Written,
 };

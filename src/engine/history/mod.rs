@@ -40,31 +40,15 @@
 //! Of such keys the catalog serves the first in byte order, and so does [`View::as_of`]. Events are
 //! of files: both keys have theirs.
 
-mod blame;
-mod build;
-mod difference;
 mod error;
 mod event;
-mod feed;
-mod files;
 mod follow;
 mod index;
-mod lookup;
-mod numbers;
-mod page;
 mod past;
-mod persist;
+mod query;
 mod recent;
-mod record;
-mod rev_parse;
-mod row;
-mod sieve;
-mod sync;
 #[cfg(test)]
 mod tests;
-mod time;
-mod undo;
-mod verify;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -73,27 +57,28 @@ use chrono::{DateTime, Utc};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::{Key, Revision};
-pub use crate::engine::history::blame::Blame;
-pub use crate::engine::history::difference::CollectionDifference;
-pub(crate) use crate::engine::history::difference::unified;
 pub use crate::engine::history::error::HistoryError;
+pub use crate::engine::history::event::blame::Blame;
+pub use crate::engine::history::event::difference::CollectionDifference;
+pub(crate) use crate::engine::history::event::difference::unified;
+pub use crate::engine::history::event::verify::{Disagreement, Maker, Rules, Verdict};
 pub use crate::engine::history::event::{
     Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position,
 };
-pub use crate::engine::history::feed::{Followed, Subscription};
+use crate::engine::history::follow::feed::TURNS_LEN;
+pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, KnownKey, Options, Progress};
-pub use crate::engine::history::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
+pub use crate::engine::history::past::undo::{Plan, UndoRefusal, Undoer};
 pub use crate::engine::history::past::{AsOf, PastEntry};
-pub use crate::engine::history::time::Side;
-pub use crate::engine::history::undo::{Plan, UndoRefusal, Undoer};
-pub use crate::engine::history::verify::{Disagreement, Maker, Rules, Verdict};
-use crate::engine::layers::Good;
+pub use crate::engine::history::query::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
+pub use crate::engine::history::query::time::Side;
+use crate::engine::mirror::layers::Good;
 use crate::format;
 use crate::store::{Archive, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;
+use crate::engine::history::index::row::Version;
 use crate::engine::history::recent::Recent;
-use crate::engine::history::row::Version;
 
 /// How many parsed versions of collections are kept at hand.
 const VERSIONS_KEPT: usize = 4096;
@@ -154,7 +139,7 @@ impl Shared {
             records: Recent::new(RECORDS_KEPT),
             catalogs: Recent::new(CATALOGS_KEPT),
             subscribers: AtomicUsize::new(0),
-            turns: Semaphore::new(feed::TURNS_LEN),
+            turns: Semaphore::new(TURNS_LEN),
             look_again: Notify::new(),
         }
     }
@@ -175,7 +160,7 @@ impl Shared {
                 Err(error) => self.lost(key, version, error)?,
             },
             TreeEntry::Special(what) => {
-                Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
+                Reading::Broken(self.fault(key, version, crate::engine::mirror::layers::not_a_file(what)))
             }
         };
         self.keep(key, version, &reading);
@@ -195,7 +180,7 @@ impl Shared {
                 Reading::Good(Good { blob, collection: Arc::new(collection), lacking: Vec::new() })
             }
             (Ok(_), TreeEntry::Special(what)) => {
-                Reading::Broken(self.fault(key, version, crate::engine::layers::not_a_file(what)))
+                Reading::Broken(self.fault(key, version, crate::engine::mirror::layers::not_a_file(what)))
             }
             // An event tells the first fault; whoever mends the file reads `/problems`.
             (Err(mut faults), _) => Reading::Broken(self.fault(key, version, faults.swap_remove(0))),
@@ -204,7 +189,7 @@ impl Shared {
 
     /// What a file holds whose content the repository has lost; an error about more stays one.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
-        match crate::engine::layers::damage(&error) {
+        match crate::engine::mirror::layers::damage(&error) {
             Some(fault) => Ok(Reading::Lost(self.fault(key, version, fault))),
             None => Err(error),
         }

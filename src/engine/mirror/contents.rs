@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::domain::{Collection, Event, Key};
-use crate::engine::layers::{Content, Good, damage};
+use crate::engine::mirror::layers::{Content, Good, damage};
 use crate::engine::mirror::{Mirror, Moved, Reading, Readings, names_of};
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::layers::{Resolved, Wrong};
+use crate::engine::mirror::layers::{Resolved, Wrong};
+use crate::engine::mirror::provenance::{Files, Trace, Traces, trace};
 use crate::engine::mirror::rebuild::Rebuild;
 use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
-use crate::engine::problem::{Problem, Serving};
-use crate::engine::trace::{Files, Trace, Traces, trace};
+use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
 use crate::store::{Journal, StoreError, TreeEntry};
 

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{Content, File, Good, LastGood, Wrong, resolve};
+use crate::engine::mirror::layers::{Content, File, Good, LastGood, Wrong, resolve};
+use crate::engine::mirror::provenance::{Files, Traces, trace};
 use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
-use crate::engine::problem::{Problem, Serving};
+use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::trace::{Files, Traces, trace};
 use crate::format::Fault;
 use crate::format::layout::{Ending, FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use crate::engine::layers::Content;
+use crate::engine::mirror::layers::Content;
 use crate::engine::mirror::{Believed, Mirror, names_of};
 use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Saved};

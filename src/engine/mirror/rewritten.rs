@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::domain::Revision;
 use crate::engine::chain;
 use crate::engine::mirror::Mirror;
-use crate::engine::problem::Rewritten;
+use crate::engine::projection::problem::Rewritten;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Kept, StoreError};
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use crate::domain::{Key, Refusal};
-use crate::engine::fold::Commit;
 use crate::engine::handle::SubmitError;
 use crate::engine::mirror::names_of;
+use crate::engine::plan::fold::Commit;
 use crate::engine::plan::{Desk, Ground, HandEdit};
 use crate::format::layout;
 use crate::format::message::{self, ByHand};

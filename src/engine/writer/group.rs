@@ -9,16 +9,16 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Key, Revision};
-use crate::engine::ground::{ground, keys_of, names_with_rivals};
+use crate::engine::Options;
 use crate::engine::handle::{Job, SubmitError, Written};
-use crate::engine::ledger::{Ledger, Made, Scope};
+use crate::engine::idempotency::{Ledger, Made, Scope, replay};
 use crate::engine::mirror::Mirror;
+use crate::engine::plan::input::{ground, keys_of, names_with_rivals};
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
-use crate::engine::refuse::{reason, refuse, unavailable};
-use crate::engine::signal::Hint;
+use crate::engine::writer::refuse::{reason, refuse, unavailable};
+use crate::engine::writer::signal::Hint;
 use crate::engine::writer::{make_durable, publish};
-use crate::engine::{Options, recall};
 use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
 
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
@@ -78,7 +78,7 @@ impl<J: Journal> Group<'_, J> {
         if needs_disk(jobs.iter().filter(|job| job.submission.once.is_some())) {
             make_durable(self.mirror)?;
         }
-        recall::answer_known(self.mirror, self.ledger, jobs)
+        replay::answer_known(self.mirror, self.ledger, jobs)
     }
 
     /// Decides, appends, publishes and answers; says whether there was something to append. On an

@@ -1,5 +1,6 @@
 //! What can be asked of a history.
 
+use crate::engine::history::index::persist;
 use crate::engine::history::tests::*;
 use crate::engine::{Shown, Sight, SyncToken};
 use crate::store::git::testing::{Making, Put};

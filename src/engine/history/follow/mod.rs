@@ -1,4 +1,9 @@
-//! Follows the head of the served branch.
+//! Follows the head of the served branch, and tells those who follow along.
+//!
+//! One thread reads what is new into the index; each subscriber reads from the index at its own pace. Nobody
+//! waits here for a reader, and no reader for git.
+
+pub(crate) mod feed;
 
 use std::io;
 use std::ops::ControlFlow;
@@ -10,10 +15,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
 use crate::domain::{Key, Revision};
-use crate::engine::history::build::Builder;
-use crate::engine::history::feed::BATCH_LEN;
-use crate::engine::history::index::Index;
-use crate::engine::history::{HistoryError, Shared, View, persist};
+use crate::engine::history::follow::feed::BATCH_LEN;
+use crate::engine::history::index::build::Builder;
+use crate::engine::history::index::{Index, persist};
+use crate::engine::history::{HistoryError, Shared, View};
 use crate::engine::{Head, chain};
 use crate::memory;
 use crate::store::{Archive, StoreError};

@@ -1,7 +1,12 @@
 //! The writer: the one thread that changes anything.
+//!
+//! Signals come in by one queue, and what is waiting is carried out together. Nothing here decides what a
+//! command does (`plan`) or what is served (`mirror`); the writer is who asks both, and who answers.
 
 mod group;
-mod turn;
+mod inbox;
+pub(crate) mod refuse;
+pub(crate) mod signal;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,14 +16,14 @@ use tokio::sync::mpsc;
 use tokio::time::timeout_at;
 
 use crate::engine::handle::{Job, Question, SubmitError};
-use crate::engine::ledger::Ledger;
+use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::Projection;
-use crate::engine::refuse::{reason, refusal};
-use crate::engine::signal::{Hint, Signal};
 use crate::engine::writer::group::Group;
-use crate::engine::writer::turn::Turn;
-use crate::engine::{Options, chain, recall};
+use crate::engine::writer::inbox::Turn;
+use crate::engine::writer::refuse::{reason, refusal};
+use crate::engine::writer::signal::{Hint, Signal};
+use crate::engine::{Options, chain};
 use crate::memory;
 use crate::store::{Journal, StoreError};
 
@@ -261,7 +266,7 @@ impl<J: Journal> Writer<J> {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
                 State::Mirrored(mirror) => match make_durable(mirror) {
-                    Ok(()) => recall::answer(mirror, &self.ledger, &question),
+                    Ok(()) => replay::answer(mirror, &self.ledger, &question),
                     Err(error) => Err(refusal(&error)),
                 },
             };

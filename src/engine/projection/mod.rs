@@ -1,4 +1,10 @@
-//! The collections as readers see them right now.
+//! What is served right now: the collections, what is wrong with them, and the token that names it.
+//!
+//! The writer thread alone publishes; readers take a snapshot and keep it for the whole request. Nothing here
+//! reads a file or decides what is served: that is done in `mirror`.
+
+pub(crate) mod problem;
+pub(crate) mod sync_token;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -9,7 +15,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
-use crate::engine::problem::{Problem, Rewritten};
+use crate::engine::projection::problem::{Problem, Rewritten};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 

@@ -1,4 +1,13 @@
-//! Events: what each commit did to the collections.
+//! Events: what each commit did to the collections, and what is told from them: differences, blame, and
+//! whether a commit says what it did.
+//!
+//! An event is the difference of a commit to its first parent; its message adds to that and never replaces it.
+//! Which events there are is kept in `index`; nothing here keeps anything.
+
+pub(crate) mod blame;
+pub(crate) mod difference;
+pub(crate) mod record;
+pub(crate) mod verify;
 
 use std::fmt;
 use std::str::FromStr;

@@ -14,8 +14,8 @@ use tokio::time::{Instant, sleep_until};
 use crate::domain::Revision;
 use crate::engine::history::event::{EventRecord, Position};
 use crate::engine::history::follow::{History, State};
-use crate::engine::history::page::{Filter, Seeing};
-use crate::engine::history::sieve::Sieve;
+use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::{HistoryError, Shared, View};
 
 /// How many events are read from the disk at a time.

@@ -14,7 +14,7 @@ use crate::domain::{
     Violation, changes,
 };
 use crate::engine::history::event::{Effect, Fault};
-use crate::engine::history::row::Version;
+use crate::engine::history::index::row::Version;
 use crate::engine::history::{History, HistoryError, Reading, Standing, View};
 use crate::engine::{
     Condition, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError, Wish, Written,

@@ -6,9 +6,9 @@ use std::ops::Range;
 
 use crate::domain::{Actor, Key};
 use crate::engine::history::event::{Action, Effect};
+use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::index::{number, partition};
-use crate::engine::history::page::{Bound, Filter, Seeing};
-use crate::engine::history::row::{CommitRow, EventRow};
+use crate::engine::history::query::page::{Bound, Filter, Seeing};
 use crate::engine::history::{HistoryError, View};
 use crate::store::StoreError;
 

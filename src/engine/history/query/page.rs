@@ -8,9 +8,10 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, EventRecord, Origin};
-use crate::engine::history::sieve::Sieve;
-use crate::engine::history::time::Side;
-use crate::engine::history::{HistoryError, View, time};
+use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::time;
+use crate::engine::history::query::time::Side;
+use crate::engine::history::{HistoryError, View};
 
 /// Which events are asked for; all of it must be true of an event, and one of each list that is not empty.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -18,8 +18,8 @@ use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
 use crate::engine::history::Shared;
 use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Did, Index, number};
-use crate::engine::history::row::{CommitRow, Version};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;

@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use crate::domain::{Key, Revision};
 use crate::engine::chain;
-use crate::engine::layers::{Content, Good, not_a_file};
+use crate::engine::mirror::layers::{Content, Good, not_a_file};
 use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
-use crate::engine::signal::Hint;
+use crate::engine::writer::signal::Hint;
 use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
 

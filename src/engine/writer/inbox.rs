@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::engine::handle::{Job, Question};
-use crate::engine::signal::Hint;
+use crate::engine::writer::signal::Hint;
 
 /// What a turn of the loop has gathered.
 #[derive(Default)]

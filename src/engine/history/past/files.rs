@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Fault;
-use crate::engine::history::row::Version;
+use crate::engine::history::index::row::Version;
 use crate::engine::history::{Reading, Shared};
 use crate::format::layout;
 use crate::store::{BlobId, StoreError, TreeEntry};

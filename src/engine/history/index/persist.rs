@@ -2,7 +2,7 @@
 //!
 //! A derived note: whoever finds it unfit (another version of the format, another folder, a wrong
 //! sum) makes a new one. That its head is a commit along the first parents of the branch is
-//! checked by [`Builder::advance`](crate::engine::history::build::Builder::advance), and since a commit's name
+//! checked by [`Builder::advance`](crate::engine::history::index::build::Builder::advance), and since a commit's name
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
@@ -20,8 +20,8 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::index::row::{CommitRow, Holds, Version};
 use crate::engine::history::index::{Did, Index, number};
-use crate::engine::history::row::{CommitRow, Holds, Version};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 

@@ -13,6 +13,14 @@
 //!
 //! **What it costs**: 44 bytes a commit, 52 an event and 36 a key, a few more where a key has many
 //! events, and each actor once. The text of a key is the catalog's where it has the key.
+//!
+//! No content of a file is here, and nothing is answered from here to a client: that is done in `query`.
+
+pub(crate) mod build;
+pub(crate) mod lookup;
+pub(crate) mod numbers;
+pub(crate) mod persist;
+pub(crate) mod row;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
@@ -22,9 +30,9 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin, stable_id};
-use crate::engine::history::lookup::Lookup;
-use crate::engine::history::numbers::Numbers;
-use crate::engine::history::row::{CommitRow, EventRow, Version};
+use crate::engine::history::index::lookup::Lookup;
+use crate::engine::history::index::numbers::Numbers;
+use crate::engine::history::index::row::{CommitRow, EventRow, Version};
 use crate::store::BlobId;
 
 /// What every commit did to every collection.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
 use crate::engine::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
-use crate::engine::ledger::{Known, Ledger, Made, Once, Scope};
+use crate::engine::idempotency::{Known, Ledger, Made, Once, Scope};
 use crate::engine::mirror::{Mirror, names_of};
 use crate::engine::projection::Entry;
-use crate::engine::refuse;
+use crate::engine::writer::refuse;
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry};
 

@@ -11,8 +11,9 @@
 //! | `2026-03-01` | the same of the end of that day, in UTC |
 
 use crate::domain::Revision;
-use crate::engine::history::time::Side;
-use crate::engine::history::{HistoryError, View, time};
+use crate::engine::history::query::time;
+use crate::engine::history::query::time::Side;
+use crate::engine::history::{HistoryError, View};
 use crate::store::NameError;
 
 impl View {

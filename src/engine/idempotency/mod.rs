@@ -7,6 +7,8 @@
 //!
 //! Only what was granted is recorded. A refusal changed nothing, so asking again is judged again.
 
+pub(crate) mod replay;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

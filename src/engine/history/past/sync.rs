@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
 use crate::engine::history::{HistoryError, View};
-use crate::engine::shown::{Change, Mark, Shown, Sight, SyncToken};
+use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
 use crate::engine::{Entry, Snapshot};
 
 impl View {

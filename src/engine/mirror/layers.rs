@@ -13,8 +13,8 @@
 use std::sync::Arc;
 
 use crate::domain::{Collection, Key};
-use crate::engine::problem::Serving;
 use crate::engine::projection::Entry;
+use crate::engine::projection::problem::Serving;
 use crate::format::{self, Fault};
 use crate::store::{BlobId, StoreError};
 

@@ -4,25 +4,29 @@
 //! branch and the named files with what is known, and rebuilds only the collections concerned. A
 //! start, a fetched commit, a hand edit and the writer's own commit all go through
 //! [`Mirror::rebuild`], so there is one place where it is decided what is served.
+//!
+//! Nothing here commits: the mirror reads the journal, and is told what the writer appended.
 
+mod bulk;
 mod contents;
+mod debounce;
+pub(crate) mod layers;
 mod options;
-mod plain;
 mod problems;
+pub(crate) mod provenance;
 mod rebuild;
 mod renamed;
 mod rewritten;
 mod rivals;
-mod sight;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::layers::{Content, Good};
+use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::signal::Hint;
+use crate::engine::writer::signal::Hint;
 use crate::format::Fault;
 use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};

@@ -1,4 +1,11 @@
-//! The catalog as it was.
+//! The catalog as it was, and the way back to it: undo, restore, and what changed since somebody looked.
+//!
+//! What was served is made from the files of a revision and the good versions before it. Nothing here writes:
+//! undo and restore are told as commands, which the writer carries out.
+
+pub(crate) mod files;
+pub(crate) mod sync;
+pub(crate) mod undo;
 
 use std::collections::{BTreeMap, btree_map};
 use std::sync::{Arc, OnceLock};
@@ -7,7 +14,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::Fault;
-use crate::engine::history::files::Counting;
+use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Reading, Standing, View};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
 use crate::format::{self, layout};

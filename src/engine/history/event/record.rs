@@ -9,7 +9,7 @@ use crate::engine::history::event::{
     Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
 use crate::engine::history::index::number;
-use crate::engine::history::row::CommitRow;
+use crate::engine::history::index::row::CommitRow;
 use crate::engine::history::{HistoryError, Reading, View};
 use crate::format::message::{self, Message};
 use crate::store::StoreError;

@@ -1,6 +1,13 @@
 //! From waiting submissions to commits that can be made: pure.
+//!
+//! What has to be read from the disk is read before (`input`), so that the same plan can be made again after a
+//! lost race. Nothing here appends, waits or answers: that is done in `writer`.
 
 mod by_hand;
+pub(crate) mod fold;
+pub(crate) mod input;
+pub(crate) mod merge;
+pub(crate) mod preview;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -12,13 +19,12 @@ use uuid::Uuid;
 use crate::domain::{
     Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
 };
-use crate::engine::fold::Commit;
 use crate::engine::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
-use crate::engine::ledger::{Fingerprint, Scope};
-use crate::engine::merge::Merged;
+use crate::engine::idempotency::{Fingerprint, Scope};
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
+use crate::engine::plan::fold::Commit;
+use crate::engine::plan::merge::Merged;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::engine::{merge, preview};
 use crate::format::{self, layout, message};
 use crate::store::{BlobId, Draft};
 
