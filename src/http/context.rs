@@ -10,8 +10,8 @@ use crate::config::{BasePath, Limits};
 use crate::engine::history::History;
 use crate::engine::{Handle, Projection};
 use crate::http::authorize::Authorizer;
-use crate::http::cors::Cors;
-use crate::http::sites::Hosts;
+use crate::http::browser::cors::Cors;
+use crate::http::browser::sites::Hosts;
 use crate::shutdown::Shutdown;
 
 /// Everything that answers are made of; see [`Routes`](crate::http::Routes).

@@ -23,23 +23,14 @@
 //! What is not here: sockets, YAML and git.
 
 mod authorize;
-mod body;
-mod call;
-mod compress;
+mod browser;
 mod context;
-mod cors;
-mod head;
-mod idempotency;
 mod jsonapi;
 pub mod policy;
-mod prefer;
-mod reason;
-mod rejection;
 mod reply;
-mod request_id;
+mod request;
 mod routes;
 pub mod server;
-mod sites;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]
@@ -57,22 +48,22 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
-use crate::http::body::Body;
-use crate::http::call::{Call, Panicked, caught};
-use crate::http::head::Head;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::reply::{Common, Reply};
-use crate::http::request_id::RequestId;
+use crate::http::reply::{Common, Reply, rejection};
+use crate::http::request::body::Body;
+use crate::http::request::call::{Call, Panicked, caught};
+use crate::http::request::head::{self, Head};
+use crate::http::request::id::RequestId;
 use crate::http::server::Answers;
 
 pub use crate::http::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
     RequestHead, Visibility,
 };
-pub use crate::http::call::Peer;
+pub use crate::http::browser::cors::Cors;
+pub use crate::http::browser::sites::Hosts;
 pub use crate::http::context::{Clock, Context, Guard, Readiness};
-pub use crate::http::cors::Cors;
-pub use crate::http::sites::Hosts;
+pub use crate::http::request::call::Peer;
 
 /// Resources as the API shows them, for the command line.
 pub(crate) mod resources {
@@ -82,8 +73,9 @@ pub(crate) mod resources {
     use crate::engine::Entry;
     use crate::engine::history::{Blame, CollectionDifference, EventRecord};
     use crate::http::authorize::Allowed;
+    use crate::http::jsonapi::document;
+    use crate::http::jsonapi::document::history;
     use crate::http::jsonapi::query::Fields;
-    use crate::http::jsonapi::{document, past};
 
     /// A collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {
@@ -92,17 +84,17 @@ pub(crate) mod resources {
 
     /// An event.
     pub(crate) fn event(event: &EventRecord) -> Bytes {
-        past::event(event, &Fields::default(), &Allowed::anonymous())
+        history::event(event, &Fields::default(), &Allowed::anonymous())
     }
 
     /// What differs in a collection.
     pub(crate) fn difference(difference: &CollectionDifference) -> Bytes {
-        past::difference(difference, &Fields::default())
+        history::difference(difference, &Fields::default())
     }
 
     /// An attribute and the event that gave it its value.
     pub(crate) fn blame(key: &Key, blame: &Blame) -> Bytes {
-        past::blame(key, blame, &Fields::default(), &Allowed::anonymous())
+        history::blame(key, blame, &Fields::default(), &Allowed::anonymous())
     }
 }
 

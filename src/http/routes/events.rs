@@ -6,13 +6,13 @@ use warp::http::StatusCode;
 use crate::domain::Key;
 use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Side, View};
 use crate::http::authorize::{Action, Allowed, Denied};
-use crate::http::call::{Call, looking};
-use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::page::EventsAt;
 use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
-use crate::http::jsonapi::{negotiate, past, query};
+use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
+use crate::http::request::call::{Call, looking};
 use crate::http::routes::{EventId, stream};
 
 /// The parameter that asks for the events of one collection.
@@ -127,9 +127,9 @@ async fn page(
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
-        let resources = events.events.iter().map(|event| past::event(event, &asked.fields, &allowed));
+        let resources = events.events.iter().map(|event| history::event(event, &asked.fields, &allowed));
         let links = links(&events, total, &asked, &path, &query);
-        Ok(past::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}}))))
+        Ok(history::list(resources, links.to_string().as_bytes(), Some(&json!({"page": {"total": total}}))))
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
@@ -230,11 +230,11 @@ pub(crate) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiErro
     let is_known = key.is_some();
     let view = view?;
     let uuid = id.uuid().filter(|_| is_known).ok_or_else(|| id.not_found())?;
-    let fields = query::fields(&call.query()?, &[past::EVENT])?;
+    let fields = query::fields(&call.query()?, &[history::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
     let body = looking(move || {
-        let event = past::event(&*view.event(uuid)?, &fields, &allowed);
-        Ok(past::one(&event, &links))
+        let event = history::event(&*view.event(uuid)?, &fields, &allowed);
+        Ok(history::one(&event, &links))
     })
     .await?;
     Ok(Reply::document(StatusCode::OK, body).of_revision(head))

@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use warp::http::StatusCode;
 
-use crate::http::call::Call;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::request::call::Call;
 
 /// How often it is worth asking again.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

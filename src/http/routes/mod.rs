@@ -18,12 +18,12 @@ use uuid::Uuid;
 use warp::http::{Method, StatusCode};
 
 use crate::domain::Key;
-use crate::http::body::Body;
-use crate::http::call::Call;
+use crate::http::browser::sites;
 use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
-use crate::http::sites;
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
 
 /// Every path that leads somewhere.
 #[derive(Debug, PartialEq, Eq)]

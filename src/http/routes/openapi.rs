@@ -15,11 +15,11 @@ use warp::http::{HeaderMap, StatusCode};
 
 use crate::config::BasePath;
 use crate::http::authorize::Action;
-use crate::http::call::Call;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
+use crate::http::request::call::Call;
 
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

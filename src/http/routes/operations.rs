@@ -13,14 +13,14 @@ use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 use crate::domain::{Actor, Command, Key, Kind, Value};
 use crate::engine::{Condition, Entry, Outcome, Wish};
 use crate::http::authorize::Action;
-use crate::http::body::Body;
-use crate::http::call::Call;
 use crate::http::jsonapi::document::kind_of;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::request::{Resource, article};
 use crate::http::jsonapi::{document, negotiate, query, request};
 use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
 use crate::http::routes::submit::Asked;
 use crate::http::routes::{Target, submit};
 

@@ -9,13 +9,13 @@ use crate::domain::{ATTRIBUTES_MAX, Grant, Key, KeyPattern, Revision};
 use crate::engine::history::{HistoryError, View};
 use crate::engine::{Entry, Shown, Snapshot, SyncToken};
 use crate::http::authorize::{Action, Identity};
-use crate::http::call::{Call, looking};
-use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page::PAGE_SIZE_MAX;
 use crate::http::jsonapi::query::Query;
-use crate::http::jsonapi::{negotiate, past, query};
+use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
+use crate::http::request::call::{Call, looking};
 use crate::http::routes::events::{Wanted, revision_text};
 
 /// The media type of unified text.
@@ -40,7 +40,7 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::ReadDifference).await?;
     let view = call.past().await?;
     let query = call.query()?;
-    let types: &[&str] = if as_text { &[] } else { &[past::DIFFERENCE] };
+    let types: &[&str] = if as_text { &[] } else { &[history::DIFFERENCE] };
     let fields = query::fields_beside(&query, types, &[FROM, TO, COLLECTION])?;
     let wanted = Wanted::of(call);
     let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
@@ -54,8 +54,8 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
         } else {
             let found = view.difference(from, to)?;
             let seen = found.iter().filter(|difference| sees(&difference.key));
-            let resources = seen.map(|difference| past::difference(difference, &fields));
-            Reply::document(StatusCode::OK, past::list(resources, &links, None))
+            let resources = seen.map(|difference| history::difference(difference, &fields));
+            Reply::document(StatusCode::OK, history::list(resources, &links, None))
         };
         Ok(reply.of_revision(Some(to)))
     })
@@ -118,11 +118,11 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     looking(move || {
         let sees = |key: &Key| allowed.sees(key);
         let blames = view.blame(&key, &sees)?;
-        let fields = query::fields(&query?, &[past::BLAME, past::EVENT])?;
-        let resources = blames.iter().map(|blame| past::blame(&key, blame, &fields, &allowed));
+        let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
+        let resources = blames.iter().map(|blame| history::blame(&key, blame, &fields, &allowed));
         // What is blamed is committed; what is served may be a saved file that nobody has committed.
         let meta = is_edited.then(|| json!({"uncommitted": true}));
-        let body = past::list(resources, &links, meta.as_ref());
+        let body = history::list(resources, &links, meta.as_ref());
         Ok(Reply::document(StatusCode::OK, body).of_revision(view.head()))
     })
     .await
@@ -133,10 +133,11 @@ pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadSyncToken).await?;
     let snapshot = call.snapshot()?;
-    let fields = query::fields(&call.query()?, &[past::SYNC_TOKEN])?;
+    let fields = query::fields(&call.query()?, &[history::SYNC_TOKEN])?;
     let token = Shown::of(&snapshot, allowed.sight()).token;
-    let resource = past::about_itself(past::SYNC_TOKEN, json!({"syncToken": token.to_string()}), &fields);
-    let body = past::one(&resource, &self_link(&call.link()));
+    let resource =
+        history::about_itself(history::SYNC_TOKEN, json!({"syncToken": token.to_string()}), &fields);
+    let body = history::one(&resource, &self_link(&call.link()));
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }
 
@@ -148,7 +149,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
     let view = call.past().await?;
     let query = call.query()?;
-    let fields = query::fields_beside(&query, &[past::CHANGE], &[SINCE])?;
+    let fields = query::fields_beside(&query, &[history::CHANGE], &[SINCE])?;
     let token = query.first(SINCE).ok_or_else(|| missing(SINCE, "a token, see /sync-token"))?;
     let blamed = |error| ApiError::from(error).parameter(SINCE);
     let token: SyncToken = token.parse().map_err(blamed)?;
@@ -156,9 +157,9 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     looking(move || {
         let shown = Shown::of(&snapshot, allowed.sight());
         let changes = view.changes_since(&token, &shown, allowed.sight()).map_err(blamed)?;
-        let resources = changes.iter().map(|change| past::change(change, &fields));
+        let resources = changes.iter().map(|change| history::change(change, &fields));
         let meta = json!({"syncToken": shown.token.to_string()});
-        let body = past::list(resources, &links, Some(&meta));
+        let body = history::list(resources, &links, Some(&meta));
         Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
     })
     .await
@@ -168,7 +169,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
 pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadCapabilities).await?;
-    let fields = query::fields(&call.query()?, &[past::CAPABILITIES])?;
+    let fields = query::fields(&call.query()?, &[history::CAPABILITIES])?;
     let limits = &call.context.limits;
     let Identity { actor, grants } = call.identity().await?;
     let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(granted).collect();
@@ -187,8 +188,8 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
             "attributesMax": ATTRIBUTES_MAX,
         },
     });
-    let resource = past::about_itself(past::CAPABILITIES, attributes, &fields);
-    let body = past::one(&resource, &self_link(&call.link()));
+    let resource = history::about_itself(history::CAPABILITIES, attributes, &fields);
+    let body = history::one(&resource, &self_link(&call.link()));
     Ok(Reply::document(StatusCode::OK, body))
 }
 

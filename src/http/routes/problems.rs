@@ -4,10 +4,10 @@ use warp::http::StatusCode;
 
 use crate::engine::{Problem, Rewritten};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::call::Call;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
+use crate::http::request::call::Call;
 
 /// `GET /problems`
 pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {

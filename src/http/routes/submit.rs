@@ -5,12 +5,12 @@ use bytes::Bytes;
 use crate::domain::{Actor, Refusal};
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
 use crate::http::authorize::Action;
-use crate::http::call::Call;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::{document, etag};
-use crate::http::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::http::reply::Reply;
-use crate::http::{idempotency, reason};
+use crate::http::request::call::Call;
+use crate::http::request::prefer::{PREFERENCE_APPLIED, Preferences};
+use crate::http::request::{idempotency, reason};
 
 /// 428, where the service was started to want every change to be about a known state.
 pub(crate) fn if_match_required() -> ErrorObject {

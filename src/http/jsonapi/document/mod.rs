@@ -13,6 +13,7 @@
 //! together from. `meta` is there only when something needs saying.
 
 mod failure;
+pub(crate) mod history;
 mod list;
 mod problems;
 mod ready;

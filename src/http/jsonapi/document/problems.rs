@@ -4,8 +4,8 @@ use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 
 use crate::engine::{Problem, Rewritten};
+use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
-use crate::http::jsonapi::past::{list, resource, write_actor};
 use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// The document of the problems that are there now, each fault of a file a resource.

@@ -1,10 +1,10 @@
 //! The query of a list of events. Each filter but the two bounds takes a list with commas.
 
 use crate::engine::history::{Action, Origin};
+use crate::http::jsonapi::document::history::EVENT;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page;
 use crate::http::jsonapi::page::EventPage;
-use crate::http::jsonapi::past::EVENT;
 use crate::http::jsonapi::query::{Fields, Query, fields_of, member, not_understood, repeated};
 
 /// What is asked of a list of events.

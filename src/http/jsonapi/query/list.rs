@@ -3,10 +3,10 @@
 use crate::domain::{Attribute, Collection, Kind};
 use crate::http::jsonapi::error::{Code, ErrorObject};
 use crate::http::jsonapi::page::Page;
+use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::{
     ApiError, COLLECTION_TYPES, Fields, Query, fields_of, member, not_understood, repeated,
 };
-use crate::http::jsonapi::sort::Sort;
 use crate::http::jsonapi::{document, page};
 
 /// The page that explains which sorts can't be paged.

@@ -6,10 +6,10 @@ mod write;
 use bytes::Bytes;
 
 use crate::engine::Entry;
-use crate::http::call::Call;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::document::Ready;
 use crate::http::jsonapi::query::Fields;
+use crate::http::request::call::Call;
 pub(crate) use crate::http::routes::collections::read::{list, read};
 pub(crate) use crate::http::routes::collections::write::{
     asked, check_write, create, delete, update, written,

@@ -10,15 +10,14 @@ use warp::http::{HeaderValue, StatusCode};
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::call::Call;
-use crate::http::compress;
 use crate::http::jsonapi::document::{List, Ready};
 use crate::http::jsonapi::error::ApiError;
-use crate::http::jsonapi::listing::Listing;
 use crate::http::jsonapi::negotiate::Accepted;
+use crate::http::jsonapi::page::listing::Listing;
 use crate::http::jsonapi::query::{Fields, ListQuery, Query};
 use crate::http::jsonapi::{document, etag, negotiate, query};
-use crate::http::reply::Reply;
+use crate::http::reply::{Reply, compress};
+use crate::http::request::call::Call;
 use crate::http::routes::collections::one;
 use crate::http::routes::{past, stream};
 

@@ -22,12 +22,13 @@ use warp::sse::Event;
 use crate::domain::Revision;
 use crate::engine::history::{EventRecord, Followed, Position, Seeing, Subscription};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::call::{Call, looking};
+use crate::http::jsonapi::document::history;
+use crate::http::jsonapi::document::history::EVENT;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::jsonapi::past::EVENT;
+use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{EventScope, Fields};
-use crate::http::jsonapi::{past, query};
 use crate::http::reply::Reply;
+use crate::http::request::call::{Call, looking};
 use crate::http::routes::events::{Wanted, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 
@@ -132,7 +133,7 @@ impl EventTeller {
 
 /// What happened, made once for all who want to hear the whole of it.
 fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
-    if fields.wanted(EVENT).is_none() && past::is_whole(event, allowed) {
+    if fields.wanted(EVENT).is_none() && history::is_whole(event, allowed) {
         event.streamed.get_or_init(|| bytes(&happened(event, fields, allowed))).clone()
     } else {
         bytes(&happened(event, fields, allowed))
@@ -140,7 +141,7 @@ fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
 }
 
 fn happened(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Event {
-    let resource = past::event(event, fields, allowed);
+    let resource = history::event(event, fields, allowed);
     let data = String::from_utf8_lossy(&resource);
     Event::default().id(event.position.to_string()).event(event.action.as_str()).data(data)
 }

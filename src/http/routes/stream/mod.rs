@@ -26,10 +26,10 @@ use warp::reply::Reply as _;
 
 use crate::domain::Key;
 use crate::http::authorize::{Action, Allowed};
-use crate::http::call::{Call, Caller};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate;
 use crate::http::reply::Reply;
+use crate::http::request::call::{Call, Caller};
 pub(crate) use crate::http::routes::stream::events::events;
 pub(crate) use crate::http::routes::stream::served::served;
 use crate::shutdown::Shutdown;

@@ -30,12 +30,12 @@ use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
 use crate::engine::{Change, Entry, Mark, Projection, Shown, Sight, Snapshot, SyncToken};
 use crate::http::authorize::{Action, Allowed};
-use crate::http::call::Call;
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
 use crate::http::reply::Reply;
+use crate::http::request::call::Call;
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 
 /// What is sent when there is nothing to tell.

@@ -5,6 +5,8 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod object;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +18,7 @@ use crate::domain::Refusal;
 use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Entry, SubmitError, chain};
 use crate::http::authorize::Denied;
-pub(crate) use crate::http::jsonapi::error_object::{Code, ErrorObject, Source};
+pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, Source};
 
 /// The most errors that one answer lists.
 const ERRORS_LEN_MAX: usize = 100;

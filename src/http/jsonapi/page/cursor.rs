@@ -5,7 +5,7 @@
 
 use crate::domain::Key;
 use crate::engine::Entry;
-use crate::http::jsonapi::sort::Sort;
+use crate::http::jsonapi::page::sort::Sort;
 
 /// Where an item stands, or stood: its sort values and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]

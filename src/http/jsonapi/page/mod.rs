@@ -9,11 +9,15 @@
 //! | cursor | `page[size]`, `page[after]` or `page[before]` | links at the ends are `null` |
 //!
 //! An empty `page[after]` stands before the first item and an empty `page[before]` behind the last
-//! one. What is on a page is the business of [`listing`](crate::http::jsonapi::listing).
+//! one. What is on a page is the business of [`listing`](crate::http::jsonapi::page::listing).
 
-use crate::http::jsonapi::cursor::Cursor;
+pub(crate) mod cursor;
+pub(crate) mod listing;
+pub(crate) mod sort;
+
 use crate::http::jsonapi::error::{Code, ErrorObject};
-use crate::http::jsonapi::sort::Sort;
+use crate::http::jsonapi::page::cursor::Cursor;
+use crate::http::jsonapi::page::sort::Sort;
 
 /// The most items on a page, and how many there are when nobody says.
 pub(crate) const PAGE_SIZE_MAX: usize = 100;

@@ -10,8 +10,8 @@ use std::net::IpAddr;
 use warp::http::header::{HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, Method};
 
-use crate::http::call::Call;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::request::call::Call;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");

@@ -1,4 +1,9 @@
 //! Answers: what handlers say, and the response that it becomes.
+//!
+//! What every answer carries is put on here, once. Nothing here knows what the bytes of an answer say.
+
+pub(crate) mod compress;
+pub(crate) mod rejection;
 
 use std::mem;
 
@@ -10,13 +15,13 @@ use warp::reply::Response;
 use crate::config::BasePath;
 use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
-use crate::http::call::Call;
+use crate::http::browser::cors::Cors;
 use crate::http::context::Context;
-use crate::http::cors::Cors;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::JSON_API;
-use crate::http::request_id::X_REQUEST_ID;
+use crate::http::request::call::Call;
+use crate::http::request::id::X_REQUEST_ID;
 
 /// Names the revision that an answer comes from.
 pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");

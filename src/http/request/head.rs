@@ -10,7 +10,7 @@ use warp::filters::path::FullPath;
 use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use warp::http::{HeaderMap, Method, Request, Uri};
 
-use crate::http::call::Peer;
+use crate::http::request::call::Peer;
 
 /// Method, address, header fields, and who sent them.
 #[derive(Debug)]

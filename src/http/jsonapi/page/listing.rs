@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::domain::Catalog;
 use crate::engine::Entry;
-use crate::http::jsonapi::cursor::Cursor;
 use crate::http::jsonapi::json;
 use crate::http::jsonapi::page::Page;
+use crate::http::jsonapi::page::cursor::Cursor;
+use crate::http::jsonapi::page::sort::Sort;
 use crate::http::jsonapi::query::Query;
-use crate::http::jsonapi::sort::Sort;
 
 /// Collections in an order, some of them left out.
 pub(crate) struct Listing<'a> {

@@ -4,8 +4,8 @@ use std::cmp::Ordering;
 
 use crate::domain::Attribute;
 use crate::engine::Entry;
-use crate::http::jsonapi::cursor::Cursor;
 use crate::http::jsonapi::document::resource_type;
+use crate::http::jsonapi::page::cursor::Cursor;
 use crate::http::jsonapi::query::text_of;
 
 /// What lists can be sorted by.

@@ -16,8 +16,8 @@ use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::Limits;
-use crate::http::head::{Head, content_length};
 use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::request::head::{Head, content_length};
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);

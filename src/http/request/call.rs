@@ -17,14 +17,14 @@ use crate::domain::Key;
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Filter, History, Page, View};
 use crate::http::authorize::{Action, Allowed, Denied, Identity, RequestHead};
-use crate::http::body::Body;
 use crate::http::context::{Context, Guard};
-use crate::http::head::Head;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
 use crate::http::jsonapi::query::Query;
-use crate::http::request_id::RequestId;
+use crate::http::request::body::Body;
+use crate::http::request::head::Head;
+use crate::http::request::id::RequestId;
 
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
