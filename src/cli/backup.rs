@@ -12,7 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, anyhow, bail};
 
-use super::{Done, Failure, note};
+use crate::cli::{Done, Failure, note};
 use crate::store::Kept;
 use crate::store::git::{Access, GitJournal, Options};
 
@@ -26,7 +26,7 @@ began is in the copy.
 The bundle is restored into a temporary folder and checked before it takes the place of an older one, in one \
 step. That needs as much room beside FILE as two copies have. What is saved but not committed is not in it. \
 Needs git.")]
-pub(super) struct Backup {
+pub(crate) struct Backup {
     /// The bundle; an older one is replaced.
     file: PathBuf,
 
@@ -53,11 +53,11 @@ const MISLEADING: [&str; 5] =
 const NO_GIT: &str = "cannot run git, which a backup needs";
 
 impl Backup {
-    pub(super) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
         let options = Options {
             branch: self.branch,
             access: Access::Read,
-            ..Options::new(super::repository::find(self.repository.as_deref())?)
+            ..Options::new(crate::cli::repository::find(self.repository.as_deref())?)
         };
         let journal = GitJournal::open(options)?;
         let folder = folder_of(&self.file);
@@ -67,7 +67,7 @@ impl Backup {
         restored(&bundle, &scratch.0.join("restored"))
             .context("the copy can't be restored, so it was not kept")?;
         put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
-        note(&format!("copied {} to {}", super::counted(refs, "ref"), self.file.display()));
+        note(&format!("copied {} to {}", crate::cli::counted(refs, "ref"), self.file.display()));
         Ok(Done::Well)
     }
 }

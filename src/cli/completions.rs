@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use clap::CommandFactory as _;
 use clap_complete::{Shell, generate};
 
-use super::{Cli, Done, Failure};
+use crate::cli::{Cli, Done, Failure};
 
 /// Print what a shell needs to complete this command line
 #[derive(Debug, clap::Args)]
@@ -14,13 +14,13 @@ Examples:
   collectory completions bash > /usr/share/bash-completion/completions/collectory
   collectory completions zsh > /usr/share/zsh/vendor-completions/_collectory
   collectory completions fish > ~/.config/fish/completions/collectory.fish")]
-pub(super) struct Completions {
+pub(crate) struct Completions {
     /// Which shell.
     shell: Shell,
 }
 
 impl Completions {
-    pub(super) fn run(&self) -> Result<Done, Failure> {
+    pub(crate) fn run(&self) -> Result<Done, Failure> {
         let mut script = Vec::new();
         generate(self.shell, &mut Cli::command(), "collectory", &mut script);
         io::stdout().write_all(&script)?;

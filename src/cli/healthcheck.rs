@@ -10,7 +10,7 @@ use anyhow::{Context as _, anyhow, bail};
 use ureq::Agent;
 use ureq::tls::{RootCerts, TlsConfig};
 
-use super::{Done, Failure};
+use crate::cli::{Done, Failure};
 use crate::config::{Listen, listen_default};
 
 /// How long the service may take to answer.
@@ -21,7 +21,7 @@ const ANSWER_WAIT_MAX: Duration = Duration::from_secs(5);
 #[command(long_about = "\
 Ask a service whether it is ready, and say why not. Exit code 0 means that it is, 1 that it is not or was \
 not reached within 5 seconds. For the health check of a container, which has the variables of the service.")]
-pub(super) struct Healthcheck {
+pub(crate) struct Healthcheck {
     /// The address of the service, its base path included, or of its `/livez` or `/readyz`; without it
     /// the one that --listen and --tls-cert say.
     #[arg(value_name = "URL")]
@@ -42,7 +42,7 @@ enum Asked {
 }
 
 impl Healthcheck {
-    pub(super) fn run(&self) -> Result<Done, Failure> {
+    pub(crate) fn run(&self) -> Result<Done, Failure> {
         match self.asked()? {
             Asked::Url(url) => get(&url),
             Asked::Socket(path) => {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::CommandFactory as _;
 
-use super::{Cli, Done, Failure};
+use crate::cli::{Cli, Done, Failure};
 
 /// Write the manual pages into a folder, one a command
 #[derive(Debug, clap::Args)]
@@ -14,14 +14,14 @@ use super::{Cli, Done, Failure};
 Examples:
   collectory man /usr/local/share/man/man1
   collectory man /tmp/man && man -l /tmp/man/collectory-serve.1")]
-pub(super) struct Man {
+pub(crate) struct Man {
     /// The folder, made when it is absent.
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 impl Man {
-    pub(super) fn run(&self) -> Result<Done, Failure> {
+    pub(crate) fn run(&self) -> Result<Done, Failure> {
         let failed = || format!("cannot write the manual pages into {}", self.folder.display());
         fs::create_dir_all(&self.folder).with_context(failed)?;
         clap_mangen::generate_to(Cli::command(), &self.folder).with_context(failed)?;
