@@ -15,7 +15,7 @@ use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watch
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Projection, Signal};
-use crate::http::server::{BindError, Bound, Server};
+use crate::http::server::{BindError, Bound, Server, Socket};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Routes};
 pub(crate) use crate::service::offline::Offline;
 use crate::service::running::Running;
@@ -70,7 +70,7 @@ impl Service {
 
     /// Begins to assemble a service that is configured already.
     pub const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
-        ServiceBuilder { config, guard: Unguarded }
+        ServiceBuilder { config, socket: None, guard: Unguarded }
     }
 
     /// The address that the service listens on, with the real port; `0.0.0.0:0`, which is none, where it
@@ -95,6 +95,18 @@ impl Service {
         if let Some(Running { engine, .. }) = &self.running {
             engine.projection.told().await;
         }
+    }
+
+    /// What the service does, in a line for whoever supervises it.
+    #[must_use]
+    pub fn status(&self) -> String {
+        let snapshot = self.running.as_ref().and_then(|running| running.engine.projection.snapshot());
+        let Some(snapshot) = snapshot else { return "reading the repository".to_owned() };
+        let at = snapshot
+            .revision
+            .map_or("no commit".to_owned(), |revision| format!("{:.10}", revision.to_string()));
+        let (collections, problems) = (snapshot.catalog().len(), snapshot.problems.len());
+        format!("{} serves {collections} collections at {at}; {problems} files have problems", self.bound)
     }
 
     /// Waits until one of the threads that keep the service going has ended, which happens only
@@ -156,6 +168,7 @@ impl Drop for Service {
 #[must_use = "a builder does nothing until it is started"]
 pub struct ServiceBuilder<G> {
     config: ServeConfig,
+    socket: Option<Socket>,
     guard: G,
 }
 
@@ -171,6 +184,12 @@ impl<G> ServiceBuilder<G> {
     /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.config.listen = address.into();
+        self
+    }
+
+    /// A socket to listen on in place of an address, as a supervisor passes on.
+    pub fn socket(mut self, socket: Option<Socket>) -> Self {
+        self.socket = socket;
         self
     }
 
@@ -224,8 +243,8 @@ impl ServiceBuilder<Unguarded> {
     }
 
     fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
-        let Self { config, guard: Unguarded } = self;
-        ServiceBuilder { config, guard: Guarded(guard) }
+        let Self { config, socket, guard: Unguarded } = self;
+        ServiceBuilder { config, socket, guard: Guarded(guard) }
     }
 }
 
@@ -245,10 +264,13 @@ impl ServiceBuilder<Guarded> {
 
     /// Starts with what `wrap` makes of the journal.
     async fn start_with<J: Journal>(self, wrap: impl FnOnce(GitJournal) -> J) -> Result<Service, StartError> {
-        let Self { config, guard: Guarded(guard) } = self;
+        let Self { config, socket, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
-        let server = Server::bind(&config.listen).await?;
+        let server = match socket {
+            Some(socket) => Server::on(socket, &config.listen)?,
+            None => Server::bind(&config.listen).await?,
+        };
         let journal = open(&config)?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);

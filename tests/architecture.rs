@@ -42,6 +42,8 @@ const OWNED: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("clap_mangen", "cli"),
     ("ureq", "cli"),
+    ("listenfd", "cli"),
+    ("sd_notify", "cli"),
 ];
 
 /// Crates that the domain, which is pure, never names.

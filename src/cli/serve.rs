@@ -1,12 +1,16 @@
 //! `collectory serve`: from the command line to a running service, and back to nothing.
 
+mod signals;
+mod supervisor;
+
 use std::num::NonZeroUsize;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use crate::cli::serve::signals::Signals;
+use crate::cli::serve::supervisor::Sockets;
 use crate::cli::{Done, Failure, answer};
 use crate::config::{Auth, BasePath, Limits, ServeConfig};
 use crate::domain::{Actor, Token};
@@ -25,7 +29,8 @@ Serve a repository over HTTP.
 The repository is made when the folder is absent or empty. When the service is ready it prints one line \
 on standard output, `listening on http://127.0.0.1:8080/` or `listening on unix:PATH`; logs go to standard error.
 
-SIGHUP has it read the policy file again. SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
+SIGHUP has it read the policy file again. A socket that systemd passes on (LISTEN_FDS) takes the place of --listen, \
+and NOTIFY_SOCKET is told when the service is ready and what it does. SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
 half a second later or more, ends it at once; what was answered is durable all the same.
 
 -h shows the flags that most services need, --help all of them, and what happens beyond each limit.")]
@@ -56,10 +61,6 @@ fn worker_threads_default() -> NonZeroUsize {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     NonZeroUsize::new(cores - 1).unwrap_or(NonZeroUsize::MIN)
 }
-
-/// A second signal within this time is the first one, told twice: to the process and to its group, as
-/// timeout(1) and supervisors do.
-const SAME_SIGNAL_MAX: Duration = Duration::from_millis(500);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -92,12 +93,15 @@ impl Serve {
 }
 
 async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
-    let signals = Signals::new().context("cannot listen for signals")?;
+    let mut signals = Signals::new().context("cannot listen for signals")?;
+    let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
     let base_path = config.base_path.clone();
     let rules = Rules::of(auth, &config.limits)?;
-    let mut signals = Signals { policy: rules.policy(), ..signals };
+    if let Some(policy) = rules.policy() {
+        signals.reloads.push(Box::new(move || policy.reload()));
+    }
     let service = tokio::select! {
-        service = start(config, rules) => service?,
+        service = start(config, rules, sockets) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
     watch_over(service, signals, &base_path).await
@@ -112,8 +116,10 @@ async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath
     }
     answer(&listening(service.bound(), base_path))
         .context("cannot tell on standard output that the service is ready")?;
+    supervisor::ready(&service);
 
     tokio::select! {
+        () = supervisor::keep_telling(&service) => unreachable!("BUG: it ended to tell how it is"),
         thread = service.failed() => give_up(service, signals, thread).await,
         name = signals.next() => stop(service, signals, name).await,
     }
@@ -129,6 +135,7 @@ fn listening(bound: &Bound, base_path: &BasePath) -> String {
 
 async fn stop(service: Service, mut signals: Signals, name: &'static str) -> Result<Done, Failure> {
     tracing::info!(signal = name, "shutting down");
+    supervisor::stopping();
     let finished = tokio::select! {
         finished = service.shutdown() => finished,
         name = signals.next_but_same(Instant::now()) => return Err(anyhow!("stopped at once by a second signal, {name}").into()),
@@ -185,8 +192,8 @@ impl Rules {
 }
 
 /// The join to the library.
-async fn start(config: ServeConfig, rules: Rules) -> anyhow::Result<Service> {
-    let builder = Service::configured(config);
+async fn start(config: ServeConfig, rules: Rules, sockets: Sockets) -> anyhow::Result<Service> {
+    let builder = Service::configured(config).socket(sockets.public);
     let builder = match rules {
         Rules::None => builder.without_authorization(),
         Rules::AllowAll => builder.authorizer(AllowAll),
@@ -197,53 +204,6 @@ async fn start(config: ServeConfig, rules: Rules) -> anyhow::Result<Service> {
 
 fn read_policy(bytes: &[u8]) -> Result<Vec<Token>, String> {
     format::policy::read(bytes).map_err(|fault| format!("{}:{}: {}", fault.line, fault.column, fault.message))
-}
-
-/// The signals that ask for the end, and the one that asks to read the rules again.
-struct Signals {
-    interrupt: Signal,
-    terminate: Signal,
-    hangup: Signal,
-    policy: Option<Arc<Policy>>,
-}
-
-impl Signals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-            hangup: signal(SignalKind::hangup())?,
-            policy: None,
-        })
-    }
-
-    /// Waits for the next one that asks for the end and tells its name.
-    async fn next(&mut self) -> &'static str {
-        loop {
-            tokio::select! {
-                _ = self.interrupt.recv() => return "SIGINT",
-                _ = self.terminate.recv() => return "SIGTERM",
-                _ = self.hangup.recv() => self.reload(),
-            }
-        }
-    }
-
-    fn reload(&self) {
-        tracing::info!(signal = "SIGHUP", policy = self.policy.is_some(), "reading the rules again");
-        if let Some(policy) = &self.policy {
-            policy.reload();
-        }
-    }
-
-    /// Waits for one that is not the same as that which came at a time.
-    async fn next_but_same(&mut self, before: Instant) -> &'static str {
-        loop {
-            let name = self.next().await;
-            if before.elapsed() >= SAME_SIGNAL_MAX {
-                return name;
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -43,11 +43,21 @@ impl fmt::Display for Bound {
     }
 }
 
+/// A socket that somebody else listens on already, and passes on.
+#[derive(Debug)]
+pub enum Socket {
+    /// At an address.
+    Tcp(std::net::TcpListener),
+    /// At a path, whose file stays whoever made it's.
+    Unix(std::os::unix::net::UnixListener),
+}
+
 /// A socket that waits for its first connection.
 #[derive(Debug)]
 pub(crate) enum Listener {
     Tcp(TcpListener),
-    Unix(UnixListener, Socket),
+    Unix(UnixListener, SocketFile),
+    PassedOn(UnixListener),
 }
 
 /// A connection and the other end of it, if that has an address.
@@ -58,9 +68,9 @@ pub(crate) enum Accepted {
 
 /// The file of a Unix socket, removed with its listener.
 #[derive(Debug)]
-pub(crate) struct Socket(PathBuf);
+pub(crate) struct SocketFile(PathBuf);
 
-impl Drop for Socket {
+impl Drop for SocketFile {
     fn drop(&mut self) {
         // One that is gone already is no news, and a start takes the place of one that stays.
         let _gone = std::fs::remove_file(&self.0);
@@ -78,10 +88,28 @@ impl Listener {
         Ok(Self::Tcp(tcp))
     }
 
+    /// Goes on with a socket that was passed on.
+    pub(crate) fn passed_on(socket: Socket) -> io::Result<Self> {
+        match socket {
+            Socket::Tcp(listener) => {
+                listener.set_nonblocking(true)?;
+                TcpListener::from_std(listener).map(Self::Tcp)
+            }
+            Socket::Unix(listener) => {
+                listener.set_nonblocking(true)?;
+                UnixListener::from_std(listener).map(Self::PassedOn)
+            }
+        }
+    }
+
     pub(crate) fn bound(&self) -> io::Result<Bound> {
         match self {
             Self::Tcp(listener) => listener.local_addr().map(Bound::Tcp),
-            Self::Unix(_, Socket(path)) => Ok(Bound::Unix(path.clone())),
+            Self::Unix(_, SocketFile(path)) => Ok(Bound::Unix(path.clone())),
+            Self::PassedOn(listener) => {
+                let path = listener.local_addr()?.as_pathname().map(Path::to_owned);
+                Ok(Bound::Unix(path.unwrap_or_default()))
+            }
         }
     }
 
@@ -90,7 +118,9 @@ impl Listener {
             Self::Tcp(listener) => {
                 listener.accept().await.map(|(stream, remote)| Accepted::Tcp(stream, remote))
             }
-            Self::Unix(listener, _) => listener.accept().await.map(|(stream, _)| Accepted::Unix(stream)),
+            Self::Unix(listener, _) | Self::PassedOn(listener) => {
+                listener.accept().await.map(|(stream, _)| Accepted::Unix(stream))
+            }
         }
     }
 }
@@ -118,8 +148,8 @@ async fn socket(path: &Path) -> io::Result<Listener> {
     name.push(format!(".{}", std::process::id()));
     let made = path.with_file_name(name);
     let listener = UnixListener::bind(&made)?;
-    let socket = Socket(made);
+    let socket = SocketFile(made);
     std::fs::set_permissions(&socket.0, std::fs::Permissions::from_mode(SOCKET_MODE))?;
     std::fs::rename(&socket.0, path)?;
-    Ok(Listener::Unix(listener, Socket(path.to_owned())))
+    Ok(Listener::Unix(listener, SocketFile(path.to_owned())))
 }

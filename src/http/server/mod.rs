@@ -41,8 +41,8 @@ use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
-pub use crate::http::server::listener::Bound;
 use crate::http::server::listener::{Accepted, Listener};
+pub use crate::http::server::listener::{Bound, Socket};
 use crate::http::server::refusal::Refusal;
 use crate::http::server::wire::{Patience, Stream, Wire};
 use crate::shutdown::Shutdown;
@@ -91,9 +91,23 @@ impl Server {
     ///
     /// Says which address can't be had, and why.
     pub async fn bind(listen: &Listen) -> Result<Self, BindError> {
-        let failed = |source| BindError { listen: listen.clone(), source };
-        let listener = Listener::bind(listen).await.map_err(failed)?;
-        let bound = listener.bound().map_err(failed)?;
+        let listener = Listener::bind(listen).await;
+        Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
+    }
+
+    /// Goes on with a socket that was passed on, in place of an address.
+    ///
+    /// # Errors
+    ///
+    /// Says that it is no socket to listen on.
+    pub fn on(socket: Socket, listen: &Listen) -> Result<Self, BindError> {
+        let listener = Listener::passed_on(socket);
+        Self::new(listener).map_err(|source| BindError { listen: listen.clone(), source })
+    }
+
+    fn new(listener: io::Result<Listener>) -> io::Result<Self> {
+        let listener = listener?;
+        let bound = listener.bound()?;
         Ok(Self { listener, bound })
     }
 

@@ -1,0 +1,80 @@
+//! Whoever supervises the process, as systemd does: sockets from it, notices to it.
+//!
+//! The notices are those of `sd_notify(3)`; without a supervisor that asks for them (`NOTIFY_SOCKET`) nothing
+//! is sent. The watchdog is told that all is well as long as the threads that answer have turns: one that
+//! died has ended the process already, and a disk that hangs is not mended by a restart.
+
+use std::io;
+use std::time::Duration;
+
+use listenfd::ListenFd;
+use sd_notify::NotifyState;
+
+use crate::http::server::Socket;
+use crate::service::Service;
+
+/// How often the supervisor is told what the service does, if the watchdog does not ask for more.
+const STATUS_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The sockets that the supervisor listens on for the service, so that a restart refuses nobody.
+pub(super) struct Sockets {
+    /// In place of `--listen`.
+    pub(super) public: Option<Socket>,
+}
+
+impl Sockets {
+    /// Takes what was passed on (`LISTEN_FDS`).
+    ///
+    /// # Errors
+    ///
+    /// Says that something was passed on that is no listening socket.
+    pub(super) fn passed_on() -> io::Result<Self> {
+        let mut passed_on = ListenFd::from_env();
+        Ok(Self { public: socket(&mut passed_on, 0)? })
+    }
+}
+
+fn socket(passed_on: &mut ListenFd, index: usize) -> io::Result<Option<Socket>> {
+    if index >= passed_on.len() {
+        return Ok(None);
+    }
+    let tcp = passed_on.take_tcp_listener(index).map(|taken| taken.map(Socket::Tcp));
+    tcp.or_else(|_| passed_on.take_unix_listener(index).map(|taken| taken.map(Socket::Unix)))
+}
+
+/// Tells that the service serves.
+pub(super) fn ready(service: &Service) {
+    tell(&[NotifyState::Ready, NotifyState::Status(&service.status())]);
+}
+
+/// Tells that the service reads what it was told again, and when it has.
+pub(super) fn reloading(reload: impl FnOnce()) {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(%error, "cannot read the clock for the supervisor"),
+    }
+    reload();
+    tell(&[NotifyState::Ready]);
+}
+
+/// Tells that the service ends.
+pub(super) fn stopping() {
+    tell(&[NotifyState::Stopping, NotifyState::Status("finishing what is under way")]);
+}
+
+/// Tells again and again that all is well, and what the service does; never ends.
+pub(super) async fn keep_telling(service: &Service) {
+    let half = sd_notify::watchdog_enabled().map(|watchdog| watchdog / 2);
+    let mut interval = tokio::time::interval(half.unwrap_or(STATUS_INTERVAL).min(STATUS_INTERVAL));
+    loop {
+        interval.tick().await;
+        tell(&[NotifyState::Watchdog, NotifyState::Status(&service.status())]);
+    }
+}
+
+/// A supervisor that does not listen misses what it was told, and nothing else happens.
+fn tell(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "cannot tell the supervisor");
+    }
+}

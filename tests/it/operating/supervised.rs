@@ -1,0 +1,89 @@
+//! A service below a supervisor, as systemd is one.
+
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixDatagram;
+use std::process::{Command, Stdio};
+
+use crate::support::{DEADLINE, TestServer, program, raw_exchange};
+
+/// Waits for a notice that has this line.
+#[track_caller]
+fn told(socket: &UnixDatagram, line: &str) -> String {
+    let mut notice = [0; 4_096];
+    loop {
+        let length = socket.recv(&mut notice).unwrap_or_else(|error| panic!("{line} is not told: {error}"));
+        let text = String::from_utf8_lossy(&notice[..length]).into_owned();
+        if text.lines().any(|told| told.starts_with(line)) {
+            return text;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_supervisor_is_told_what_the_service_does() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notify");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    socket.set_read_timeout(Some(DEADLINE)).unwrap();
+    let setup = TestServer::setup("small").environment("NOTIFY_SOCKET", &path.to_string_lossy());
+    let mut server = setup.environment("WATCHDOG_USEC", "20000").start().await;
+    let ready = told(&socket, "READY=1");
+    let at = &server.repo().head()[..10];
+    assert!(ready.contains(&format!("serves 3 collections at {at}; 0 files have problems")), "{ready}");
+    told(&socket, "WATCHDOG=1");
+    told(&socket, "WATCHDOG=1");
+    server.signal("HUP");
+    assert!(told(&socket, "RELOADING=1").contains("MONOTONIC_USEC="));
+    told(&socket, "READY=1");
+    server.stop();
+    told(&socket, "STOPPING=1");
+}
+
+/// Starts a service on the socket that `listener` is, as systemd does: from the third descriptor on.
+fn activated(folder: &std::path::Path, listener: impl Into<OwnedFd>) -> (std::process::Child, String) {
+    let program = program(folder);
+    let mut shell = Command::new("sh");
+    let script = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
+    shell.args(["-c", script, "sh"]).arg(program.get_program());
+    shell.args(["serve", "--auth", "none", "--listen", "127.0.0.1:9"]).current_dir(folder);
+    for (name, value) in program.get_envs() {
+        value.map(|value| shell.env(name, value));
+    }
+    shell.stdin(Stdio::from(listener.into())).stdout(Stdio::piped());
+    let mut child = shell.spawn().unwrap();
+    let mut ready = String::new();
+    let mut stdout = std::io::BufReader::new(child.stdout.take().unwrap());
+    std::io::BufRead::read_line(&mut stdout, &mut ready).unwrap();
+    (child, ready)
+}
+
+#[test]
+fn a_restart_on_a_socket_that_is_passed_on_refuses_no_connection() {
+    let folder = tempfile::tempdir().unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    for _ in 0..2 {
+        // Nobody accepts yet, and it is no failure to connect.
+        let asking = std::thread::spawn(move || {
+            raw_exchange(address, b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+        });
+        let (mut child, ready) = activated(folder.path(), listener.try_clone().unwrap());
+        assert_eq!(ready, format!("listening on http://{address}/\n"));
+        assert!(asking.join().unwrap().starts_with(b"HTTP/1.1 200 OK"));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}
+
+#[test]
+fn a_socket_at_a_path_can_be_passed_on_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("passed.sock");
+    let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let (mut child, ready) = activated(folder.path(), listener);
+    assert_eq!(ready, format!("listening on unix:{}\n", path.display()));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(path.exists(), "the file is the supervisor's");
+}
