@@ -3,6 +3,7 @@
 //! The map is drawn in `src/ARCHITECTURE.md`. What stands in comments and strings is no use of
 //! anything, so the source is read without them.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -79,17 +80,8 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Files of a room that name the journal above it: each is a part of `GitJournal` that has no state of its
-/// own yet.
-const PARTS_OF_THE_JOURNAL: &[&str] = &[
-    "write/publish.rs",
-    "worktree/apply/catch_up.rs",
-    "worktree/apply/checkout_race.rs",
-    "worktree/apply/index_repair.rs",
-    "worktree/apply/lagging.rs",
-    "worktree/apply/set_back.rs",
-    "worktree/apply/update.rs",
-];
+/// How many fields a type of `store/git` has at most: one with more is several things.
+const FIELDS_MAX: usize = 10;
 
 /// What one file may name beyond its layer's arrows, and why.
 const EXCEPTIONS: &[(&str, &str, &str)] = &[(
@@ -174,14 +166,21 @@ fn what_a_room_may_name_is_no_breach() {
 }
 
 #[test]
-fn every_part_of_the_journal_still_names_it() {
-    for file in PARTS_OF_THE_JOURNAL {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/store/git").join(file);
-        let code = code_of(&fs::read_to_string(path).unwrap_or_default());
-        let named =
-            paths_of(&code, "crate::").iter().any(|(_, path)| path.starts_with("store::git::journal::"));
-        assert!(named, "{file} does not name the journal any more");
-    }
+fn no_type_of_the_git_store_has_its_methods_in_several_rooms_or_too_many_fields() {
+    let breaches = type_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+    assert!(breaches.is_empty(), "too large:\n{}", breaches.join("\n"));
+}
+
+#[test]
+fn a_type_that_is_too_large_is_found() {
+    let fields: String = (0..=FIELDS_MAX).map(|n| format!("    pub(crate) field_{n}: (u8, u8),\n")).collect();
+    let copy = planted("src/store/git/read/planted.rs", &format!("struct Large<'a> {{\n{fields}}}\n"));
+    assert_eq!(type_breaches_in(copy.path()), ["src/store/git/read/planted.rs: Large has 11 fields"]);
+    let copy = planted("src/store/git/read/planted.rs", "impl<'a> Reader<'a> {}");
+    let other = copy.path().join("src/store/git/worktree/scan/planted.rs");
+    fs::create_dir_all(other.parent().expect("a file stands in a folder")).expect("a folder can be made");
+    fs::write(&other, "impl Reader<'_> {}\nimpl fmt::Debug for Pack {}").expect("a file can be written");
+    assert_eq!(type_breaches_in(copy.path()), ["Reader has methods in read and worktree::scan"]);
 }
 
 #[test]
@@ -241,8 +240,7 @@ fn room_breaches_in(root: &Path) -> Vec<String> {
 
 /// What one file of a room names against its arrows, and where.
 fn breaches_of_room(code: &str, file: &str, (room, allowed): &(&str, &[&str])) -> Vec<(usize, String)> {
-    let above = ["journal"].into_iter().filter(|_| PARTS_OF_THE_JOURNAL.contains(&file));
-    let allowed: Vec<&str> = allowed.iter().chain([room]).copied().chain(above).collect();
+    let allowed: Vec<&str> = allowed.iter().chain([room]).copied().collect();
     let mut paths = paths_of(code, "crate::");
     paths.retain(|(at, path)| match path.strip_prefix("store::git") {
         // `pub(in crate::store::git)` names nothing.
@@ -255,6 +253,60 @@ fn breaches_of_room(code: &str, file: &str, (room, allowed): &(&str, &[&str])) -
     let leaving = code.match_indices(chain).filter(|(at, _)| !code[at + chain.len()..].starts_with('*'));
     paths.extend(leaving.map(|(at, _)| (at, "leaves the room by `super`".to_owned())));
     paths
+}
+
+/// Every type of `store/git` with methods in several rooms, or with too many fields.
+fn type_breaches_in(root: &Path) -> Vec<String> {
+    let git = root.join("src/store/git");
+    let (mut files, mut breaches) = (Vec::new(), Vec::new());
+    let mut homes: BTreeMap<String, &str> = BTreeMap::new();
+    collect(&git, &mut files);
+    files.sort();
+    for file in files {
+        let code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
+        let name = file.strip_prefix(&git).expect("files stand below the folder").to_string_lossy();
+        let module = name.trim_end_matches(".rs").replace('/', "::");
+        let Some((room, _)) = ROOMS.iter().find(|(room, _)| is_in(&module, room)) else { continue };
+        for (kind, head, body) in items_of(&code) {
+            let fields = body.matches(['\n']).count().saturating_sub(1);
+            if kind == "struct" && fields > FIELDS_MAX {
+                breaches.push(format!("src/store/git/{name}: {head} has {fields} fields"));
+            }
+            if kind == "impl" && *homes.entry(head.clone()).or_insert(room) != *room {
+                breaches.push(format!("{head} has methods in {} and {room}", homes[&head]));
+            }
+        }
+    }
+    breaches
+}
+
+/// The structs and the inherent `impl`s of code as `cargo fmt` writes it: which of them, the type's name, and
+/// what stands between the braces, without what is blank.
+fn items_of(code: &str) -> Vec<(&'static str, String, String)> {
+    let mut items = Vec::new();
+    let mut lines = code.lines();
+    while let Some(line) = lines.next() {
+        let bare = line
+            .trim_start_matches("pub(crate) ")
+            .trim_start_matches("pub(super) ")
+            .trim_start_matches("pub ");
+        let Some((kind, rest)) =
+            ["struct", "impl"].into_iter().find_map(|kind| Some((kind, bare.strip_prefix(kind)?)))
+        else {
+            continue;
+        };
+        let rest = rest.strip_prefix('<').map_or(rest, |it| it.split_once('>').map_or(it, |(_, rest)| rest));
+        if !rest.starts_with(' ') || !rest.ends_with('{') && !rest.ends_with("{}") || rest.contains(" for ") {
+            continue;
+        }
+        let rest = rest.trim_start();
+        let name = &rest[..rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len())];
+        let body = lines.by_ref().take_while(|line| *line != "}").filter(|line| !line.trim().is_empty());
+        let body: String =
+            if rest.ends_with("{}") { String::new() } else { body.map(|it| format!("\n{it}")).collect() };
+        items.push((kind, name.to_owned(), format!("{body}\n")));
+    }
+    items
 }
 
 /// Whether a module stands in a room, or is it.

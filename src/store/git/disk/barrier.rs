@@ -57,25 +57,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::SystemTime;
 
 use crate::store::StoreError;
-
-const FLUSH_FILE_SYSTEM: &str = "flush the file system of";
-
-/// What a test is told of a flush.
-#[cfg(test)]
-fn hooked<'a>(action: &str, path: &'a Path) -> &'a Path {
-    if action == FLUSH_FILE_SYSTEM {
-        Path::new(crate::store::git::disk::flush_hook::WHOLE_FILE_SYSTEM)
-    } else {
-        path
-    }
-}
+use crate::store::git::disk::failpoint::{Failpoint, reach};
 
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
     flushes: Arc<AtomicU64>,
-    #[cfg(test)]
-    hook: crate::store::git::disk::flush_hook::FlushHook,
 }
 
 impl Barrier {
@@ -84,33 +71,26 @@ impl Barrier {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// Has every flush preceded by a call, which may make it fail.
-    #[cfg(test)]
-    pub(crate) const fn hook(&self) -> &crate::store::git::disk::flush_hook::FlushHook {
-        &self.hook
-    }
-
     fn flush(
         &self,
-        action: &'static str,
+        step: Failpoint<'_>,
         path: &Path,
         flush: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), StoreError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
-        #[cfg(test)]
-        let flush = || self.hook.call(hooked(action, path)).and_then(|()| flush());
-        flush().map_err(|source| StoreError::at(action, path, source))
+        let action = if step == Failpoint::FlushFileSystem { "flush the file system of" } else { "flush" };
+        reach(step, path).and_then(|()| flush()).map_err(|source| StoreError::at(action, path, source))
     }
 
     /// Flushes the contents of several files.
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
         files.iter().for_each(|it| it.begin_writing());
-        files.iter().try_for_each(|it| self.flush("flush", &it.path, || it.file.sync_data()))
+        files.iter().try_for_each(|it| self.flush(Failpoint::Flush, &it.path, || it.file.sync_data()))
     }
 
     /// Flushes the entries of a folder.
     pub(crate) fn folder(&self, path: &Path) -> Result<(), StoreError> {
-        self.flush("flush", path, || File::open(path)?.sync_all())
+        self.flush(Failpoint::Flush, path, || File::open(path)?.sync_all())
     }
 
     /// Flushes everything on the file system of a folder.
@@ -126,7 +106,7 @@ impl Barrier {
                 Ok(())
             }
         };
-        self.flush(FLUSH_FILE_SYSTEM, path, flush)
+        self.flush(Failpoint::FlushFileSystem, path, flush)
     }
 
     /// Makes a folder and those above it, as [`make_folders`] does, each durably.

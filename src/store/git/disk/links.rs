@@ -7,12 +7,11 @@ use std::path::Path;
 
 use rustix::io::Errno;
 
+use crate::store::git::disk::failpoint::{Failpoint, reach};
+
 /// Gives a file a second name, unless that is taken.
 pub(crate) fn hard_link(file: &Path, name: &Path) -> io::Result<()> {
-    #[cfg(test)]
-    if REFUSED.get() {
-        return Err(Errno::PERM.into());
-    }
+    reach(Failpoint::Link, name)?;
     fs::hard_link(file, name)
 }
 
@@ -20,10 +19,4 @@ pub(crate) fn hard_link(file: &Path, name: &Path) -> io::Result<()> {
 pub(crate) fn is_refused(error: &io::Error) -> bool {
     let errno = Errno::from_io_error(error);
     matches!(errno, Some(Errno::PERM | Errno::NOTSUP | Errno::NOSYS | Errno::MLINK))
-}
-
-#[cfg(test)]
-thread_local! {
-    /// Whether this thread is on a file system without links.
-    pub(crate) static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }

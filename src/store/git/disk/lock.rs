@@ -62,10 +62,10 @@ impl LockDraft {
     /// Writes what the lock of `target` is to hold; the caller flushes it before the lock is taken,
     /// if it must be durable.
     ///
-    /// `desk` is the folder for the private file, on the same file system.
-    pub(crate) fn write(desk: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
-        let private = private(desk, target);
-        make_desk(desk)?;
+    /// `state` is the folder for the private file, on the same file system.
+    pub(crate) fn write(state: &Path, target: &Path, content: &[u8]) -> Result<Self, StoreError> {
+        let private = private(state, target);
+        make_state_folder(state)?;
         let content = Some(Unflushed::write(private, content)?);
         Ok(Self { target: target.to_owned(), content })
     }
@@ -136,13 +136,13 @@ pub(crate) struct HeldLock {
 }
 
 impl HeldLock {
-    /// Takes the lock of `target`; `desk` is the folder for the private file, on the same file system; `wait` how
+    /// Takes the lock of `target`; `state` is the folder for the private file, on the same file system; `wait` how
     /// long to wait for someone else.
-    pub(crate) fn take(desk: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
-        let (private, path) = (private(desk, target), lock_of(target));
+    pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
+        let (private, path) = (private(state, target), lock_of(target));
         let failed = |source| StoreError::at("make the lock file", &path, source);
         if !private.exists() {
-            make_desk(desk)?;
+            make_state_folder(state)?;
             fs::write(&private, b"").map_err(failed)?;
         }
         let file = File::open(&private).map_err(failed)?;
@@ -154,9 +154,9 @@ impl HeldLock {
     /// Nobody else can take it in between.
     ///
     /// Only for the holder of the service lock: then no living process owns it.
-    pub(crate) fn take_over(desk: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
+    pub(crate) fn take_over(state: &Path, target: &Path) -> Result<Option<Self>, StoreError> {
         let path = lock_of(target);
-        if !is_left(desk, target) {
+        if !is_left(state, target) {
             return Ok(None);
         }
         let file = File::open(&path).map_err(|source| StoreError::at("open the lock file", &path, source))?;
@@ -180,8 +180,8 @@ fn inode(file: &File, path: &Path) -> Result<Metadata, StoreError> {
 }
 
 /// Makes our folder if somebody has removed it.
-fn make_desk(desk: &Path) -> Result<(), StoreError> {
-    make_folders(desk.parent().unwrap_or(desk), desk, &mut |_| Ok(()))
+fn make_state_folder(state: &Path) -> Result<(), StoreError> {
+    make_folders(state.parent().unwrap_or(state), state, &mut |_| Ok(()))
 }
 
 /// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.
@@ -213,8 +213,8 @@ fn tell_left(released: Result<(), StoreError>) {
 /// Removes our lock of `target` if it is still there though nobody holds it: what released it could not remove it.
 ///
 /// Only for the one thread that takes our locks of `target`, while it has none.
-pub(crate) fn release_left(desk: &Path, target: &Path) -> Result<(), StoreError> {
-    if !is_left(desk, target) {
+pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError> {
+    if !is_left(state, target) {
         return Ok(());
     }
     let path = lock_of(target);
@@ -230,9 +230,9 @@ pub(crate) fn lock_of(target: &Path) -> PathBuf {
 }
 
 /// The private name of a lock file.
-fn private(desk: &Path, target: &Path) -> PathBuf {
+fn private(state: &Path, target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    desk.join(format!("{PRIVATE_PREFIX}{name}"))
+    state.join(format!("{PRIVATE_PREFIX}{name}"))
 }
 
 fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
@@ -279,8 +279,8 @@ fn identity(file: &Metadata) -> String {
 /// Removes the locks that a killed process of ours left below `roots`, and its private files.
 ///
 /// Only the holder of the service lock may call this: then no living process owns them.
-pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError> {
-    let Ok(entries) = fs::read_dir(desk) else { return Ok(()) };
+pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreError> {
+    let Ok(entries) = fs::read_dir(state) else { return Ok(()) };
     for private in entries.flatten().map(|entry| entry.path()) {
         let name = private.file_name().unwrap_or_default().to_string_lossy();
         let Ok(ours) = fs::symlink_metadata(&private) else { continue };
@@ -296,8 +296,8 @@ pub(crate) fn remove_left(desk: &Path, roots: &[&Path]) -> Result<(), StoreError
 }
 
 /// Whether the lock of `target` is one of ours, held or left.
-pub(crate) fn is_left(desk: &Path, target: &Path) -> bool {
-    let private = private(desk, target);
+pub(crate) fn is_left(state: &Path, target: &Path) -> bool {
+    let private = private(state, target);
     let is_ours = |there: Metadata| {
         fs::symlink_metadata(&private).is_ok_and(|ours| same_inode(&there, &ours))
             || fs::read_to_string(note_of(&private)).is_ok_and(|noted| noted == identity(&there))
@@ -324,16 +324,33 @@ fn same_inode(a: &Metadata, b: &Metadata) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
-    use crate::store::git::disk::links::REFUSED;
+    use crate::store::git::disk::failpoint::{Failpoint, Hook};
 
     fn take(folder: &Path, content: &[u8]) -> Result<LockFile, StoreError> {
         LockDraft::write(folder, &folder.join("x"), content)?.take(Duration::ZERO)
     }
 
+    thread_local! {
+        /// Whether the file systems of this test have no links.
+        static WITHOUT_LINKS: Cell<bool> = const { Cell::new(false) };
+    }
+
+    fn folder() -> (tempfile::TempDir, Option<Hook>) {
+        let folder = tempfile::tempdir().unwrap();
+        let refuse = |step: Failpoint<'_>, _: &Path| match step {
+            Failpoint::Link => Err(Errno::PERM.into()),
+            _ => Ok(()),
+        };
+        let hook = WITHOUT_LINKS.get().then(|| Hook::new(folder.path(), refuse));
+        (folder, hook)
+    }
+
     #[test]
     fn a_held_lock_keeps_others_away_and_is_released() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         for _ in 0..2 {
             let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
@@ -350,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_held_lock_that_somebody_took_over_is_theirs() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         let held = HeldLock::take(folder.path(), &x, Duration::ZERO).unwrap();
         fs::remove_file(&lock).unwrap();
@@ -361,7 +378,7 @@ mod tests {
 
     #[test]
     fn a_lock_is_released_with_or_without_its_content() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         drop(take(folder.path(), b"new").unwrap());
         assert!(!x.exists() && !lock.exists());
@@ -372,7 +389,7 @@ mod tests {
 
     #[test]
     fn a_taken_lock_is_told_and_kept() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let lock = folder.path().join("x.lock");
         fs::write(&lock, "another's").unwrap();
         let error = take(folder.path(), b"new").unwrap_err();
@@ -383,7 +400,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_a_kill_left_is_recognised_and_another_s_is_not() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         std::mem::forget(take(folder.path(), b"new").unwrap());
         let other = folder.path().join("y.lock");
         fs::write(&other, "").unwrap();
@@ -394,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_a_kill_left_can_be_taken_over_without_being_released() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let (x, lock) = (folder.path().join("x"), folder.path().join("x.lock"));
         let hold = || HeldLock::take(folder.path(), &x, Duration::ZERO);
         assert!(HeldLock::take_over(folder.path(), &x).unwrap().is_none());
@@ -417,7 +434,7 @@ mod tests {
 
     #[test]
     fn a_lock_that_could_not_be_removed_is_removed_before_the_next_one_is_taken() {
-        let outer = tempfile::tempdir().unwrap();
+        let (outer, _links) = folder();
         let (folder, x) = (outer.path().join("desk"), outer.path().join("desk/x"));
         fs::create_dir(&folder).unwrap();
         let held = HeldLock::take(&folder, &x, Duration::ZERO).unwrap();
@@ -437,7 +454,7 @@ mod tests {
 
     #[test]
     fn the_second_name_of_a_lock_stays_as_long_as_the_lock() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let (x, elsewhere) = (folder.path().join("x"), folder.path().join("elsewhere"));
         let lock = take(folder.path(), b"new").unwrap();
         fs::rename(lock_of(&x), &elsewhere).unwrap();
@@ -450,17 +467,17 @@ mod tests {
 
     #[test]
     fn a_repository_that_is_away_is_not_made_again() {
-        let outer = tempfile::tempdir().unwrap();
-        let desk = outer.path().join("repository/desk");
+        let (outer, _links) = folder();
+        let state = outer.path().join("repository/desk");
         let x = outer.path().join("repository/x");
-        assert!(HeldLock::take(&desk, &x, Duration::ZERO).is_err());
-        assert!(LockDraft::write(&desk, &x, b"new").is_err());
+        assert!(HeldLock::take(&state, &x, Duration::ZERO).is_err());
+        assert!(LockDraft::write(&state, &x, b"new").is_err());
         assert!(!outer.path().join("repository").exists());
     }
 
     #[test]
     fn without_links_locks_are_taken_released_and_recognised_all_the_same() {
-        REFUSED.set(true);
+        WITHOUT_LINKS.set(true);
         a_held_lock_keeps_others_away_and_is_released();
         a_held_lock_that_somebody_took_over_is_theirs();
         a_taken_lock_is_told_and_kept();
@@ -468,12 +485,12 @@ mod tests {
         a_lock_that_a_kill_left_can_be_taken_over_without_being_released();
         a_lock_that_could_not_be_removed_is_removed_before_the_next_one_is_taken();
         a_lock_that_someone_took_over_is_not_released_by_us();
-        REFUSED.set(false);
+        WITHOUT_LINKS.set(false);
     }
 
     #[test]
     fn a_lock_that_someone_took_over_is_not_released_by_us() {
-        let folder = tempfile::tempdir().unwrap();
+        let (folder, _links) = folder();
         let ours = take(folder.path(), b"new").unwrap();
         fs::write(folder.path().join("z"), "theirs").unwrap();
         fs::rename(folder.path().join("z"), folder.path().join("x.lock")).unwrap();

@@ -3,8 +3,7 @@
 //! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
 
 pub(crate) mod barrier;
-#[cfg(test)]
-pub(crate) mod flush_hook;
+pub(crate) mod failpoint;
 pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod stamp;

@@ -7,7 +7,7 @@
 //!
 //! Where it is not valid, there are `-1` entries and no id.
 
-use crate::store::git::index::git_index::Reader;
+use crate::store::git::index::git_index::Cursor;
 use crate::store::git::object::id::Oid;
 
 /// A folder in the cached tree.
@@ -25,12 +25,12 @@ const DEPTH_MAX: usize = 2_048;
 impl Node {
     /// Reads the extension; nothing when it makes no sense.
     pub(crate) fn parse(content: &[u8]) -> Option<Self> {
-        let mut reader = Reader { bytes: content, at: 0 };
+        let mut reader = Cursor { bytes: content, at: 0 };
         let root = Self::read(&mut reader, 0)?;
         (reader.at == content.len()).then_some(root)
     }
 
-    fn read(reader: &mut Reader<'_>, depth: usize) -> Option<Self> {
+    fn read(reader: &mut Cursor<'_>, depth: usize) -> Option<Self> {
         let name = Self::until(reader, 0)?.to_vec();
         let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse::<i64>().ok();
         let entries = number(Self::until(reader, b' ')?)?;
@@ -43,7 +43,7 @@ impl Node {
         Some(Self { name, entries, oid, folders })
     }
 
-    fn until<'a>(reader: &mut Reader<'a>, end: u8) -> Option<&'a [u8]> {
+    fn until<'a>(reader: &mut Cursor<'a>, end: u8) -> Option<&'a [u8]> {
         let rest = reader.bytes.get(reader.at..)?;
         let taken = reader.take(rest.iter().position(|byte| *byte == end)?);
         reader.take(1)?;

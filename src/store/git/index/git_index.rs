@@ -57,14 +57,14 @@ pub(crate) struct GitIndex {
     /// The file as it was read.
     bytes: Vec<u8>,
     version: u32,
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     cached_tree: Option<Node>,
     resolved: Option<Range<usize>>,
     skips_hash: bool,
 }
 
 #[derive(Debug)]
-struct Entry {
+struct IndexEntry {
     fixed: Fixed,
     extended: Option<[u8; 2]>,
     path: Path,
@@ -84,7 +84,7 @@ enum Path {
     New(Box<[u8]>),
 }
 
-impl Entry {
+impl IndexEntry {
     fn fixed<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
         match &self.fixed {
             Fixed::At(start) => &bytes[*start..start + FIXED_LEN],
@@ -150,7 +150,7 @@ impl GitIndex {
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Unreadable> {
         let end = bytes.len().checked_sub(20).ok_or(Unreadable::Damaged)?;
         let (body, checksum) = bytes.split_at(end);
-        let mut reader = Reader { bytes: body, at: 0 };
+        let mut reader = Cursor { bytes: body, at: 0 };
         if reader.take(4) != Some(b"DIRC") {
             return Err(Unreadable::Damaged);
         }
@@ -159,7 +159,7 @@ impl GitIndex {
         let count = reader.number().ok_or(Unreadable::Damaged)?;
         // No entry is shorter, so a count that lies asks for no more than the file has.
         let most = body.len() / (FIXED_LEN + 1);
-        let mut entries: Vec<Entry> = Vec::with_capacity(most.min(count as usize));
+        let mut entries: Vec<IndexEntry> = Vec::with_capacity(most.min(count as usize));
         for _ in 0..count {
             let before = entries.last().map_or(&[][..], |entry| entry.path(body));
             let entry = reader.entry(version, before).ok_or(Unreadable::Damaged)?;
@@ -252,7 +252,7 @@ impl GitIndex {
     }
 
     /// The entry of a path, or the first of several stages.
-    fn find(&self, path: &str) -> Option<&Entry> {
+    fn find(&self, path: &str) -> Option<&IndexEntry> {
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) { self.entries.get(index) } else { None }
     }
@@ -292,7 +292,7 @@ impl GitIndex {
             (entry.fixed, entry.extended) = (fixed, extended);
         } else {
             let path = Path::New(path.as_bytes().into());
-            self.entries.insert(index, Entry { fixed, extended, path });
+            self.entries.insert(index, IndexEntry { fixed, extended, path });
         }
         self.invalidate(path);
     }
@@ -343,7 +343,7 @@ impl GitIndex {
         bytes
     }
 
-    fn encode_entry(&self, bytes: &mut Vec<u8>, entry: &Entry, before: &[u8]) {
+    fn encode_entry(&self, bytes: &mut Vec<u8>, entry: &IndexEntry, before: &[u8]) {
         let (start, path) = (bytes.len(), entry.path(&self.bytes));
         bytes.extend_from_slice(entry.fixed(&self.bytes));
         bytes.extend_from_slice(entry.extended.as_ref().map_or(&[][..], |extended| extended));
@@ -369,12 +369,12 @@ fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
 }
 
 /// Takes one part after the other.
-pub(crate) struct Reader<'a> {
+pub(crate) struct Cursor<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) at: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> Cursor<'a> {
     /// The next bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
@@ -386,7 +386,7 @@ impl<'a> Reader<'a> {
         self.take(4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
     }
 
-    fn entry(&mut self, version: u32, before: &[u8]) -> Option<Entry> {
+    fn entry(&mut self, version: u32, before: &[u8]) -> Option<IndexEntry> {
         let start = self.at;
         let fixed = self.take(FIXED_LEN)?;
         let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
@@ -404,12 +404,12 @@ impl<'a> Reader<'a> {
         if version == 4 {
             self.take(1)?;
             let path = Path::New([&before[..kept], rest].concat().into());
-            return Some(Entry { fixed: Fixed::At(start), extended, path });
+            return Some(IndexEntry { fixed: Fixed::At(start), extended, path });
         }
         let path = Path::At(path..self.at);
         let len = self.at - start;
         self.take((len / 8 + 1) * 8 - len)?;
-        Some(Entry { fixed: Fixed::At(start), extended, path })
+        Some(IndexEntry { fixed: Fixed::At(start), extended, path })
     }
 
     /// The same encoding as that of distances in packs.

@@ -8,7 +8,7 @@
 //! come only when the pack with what they name is in its place, since `git diff --cached` reads that.
 //!
 //! When the branch does not move, the old index comes back. After a kill or a power cut there may be
-//! no old one: then the entries go back by the rule of `forward`, which finds the commit that was under way.
+//! no old one: then the entries go back by the rule of `worktree::apply::catch_up`, which finds the commit that was under way.
 
 use std::fs::{self, File, FileTimes};
 use std::io;
@@ -27,28 +27,28 @@ pub(crate) const BEFORE: &str = "index-before";
 /// one comes back.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct AheadIndex<M> {
+pub(crate) struct Rollback<G> {
     index: PathBuf,
     before: Option<PathBuf>,
-    mark: Option<M>,
+    guard: Option<G>,
     is_kept: bool,
 }
 
-impl<M> AheadIndex<M> {
-    /// Puts a draft in the place of the index; the caller holds its lock. The mark of the write is
+impl<G> Rollback<G> {
+    /// Puts a draft in the place of the index; the caller holds its lock. The guard of the write is
     /// dropped when nothing is ahead any more.
     pub(crate) fn put(
-        [index, desk]: [&Path; 2],
+        [index, state]: [&Path; 2],
         draft: IndexDraft,
-        mark: Option<M>,
+        guard: Option<G>,
     ) -> Result<Self, StoreError> {
-        let before = desk.join(BEFORE);
+        let before = state.join(BEFORE);
         remove_if_there(&before)?;
         let before = match keep_old(index, &before) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             kept => Some(kept.map(|()| before).map_err(|source| StoreError::at("keep", index, source))?),
         };
-        let ahead = Self { index: index.to_owned(), before, mark, is_kept: false };
+        let ahead = Self { index: index.to_owned(), before, guard, is_kept: false };
         drop(draft.put(&ahead.index)?);
         Ok(ahead)
     }
@@ -71,11 +71,11 @@ impl<M> AheadIndex<M> {
     }
 }
 
-impl<M> Drop for AheadIndex<M> {
+impl<G> Drop for Rollback<G> {
     fn drop(&mut self) {
         if let Err(error) = self.settle() {
             tracing::warn!(%error, "the index could not be put back; the next start does it");
-            self.mark.take().into_iter().for_each(mem::forget);
+            self.guard.take().into_iter().for_each(mem::forget);
         }
     }
 }
@@ -96,31 +96,31 @@ fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::index::file::Purpose;
+    use crate::store::git::index::file::IndexStage;
 
     /// A folder with an index and a desk.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
-        let (index, desk) = (folder.path().join("index"), folder.path().join("desk"));
+        let (index, state) = (folder.path().join("index"), folder.path().join("desk"));
         fs::write(&index, "old").unwrap();
-        fs::create_dir(&desk).unwrap();
-        (folder, index, desk)
+        fs::create_dir(&state).unwrap();
+        (folder, index, state)
     }
 
-    fn put(index: &Path, desk: &Path) -> Result<AheadIndex<()>, StoreError> {
-        let draft = IndexDraft::make(desk, Purpose::Ahead)?.write(index, b"new")?;
-        AheadIndex::put([index, desk], draft, None)
+    fn put(index: &Path, state: &Path) -> Result<Rollback<()>, StoreError> {
+        let draft = IndexDraft::make(state, IndexStage::Ahead)?.write(index, b"new")?;
+        Rollback::put([index, state], draft, None)
     }
 
     #[test]
     fn the_old_index_comes_back_unless_the_new_one_is_kept() {
-        let (_folder, index, desk) = place();
+        let (_folder, index, state) = place();
         for (is_kept, expected) in [(false, "old"), (true, "new")] {
-            let ahead = put(&index, &desk).unwrap();
+            let ahead = put(&index, &state).unwrap();
             assert_eq!(fs::read_to_string(&index).unwrap(), "new");
             drop(if is_kept { ahead.keep() } else { ahead });
             assert_eq!(fs::read_to_string(&index).unwrap(), expected);
-            assert_eq!(fs::read_dir(&desk).unwrap().count(), 0);
+            assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
         }
     }
 }

@@ -13,22 +13,16 @@ use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::runner::Maintenance;
-use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::packs::store::Packs;
-use crate::store::git::read::objects::Objects;
-use crate::store::git::read::trees::Trees;
+use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::access::Access;
-use crate::store::git::repo::branch;
-use crate::store::git::repo::checkpoint::Note;
+use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::init;
-use crate::store::git::repo::layout::{self, Place};
+use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::linked_worktrees;
-use crate::store::git::worktree::apply::lagging::Behind;
-use crate::store::git::worktree::apply::recent::Recent;
-use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
-use crate::store::git::worktree::scan::open_writers::OpenWriters;
-use crate::store::git::worktree::scan::stat_cache::StatCache;
+use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::write::sign::Committer;
+use crate::store::git::write::writer::Writer;
 
 impl GitJournal {
     /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
@@ -48,58 +42,36 @@ impl GitJournal {
     /// Refuses names as [`Options::check`] does, and a repository that can't be served
     /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
-        Self::open_with(options, Barrier::default())
-    }
-
-    pub(crate) fn open_with(options: Options, barrier: Barrier) -> Result<Self, StoreError> {
         options.check()?;
-        let place = Place::find(&options.path, &options.folder)?;
-        let branch = branch::choose(&place, options.branch.as_deref(), options.access)?;
-        branch::check_born(&place, &branch, options.branch.as_deref(), options.access)?;
-        let service_lock = match options.access {
-            Access::Serve => Some(lock_service(&place)?),
-            Access::Read | Access::Survey => None,
-        };
-        let packs = Arc::new(Packs::open(&place));
-        let note = Arc::new(Note::new(&place.work_tree_desk(), barrier.clone()));
-        let graph = Graph::new(place.clone(), branch.clone(), options.git, options.graph_commits_min);
-        let maintenance = Maintenance::new(Arc::clone(&packs), Arc::clone(&note), graph, barrier.clone());
+        let barrier = Barrier::default();
+        let layout = Layout::find(&options.path, &options.folder)?;
+        let branch = Branch::choose(layout, options.branch.as_deref(), options.access)?;
+        let layout = Arc::clone(&branch.layout);
+        let serves = options.access == Access::Serve;
+        let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
+        let packs = Arc::new(Packs::open(&layout));
+        let checkout = Checkout::new(&branch, serves, barrier.clone())?;
+        let graph = Graph::new(branch.clone(), options.git, options.graph_commits_min);
+        let checkpoint = Arc::clone(&checkout.checkpoint);
+        let maintenance =
+            Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);
+        let committer = Committer { actor: options.committer, key: options.signing_key };
+        let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {
-            branch,
-            committer: Committer { actor: options.committer, key: options.signing_key },
-            lock_wait: Duration::from_millis(options.lock_wait_ms_max),
+            reader: Reader::new(&layout),
+            writer: Writer::new(branch.clone(), committer, lock_wait, barrier, packs),
             access: options.access,
-            barrier,
-            objects: Objects::at(&place.common_dir),
-            packs,
+            checkout,
             maintenance,
-            maintain: options.maintain,
-            trees: None,
-            fresh: Arc::default(),
-            appended_at: None,
-            stats: StatCache::default(),
-            open_writers: (options.access == Access::Serve).then(OpenWriters::default),
-            note,
-            durable: None,
-            recent: Recent::default(),
-            index_hash: IndexHash::default(),
-            is_index_ahead: false,
-            under_way: Vec::new(),
-            behind: Behind::load(&place)?,
-            is_work_tree_dirty: false,
-            checkout_time_max: CHECKOUT_TIME_MAX,
-            #[cfg(test)]
-            fault: None,
-            #[cfg(test)]
-            interlude: None,
             service_lock,
-            place,
+            branch,
+            layout,
         };
-        if journal.access == Access::Serve {
-            journal.packs.mend_left(&journal.barrier)?;
+        if serves {
+            journal.writer.packs.mend_left(&journal.writer.barrier)?;
         }
         journal.check()?;
-        if journal.access == Access::Serve {
+        if serves {
             journal.clean_up()?;
         }
         Ok(journal)
@@ -109,42 +81,41 @@ impl GitJournal {
     /// that we opened, as from a copy, another may have begun to, and what we know of the old one does not hold.
     pub(crate) fn keep_service_lock(&mut self) -> Result<(), StoreError> {
         let Some(held) = &self.service_lock else { return Ok(()) };
-        if held.is_at(&lock_path(&self.place)) {
+        if held.is_at(&lock_path(&self.layout)) {
             return Ok(());
         }
-        self.service_lock = Some(lock_service(&self.place)?);
-        tracing::warn!(path = %self.place.path.display(), "the repository was replaced; what is there now is served");
-        self.objects.close();
-        (self.trees, self.durable) = (None, None);
+        self.service_lock = Some(lock_service(&self.layout)?);
+        tracing::warn!(path = %self.layout.path.display(), "the repository was replaced; what is there now is served");
+        self.reader.close();
+        self.writer.forget();
         Ok(())
     }
 
     /// Refuses what would only show later, and then be harder to understand.
     fn check(&mut self) -> Result<(), StoreError> {
         let obstacle =
-            self.place.work_tree.as_ref().and_then(|root| layout::find_obstacle(root, &self.place.folder));
+            self.layout.work_tree.as_ref().and_then(|root| layout::find_obstacle(root, &self.layout.folder));
         if let Some(obstacle) = obstacle {
-            return Err(self.place.unsuitable(obstacle));
+            return Err(self.layout.unsuitable(obstacle));
         }
-        linked_worktrees::check_elsewhere(&self.place, &self.branch)?;
-        let head = branch::tip(&self.place, &self.branch)?;
-        self.trees = Some(Trees::load(&mut self.objects, &self.place, head)?);
-        Ok(())
+        linked_worktrees::check_elsewhere(&self.branch)?;
+        self.reader.trees(self.branch.tip()?).map(drop)
     }
 
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
-        self.recover_write()?;
-        let Place { git_dir, common_dir, .. } = &self.place;
+        self.checkout.recover_write(&mut self.reader, &self.writer.packs.kept_objects()?)?;
+        self.checkout.recall_recent(&mut self.reader, self.writer.committer.actor.email())?;
+        let Layout { git_dir, common_dir, .. } = &*self.layout;
         let [index, head, packed] =
             [git_dir.join("index"), git_dir.join("HEAD"), common_dir.join("packed-refs")]
                 .map(|target| lock::lock_of(&target));
         let roots = [index, head, packed, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
-        for desk in [self.place.desk(), self.place.work_tree_desk()] {
-            lock::remove_left(&desk, &roots)?;
+        for state in [self.layout.state(), self.layout.work_tree_state()] {
+            lock::remove_left(&state, &roots)?;
         }
-        self.packs.clean_up(&self.barrier)
+        self.writer.packs.clean_up(&self.writer.barrier)
     }
 }
 
@@ -168,21 +139,21 @@ impl Drop for ServiceLock {
     }
 }
 
-fn lock_path(place: &Place) -> PathBuf {
-    place.desk().join("lock")
+fn lock_path(layout: &Layout) -> PathBuf {
+    layout.state().join("lock")
 }
 
 /// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
-fn lock_service(place: &Place) -> Result<ServiceLock, StoreError> {
-    let desk = place.desk();
-    make_folders(&place.common_dir, &desk, &mut |_| Ok(()))?;
-    make_folders(&place.git_dir, &place.work_tree_desk(), &mut |_| Ok(()))?;
-    let path = lock_path(place);
+fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
+    let state = layout.state();
+    make_folders(&layout.common_dir, &state, &mut |_| Ok(()))?;
+    make_folders(&layout.git_dir, &layout.work_tree_state(), &mut |_| Ok(()))?;
+    let path = lock_path(layout);
     let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
     match file.try_lock() {
         Ok(()) => Ok(ServiceLock(file)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: place.path.clone() }),
+        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: layout.path.clone() }),
         Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
     }
 }

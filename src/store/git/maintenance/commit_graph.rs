@@ -50,11 +50,10 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::object::id::unhex;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::walk::cut_off;
-use crate::store::git::repo::branch;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::branch::Branch;
 
 /// So many commits that the graph does not have are worth a new file of it.
 pub(crate) const COMMITS_MIN: usize = 1_000;
@@ -87,8 +86,7 @@ const WRITE: [&str; 7] = [
 /// Writes the commit-graph now and then.
 #[derive(Debug)]
 pub(crate) struct Graph {
-    place: Place,
-    branch: String,
+    pub(crate) branch: Branch,
     // The git command.
     git: PathBuf,
     commits_min: usize,
@@ -132,10 +130,10 @@ enum Ended {
 impl Graph {
     /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command,
     /// whenever there are so many new ones.
-    pub(crate) fn new(place: Place, branch: String, git: PathBuf, commits_min: usize) -> Self {
-        let failures = AtomicU32::new(if place.has_graph { 0 } else { FAILURES_MAX });
+    pub(crate) fn new(branch: Branch, git: PathBuf, commits_min: usize) -> Self {
+        let failures = AtomicU32::new(if branch.layout.has_graph { 0 } else { FAILURES_MAX });
         let (lock_told, running) = (AtomicBool::new(false), Mutex::default());
-        Self { place, branch, git, commits_min, failures, lock_told, running }
+        Self { branch, git, commits_min, failures, lock_told, running }
     }
 
     /// Writes the graph if it lacks enough commits and nobody is in the way; answers whether it did.
@@ -143,7 +141,7 @@ impl Graph {
         if self.has_given_up() || self.is_history_bent() || self.is_locked() {
             return Ok(false);
         }
-        let Some(head) = branch::tip(&self.place, &self.branch)? else { return Ok(false) };
+        let Some(head) = self.branch.tip()? else { return Ok(false) };
         match self.walk(head, self.noted()?, self.commits_min)? {
             Walked::Far => self.write(head),
             Walked::Found(len) | Walked::Root(len) if len >= self.commits_min => self.write(head),
@@ -164,7 +162,7 @@ impl Graph {
 
     /// How many commits there are, as far as that is known without a long walk.
     pub(crate) fn commits(&self) -> Result<Option<u64>, StoreError> {
-        let Some(head) = branch::tip(&self.place, &self.branch)? else { return Ok(Some(0)) };
+        let Some(head) = self.branch.tip()? else { return Ok(Some(0)) };
         let noted = self.noted()?;
         Ok(match self.walk(head, noted, COUNTED_LEN_MAX)? {
             Walked::Root(len) => Some(len as u64),
@@ -179,13 +177,13 @@ impl Graph {
     }
 
     fn info(&self) -> PathBuf {
-        self.place.common_dir.join("objects/info")
+        self.branch.layout.common_dir.join("objects/info")
     }
 
     /// Whether git would have no use for a graph (`commit_graph_compatible` in git's `commit-graph.c`).
     fn is_history_bent(&self) -> bool {
         let files = ["shallow", "info/grafts", "refs/replace"];
-        files.iter().any(|file| self.place.common_dir.join(file).exists())
+        files.iter().any(|file| self.branch.layout.common_dir.join(file).exists())
     }
 
     fn is_locked(&self) -> bool {
@@ -202,12 +200,12 @@ impl Graph {
     }
 
     /// The commit up to which there is a graph.
-    fn noted(&self) -> Result<Option<Oid>, StoreError> {
+    fn noted(&self) -> Result<Option<Revision>, StoreError> {
         if !self.is_there() {
             return Ok(None);
         }
         let text = read_if_there(&self.note())?.unwrap_or_default();
-        Ok(unhex(text.trim_ascii_end()))
+        Ok(unhex(text.trim_ascii_end()).map(Revision::new))
     }
 
     fn is_there(&self) -> bool {
@@ -217,20 +215,20 @@ impl Graph {
     }
 
     fn note(&self) -> PathBuf {
-        self.place.desk().join("graph")
+        self.branch.layout.state().join("graph")
     }
 
-    fn walk(&self, from: Oid, to: Option<Oid>, len_max: usize) -> Result<Walked, StoreError> {
-        let mut objects = Objects::at(&self.place.common_dir);
-        let cut = cut_off(&self.place)?;
+    fn walk(&self, from: Revision, to: Option<Revision>, len_max: usize) -> Result<Walked, StoreError> {
+        let mut objects = Objects::at(&self.branch.layout.common_dir);
+        let cut = cut_off(&self.branch.layout)?;
         let (mut at, mut len) = (from, 0);
         while Some(at) != to {
             if len == len_max {
                 return Ok(Walked::Far);
             }
             len += 1;
-            match objects.commit(Revision::new(at), |commit| commit.parents.first().copied())? {
-                Some(parent) if !cut.contains(&at) => at = *parent.as_bytes(),
+            match objects.commit(at, |commit| commit.parents.first().copied())? {
+                Some(parent) if !cut.contains(&at) => at = parent,
                 Some(_) | None => return Ok(Walked::Root(len)),
             }
         }
@@ -238,7 +236,7 @@ impl Graph {
     }
 
     /// Has git write the graph, with at least what `head` reaches.
-    fn write(&self, head: Oid) -> Result<bool, StoreError> {
+    fn write(&self, head: Revision) -> Result<bool, StoreError> {
         let started = Instant::now();
         let Some(child) = self.start()? else { return Ok(false) };
         match self.wait(child)? {
@@ -250,7 +248,7 @@ impl Graph {
             Ended::Well => {
                 self.failures.store(0, Ordering::Relaxed);
                 let note = self.note();
-                let written = fs::write(&note, format!("{}\n", hex(&head)));
+                let written = fs::write(&note, format!("{head}\n"));
                 written.map_err(|source| StoreError::at("write", &note, source))?;
                 let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::debug!(duration_ms, "git has written the commit-graph");
@@ -313,7 +311,7 @@ impl Graph {
     }
 
     fn command(&self) -> Command {
-        let git_dir = &self.place.common_dir;
+        let git_dir = &self.branch.layout.common_dir;
         let mut command = Command::new(&self.git);
         command.args(WRITE).current_dir(git_dir).env_clear().env("GIT_DIR", git_dir);
         command.envs(env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));

@@ -28,27 +28,36 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::loose_objects::Looked;
+use crate::store::git::maintenance::loose_objects::{Looked, pack_loose};
+use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::maintenance::tasks::{Due, Outcome, Schedule, Task};
-use crate::store::git::object::id::Oid;
 use crate::store::git::packs::store::Packs;
-use crate::store::git::repo::checkpoint::Note;
+use crate::store::git::repo::checkpoint::Checkpoint;
+
+/// Within this time of a group the next one is about to come.
+const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
 
 /// The thread, begun when there is something to do first, and what is told to it.
 #[derive(Debug)]
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
+    // Whether to tidy, and whether objects that are elsewhere as well may be removed.
+    tidies: bool,
+    may_remove: bool,
+    // When the last group was made visible.
+    written_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct Shared {
     packs: Arc<Packs>,
-    note: Arc<Note>,
+    checkpoint: Arc<Checkpoint>,
     graph: Graph,
     barrier: Barrier,
     schedule: Mutex<Schedule>,
@@ -60,11 +69,19 @@ struct Shared {
 }
 
 impl Maintenance {
-    /// Prepares to look after these packs, this graph and the work tree of this note.
-    pub(crate) fn new(packs: Arc<Packs>, note: Arc<Note>, graph: Graph, barrier: Barrier) -> Self {
+    /// Prepares to look after these packs, this graph and the work tree of this checkpoint; `tidies` says whether
+    /// anything is to be done but what keeps the repository whole.
+    pub(crate) fn new(
+        packs: Arc<Packs>,
+        checkpoint: Arc<Checkpoint>,
+        graph: Graph,
+        barrier: Barrier,
+        tidies: bool,
+    ) -> Self {
+        let may_remove = !graph.branch.layout.keeps_objects;
         let shared = Shared {
             packs,
-            note,
+            checkpoint,
             graph,
             barrier,
             schedule: Mutex::default(),
@@ -72,32 +89,36 @@ impl Maintenance {
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None }
+        Self { shared: Arc::new(shared), thread: None, tidies, may_remove, written_at: None }
     }
 
     /// Has the file system of a work tree flushed, which was brought to `revision`.
-    pub(crate) fn flush(&mut self, root: &Path, revision: Oid) {
+    pub(crate) fn flush(&mut self, root: &Path, revision: Option<Revision>) {
         self.shared.schedule().flush(root.to_owned(), revision);
         self.wake();
     }
 
-    /// Has the commit-graph kept up and, if objects that are elsewhere as well may be removed, small
-    /// packs merged and loose objects packed; `is_busy` says whether writes go on.
-    pub(crate) fn tidy(&mut self, may_remove: bool, is_busy: bool) {
-        let too_many = is_busy && self.shared.packs.obsolete().are_many();
-        self.shared.schedule().tidy(Instant::now(), may_remove, too_many);
+    /// Notes that a group was made visible now.
+    pub(crate) fn note_write(&mut self) {
+        self.written_at = Some(Instant::now());
+    }
+
+    /// Has packs of ours that have lost their index mended, the commit-graph kept up and, if objects that are
+    /// elsewhere as well may be removed, small packs merged and loose objects packed.
+    pub(crate) fn tend(&mut self) {
+        let now = Instant::now();
+        self.shared.schedule().mend(now);
+        if self.tidies {
+            let is_busy = self.written_at.is_some_and(|at| at.elapsed() < WRITING_PAUSE_MAX);
+            let too_many = is_busy && self.shared.packs.obsolete().are_many();
+            self.shared.schedule().tidy(now, self.may_remove, too_many);
+        }
         self.wake();
     }
 
     /// Whether packs have come or gone since this was asked last.
     pub(crate) fn take_changed_packs(&self) -> bool {
         self.shared.changed_packs.swap(false, Ordering::AcqRel)
-    }
-
-    /// Has packs of ours that have lost their index looked for, and mended.
-    pub(crate) fn mend(&mut self) {
-        self.shared.schedule().mend(Instant::now());
-        self.wake();
     }
 
     /// Waits until everything that was asked for is done.
@@ -214,11 +235,11 @@ impl Shared {
     fn carry_out(&self, task: &Task) -> Outcome {
         let outcome = match task {
             Task::Flush(root, revision) => {
-                tell(self.flush(root, revision));
+                tell(self.flush(root, *revision));
                 Outcome::Done
             }
             Task::Mend => self.mend(),
-            Task::Merge => match tell(self.packs.merge_small(&self.barrier, &self.stop)) {
+            Task::Merge => match tell(merge_small(&self.packs, &self.barrier, &self.stop)) {
                 Some(true) => Outcome::Merged,
                 Some(false) | None => Outcome::Done,
             },
@@ -229,7 +250,7 @@ impl Shared {
                 Outcome::Done
             }
             Task::PackLoose => {
-                let looked = tell(self.packs.pack_loose(&self.barrier, &self.stop));
+                let looked = tell(pack_loose(&self.packs, &self.barrier, &self.stop));
                 Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
             }
             Task::Graph => {
@@ -260,9 +281,9 @@ impl Shared {
         Outcome::Mended { again }
     }
 
-    fn flush(&self, root: &Path, revision: &Oid) -> Result<(), StoreError> {
+    fn flush(&self, root: &Path, revision: Option<Revision>) -> Result<(), StoreError> {
         self.barrier.file_system(root)?;
-        self.note.write_flushed(revision)
+        self.checkpoint.write_flushed(revision)
     }
 
     fn tell_figures(&self) {

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use crate::domain::Revision;
 use crate::store::git::maintenance::loose_objects::Looked;
-use crate::store::git::object::id::Oid;
 
 /// How many times as long as it worked the maintenance rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
@@ -30,7 +30,7 @@ const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     /// The file system of this work tree, which was brought to this revision.
-    Flush(PathBuf, Oid),
+    Flush(PathBuf, Option<Revision>),
     /// Packs of ours that have lost their index.
     Mend,
     /// One merge.
@@ -108,7 +108,7 @@ impl Planned {
 /// Everything that is planned.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
-    flush: Option<(PathBuf, Oid)>,
+    flush: Option<(PathBuf, Option<Revision>)>,
     mend: Planned,
     merge: bool,
     // When to remove the parts of merged packs.
@@ -120,6 +120,12 @@ pub(crate) struct Schedule {
     is_busy: bool,
     // Beside which the graph may be.
     is_graph_busy: bool,
+    pace: Pace,
+}
+
+/// How fast it is to go.
+#[derive(Debug, Default)]
+struct Pace {
     // Someone waits for the end, so there is no rest.
     hurry: bool,
     // No other tidying begins before.
@@ -130,13 +136,13 @@ pub(crate) struct Schedule {
 
 impl Schedule {
     /// Plans the flush of a work tree.
-    pub(crate) fn flush(&mut self, root: PathBuf, revision: Oid) {
+    pub(crate) fn flush(&mut self, root: PathBuf, revision: Option<Revision>) {
         self.flush = Some((root, revision));
     }
 
     /// Plans packs to be whole.
     pub(crate) fn mend(&mut self, now: Instant) {
-        if !self.given_up {
+        if !self.pace.given_up {
             self.mend.plan(now);
         }
     }
@@ -145,7 +151,7 @@ impl Schedule {
     /// Somebody has just written, so that parts of merged packs stay for a while, unless there are
     /// `too_many`.
     pub(crate) fn tidy(&mut self, now: Instant, may_remove: bool, too_many: bool) {
-        if self.given_up {
+        if self.pace.given_up {
             return;
         }
         self.graph.plan(now);
@@ -160,7 +166,7 @@ impl Schedule {
 
     /// Plans without a rest, or with one again.
     pub(crate) const fn hurry(&mut self, hurry: bool) {
-        self.hurry = hurry;
+        self.pace.hurry = hurry;
     }
 
     /// Plans on what came of a task that took so long and ended now.
@@ -173,7 +179,7 @@ impl Schedule {
         }
         if !matches!(task, Task::Flush(..) | Task::Mend) {
             let rested_at = now + took * REST_FACTOR;
-            self.rested_at = Some(self.rested_at.map_or(rested_at, |at| at.max(rested_at)));
+            self.pace.rested_at = Some(self.pace.rested_at.map_or(rested_at, |at| at.max(rested_at)));
         }
         match outcome {
             Outcome::Done => (),
@@ -211,15 +217,14 @@ impl Schedule {
             flush: self.flush.take(),
             is_busy: self.is_busy,
             is_graph_busy: self.is_graph_busy,
-            hurry: self.hurry,
-            given_up: true,
+            pace: Pace { hurry: self.pace.hurry, rested_at: None, given_up: true },
             ..Self::default()
         };
     }
 
     /// Whether there is nothing to do at this time.
     pub(crate) fn are_done(&self, now: Instant) -> bool {
-        let is_swept = self.sweep_at.is_none_or(|at| at > now && !self.hurry);
+        let is_swept = self.sweep_at.is_none_or(|at| at > now && !self.pace.hurry);
         let is_idle = !self.is_busy && !self.is_graph_busy && !self.merge && self.flush.is_none();
         is_idle
             && is_swept
@@ -244,18 +249,18 @@ impl Schedule {
             self.begin(now, &Task::Mend);
             return Due::Now(Task::Mend);
         }
-        if self.sweep_at.is_some_and(|at| at <= now || (self.hurry && !self.merge)) {
+        if self.sweep_at.is_some_and(|at| at <= now || (self.pace.hurry && !self.merge)) {
             self.begin(now, &Task::Sweep);
             return Due::Now(Task::Sweep);
         }
         let sweep = self.sweep_at.map(|at| at.saturating_duration_since(now));
         let anyhow = mend.into_iter().chain(sweep).min();
-        let is_urgent = self.hurry || is_crowd;
+        let is_urgent = self.pace.hurry || is_crowd;
         if self.is_graph_busy && !is_urgent {
             // Its end is told.
             return Due::Later(anyhow);
         }
-        let rested_at = self.rested_at.filter(|_| !is_urgent);
+        let rested_at = self.pace.rested_at.filter(|_| !is_urgent);
         let rest = rested_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(now));
         let waits = [
             (Task::Merge, self.merge.then_some(rest)),
@@ -297,8 +302,12 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_secs(60);
 
-    fn flush() -> (PathBuf, Oid) {
-        (PathBuf::from("work tree"), [1; 20])
+    fn flush() -> (PathBuf, Option<Revision>) {
+        (PathBuf::from("work tree"), Some(Revision::new([1; 20])))
+    }
+
+    fn resting(now: Instant) -> Pace {
+        Pace { rested_at: Some(now + MINUTE), ..Pace::default() }
     }
 
     /// Carries out what is due, in no time.
@@ -311,12 +320,8 @@ mod tests {
     #[test]
     fn a_flush_waits_for_no_merge_that_rests_and_does_not_shorten_the_rest() {
         let now = Instant::now();
-        let mut schedule = Schedule {
-            merge: true,
-            flush: Some(flush()),
-            rested_at: Some(now + MINUTE),
-            ..Schedule::default()
-        };
+        let mut schedule =
+            Schedule { merge: true, flush: Some(flush()), pace: resting(now), ..Schedule::default() };
         let (root, revision) = flush();
         assert_eq!(carry_out(&mut schedule, now, Outcome::Done), Task::Flush(root, revision));
         assert_eq!(schedule.take(now, false), Due::Later(Some(MINUTE)));
@@ -327,7 +332,7 @@ mod tests {
     #[test]
     fn lost_indexes_are_looked_for_before_all_else_and_again_as_long_as_git_collects() {
         let now = Instant::now();
-        let mut schedule = Schedule { merge: true, rested_at: Some(now + MINUTE), ..Schedule::default() };
+        let mut schedule = Schedule { merge: true, pace: resting(now), ..Schedule::default() };
         schedule.mend(now);
         assert_eq!(carry_out(&mut schedule, now, Outcome::Mended { again: true }), Task::Mend);
         schedule.mend(now);
@@ -360,7 +365,7 @@ mod tests {
     fn parts_of_merged_packs_stay_until_nobody_has_written_for_a_while_or_they_are_too_many() {
         let now = Instant::now();
         let only_sweep = |schedule: &mut Schedule| {
-            (schedule.merge, schedule.rested_at) = (false, None);
+            (schedule.merge, schedule.pace.rested_at) = (false, None);
             (schedule.loose, schedule.graph, schedule.statistics) =
                 (Planned::default(), Planned::default(), Planned::default());
         };
@@ -381,11 +386,11 @@ mod tests {
     #[test]
     fn many_packs_and_whoever_waits_for_the_end_allow_no_rest() {
         let now = Instant::now();
-        let resting =
-            |hurry| Schedule { merge: true, rested_at: Some(now + MINUTE), hurry, ..Schedule::default() };
-        assert_eq!(resting(false).take(now, false), Due::Later(Some(MINUTE)));
-        assert_eq!(resting(false).take(now, true), Due::Now(Task::Merge));
-        assert_eq!(resting(true).take(now, false), Due::Now(Task::Merge));
+        let in_a_hurry =
+            |hurry| Schedule { merge: true, pace: Pace { hurry, ..resting(now) }, ..Schedule::default() };
+        assert_eq!(in_a_hurry(false).take(now, false), Due::Later(Some(MINUTE)));
+        assert_eq!(in_a_hurry(false).take(now, true), Due::Now(Task::Merge));
+        assert_eq!(in_a_hurry(true).take(now, false), Due::Now(Task::Merge));
     }
 
     #[test]

@@ -18,7 +18,6 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::git::object::encoding::Encoding;
-use crate::store::git::object::id::{Oid, hex};
 use crate::store::{Commit, RawSignature, TreeId};
 
 /// What the message of a commit ends with that is too large to be read whole.
@@ -26,13 +25,13 @@ const CUT: &str = "\n\n[This commit is very large: the rest of this message is l
 
 /// Writes a commit object without a signature.
 pub(crate) fn encode_commit(
-    tree: &Oid,
-    parent: Option<&Oid>,
+    tree: TreeId,
+    parent: Option<Revision>,
     [author, committer]: [&Actor; 2],
     at: DateTime<Utc>,
     message: &str,
 ) -> Vec<u8> {
-    let parent = parent.map(|oid| format!("parent {}\n", hex(oid))).unwrap_or_default();
+    let parent = parent.map(|parent| format!("parent {parent}\n")).unwrap_or_default();
     // Git reads times as unsigned seconds; a clock before 1970 must not make an unreadable commit.
     let seconds = at.timestamp().max(0);
     let line = |role, actor: &Actor| format!("{role} {} <{}> {seconds} +0000\n", actor.name(), actor.email());
@@ -40,7 +39,7 @@ pub(crate) fn encode_commit(
     let message = message.replace('\0', " ");
     let end = if message.ends_with('\n') { "" } else { "\n" };
     let (author, committer) = (line("author", author), line("committer", committer));
-    format!("tree {}\n{parent}{author}{committer}\n{message}{end}", hex(tree)).into_bytes()
+    format!("tree {tree}\n{parent}{author}{committer}\n{message}{end}").into_bytes()
 }
 
 /// What a commit object tells.
@@ -234,8 +233,8 @@ mod tests {
     fn a_commit_reads_as_it_was_written() {
         let mara = Actor::new("Mara Ö", "mara@example.org");
         let at = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
-        let raw =
-            encode_commit(&[1; 20], Some(&[2; 20]), [&mara, &Actor::service()], at, "Update posts\n\nbody");
+        let (tree, parent) = (TreeId::new([1; 20]), Revision::new([2; 20]));
+        let raw = encode_commit(tree, Some(parent), [&mara, &Actor::service()], at, "Update posts\n\nbody");
         let read = RawCommit::parse(&raw, false).unwrap();
         assert_eq!((read.tree, read.flaw), (TreeId::new([1; 20]), None));
         let read = read.told(Revision::new([9; 20]));

@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
 use crate::store::git::object::pack::is_name;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 
 /// What our marks hold.
 const REASON: &[u8] = b"collectory\n";
@@ -41,8 +41,8 @@ fn write_whole(path: &Path) -> io::Result<()> {
 
 impl KeepFiles {
     /// The marks in the folder of the packs.
-    pub(crate) fn new(place: &Place) -> Self {
-        Self { folder: place.packs(), original: place.desk().join("mark") }
+    pub(crate) fn new(layout: &Layout) -> Self {
+        Self { folder: layout.packs(), original: layout.state().join("mark") }
     }
 
     /// Makes what the marks are names of, durably, unless it is there.

@@ -1,14 +1,22 @@
 //! Packs whose objects are all in another one, until nobody reads them any more.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
 use std::path::PathBuf;
 
-use crate::store::git::disk::barrier::read_if_there;
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
 use crate::store::git::object::pack::is_name;
 use crate::store::git::packs::geometry::Sized;
-use crate::store::git::packs::store::replace_note;
+use crate::store::git::packs::multi_pack_index;
+use crate::store::git::packs::store::{Packs, replace_note};
 
 /// So many parts of merged packs may be left while writes go on.
 const OBSOLETE_LEN_MAX: usize = 300;
+
+/// A pack that is being removed.
+const REMOVED: &str = "collectory-removed";
 
 /// So many bytes may they have: the pack of each group has a whole tree, which of many collections is
 /// large.
@@ -63,6 +71,60 @@ impl ObsoletePacks {
 
     pub(crate) fn has(&self, name: &str) -> bool {
         self.parts.iter().any(|(part, _)| part == name)
+    }
+}
+
+impl Packs {
+    /// Removes the parts of merged packs, but those that somebody has come to count on, which are as
+    /// good in two packs. Answers whether there were any.
+    pub(crate) fn sweep(&self) -> Result<bool, StoreError> {
+        let parts = self.obsolete().parts.clone();
+        if parts.is_empty() {
+            return Ok(false);
+        }
+        let names: Vec<String> = parts.iter().map(|(part, _)| part.clone()).collect();
+        let free: BTreeSet<String> = self.free(&names)?.into_iter().collect();
+        let mut removed = Vec::new();
+        // In this order, what a part was merged into is there even if it is spare itself.
+        for (part, whole) in &parts {
+            if free.contains(part) && self.is_whole(whole) {
+                self.remove(part)?;
+                removed.push(part);
+            }
+        }
+        self.forget(removed.iter().copied());
+        let mut obsolete = self.obsolete();
+        obsolete.change(|obsolete| obsolete.retain(|spare| !parts.contains(spare)));
+        obsolete.bytes = 0;
+        Ok(!removed.is_empty())
+    }
+
+    /// Removes a pack whose objects are in another one. The pack goes before its index, by a rename,
+    /// so that a kill never leaves the one without the other that might be needed.
+    fn remove(&self, name: &str) -> Result<(), StoreError> {
+        let (pack, removed) = (self.file(name, "pack"), self.folder().join(REMOVED));
+        if let Err(error) = fs::rename(&pack, &removed)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(StoreError::at("remove", &pack, error));
+        }
+        for ending in ["idx", "rev"] {
+            remove_if_there(&self.file(name, ending))?;
+        }
+        remove_if_there(&removed)
+    }
+
+    /// Those of some packs that nobody counts on at this instant; none while git collects.
+    pub(crate) fn free(&self, names: &[String]) -> Result<Vec<String>, StoreError> {
+        if self.is_git_collecting() || self.folder().join("multi-pack-index.d").is_dir() {
+            return Ok(Vec::new());
+        }
+        let Some(counted_on) = multi_pack_index::packs_in(self.folder())? else { return Ok(Vec::new()) };
+        let is_free = |name: &&String| {
+            let attached = ["keep", "bitmap", "promisor", "mtimes"];
+            !attached.iter().any(|ending| self.file(name, ending).exists()) && !counted_on.contains(*name)
+        };
+        Ok(names.iter().filter(is_free).cloned().collect())
     }
 }
 

@@ -16,7 +16,7 @@
 //! | a marked pack without its index | it got its names | indexed if it is whole, else removed |
 //! | another pack of ours without its index | git tidied | indexed if it is whole, else told |
 //! | an index without its pack | a part was removed | removed, it holds nothing |
-//! | a marked pack with its index | a write was under way | looked into (`journal::interrupted`), released |
+//! | a marked pack with its index | a write was under way | looked into (`worktree::apply::interrupted`), released |
 //!
 //! Nothing refers to a marked pack that is not whole: its index has a name only when the contents of both
 //! are on disk, and the branch moves after that.
@@ -40,7 +40,7 @@ use crate::store::git::object::pack::{Pack, is_name, parse_index};
 use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 
 /// So many packs of our own are left alone; more are merged.
 pub(crate) const PACKS_MAX: usize = 24;
@@ -118,13 +118,13 @@ impl Purpose {
 
 impl Packs {
     /// Reads which packs are ours.
-    pub(crate) fn open(place: &Place) -> Self {
-        let list = place.desk().join("packs");
+    pub(crate) fn open(layout: &Layout) -> Self {
+        let list = layout.state().join("packs");
         let text = read_if_there(&list).ok().flatten().unwrap_or_default();
         let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
-        let (folder, keep_files, parts) = (place.packs(), KeepFiles::new(place), place.folder.clone());
-        let obsolete = Mutex::new(ObsoletePacks::read(place.desk().join("spare-packs")));
+        let (folder, keep_files, parts) = (layout.packs(), KeepFiles::new(layout), layout.folder.clone());
+        let obsolete = Mutex::new(ObsoletePacks::read(layout.state().join("spare-packs")));
         let (reserved, damaged, large_len) = Default::default();
         Self { folder, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
     }
@@ -197,7 +197,7 @@ impl Packs {
     }
 
     /// The objects of each whole pack that has a mark of ours.
-    pub(crate) fn marked_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
+    pub(crate) fn kept_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
         let mut packs = Vec::new();
         for name in self.keep_files.all().iter().filter(|name| self.is_whole(name)) {
             let index = read_if_there(&self.file(name, "idx"))?.unwrap_or_default();
@@ -338,19 +338,19 @@ pub(super) fn new_name() -> String {
 /// The mark of the pack of a group that is under way; dropped, it is taken back.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct KeepFile {
     packs: Arc<Packs>,
     name: String,
 }
 
-impl Mark {
+impl KeepFile {
     /// The mark of a pack that is about to be written.
     pub(crate) fn of(packs: &Arc<Packs>, name: &str) -> Self {
         Self { packs: Arc::clone(packs), name: name.to_owned() }
     }
 }
 
-impl Drop for Mark {
+impl Drop for KeepFile {
     fn drop(&mut self) {
         self.packs.release(&self.name);
     }

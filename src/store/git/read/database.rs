@@ -48,12 +48,12 @@ pub(super) struct ObjectFolder {
     pub(super) path: PathBuf,
     held: Vec<Held>,
     pub(super) packs: Vec<Arc<Pack>>,
-    stamp: Stamp,
+    stamp: FolderStamp,
 }
 
 /// What tells whether the packs of a folder and what it borrows are still those.
 #[derive(Debug, PartialEq)]
-struct Stamp {
+struct FolderStamp {
     modified: [Option<SystemTime>; 2],
     is_settled: bool,
 }
@@ -104,7 +104,7 @@ impl Database {
 
 impl Known {
     fn seems_current(&self) -> bool {
-        self.folders.iter().all(|folder| Stamp::of(&folder.path).modified == folder.stamp.modified)
+        self.folders.iter().all(|folder| FolderStamp::of(&folder.path).modified == folder.stamp.modified)
     }
 
     fn is_current(&self) -> bool {
@@ -137,7 +137,7 @@ impl Known {
 
     /// Takes a folder up, and answers which it borrows from.
     fn look_into(&mut self, path: &Path, before: &[Held]) -> Vec<PathBuf> {
-        let stamp = Stamp::of(path);
+        let stamp = FolderStamp::of(path);
         if let Err(source) = fs::read_dir(path) {
             self.miss("open the folder", path, source);
         }
@@ -227,7 +227,7 @@ fn identity(metadata: &Metadata) -> (u64, u64, Option<SystemTime>) {
     (metadata.ino(), metadata.len(), metadata.modified().ok())
 }
 
-impl Stamp {
+impl FolderStamp {
     fn of(folder: &Path) -> Self {
         let modified = ["pack", "info/alternates"]
             .map(|name| fs::metadata(folder.join(name)).and_then(|metadata| metadata.modified()).ok());

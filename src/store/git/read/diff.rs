@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use super::objects::{Objects, corrupt};
 use super::parallel::share;
-use super::recent_commits::Fresh;
+use super::recent_commits::RecentCommits;
 use super::trees::Trees;
-use super::walk::Folder;
+use super::walk::FollowedFolder;
 use crate::domain::Revision;
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::tree::{differences, entries};
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 
 /// Whether a name in the collections folder is that of a collection file.
@@ -21,14 +21,14 @@ pub(crate) fn is_told(name: &str) -> bool {
 /// What differs in the folder; `known` are trees that need not be read.
 pub(crate) fn changes(
     objects: &mut Objects,
-    place: &Place,
+    layout: &Layout,
     known: Option<&Trees>,
     [from, to]: [Option<Revision>; 2],
 ) -> Result<Vec<FileChange>, StoreError> {
-    let mut folder = Folder::new(objects, &place.folder);
+    let mut folder = FollowedFolder::new(objects, &layout.folder);
     let mut side = |revision: Option<Revision>| {
         let Some(revision) = revision else { return Ok((None, Cow::default())) };
-        match known.filter(|trees| trees.revision.as_ref() == Some(revision.as_bytes())) {
+        match known.filter(|trees| trees.revision == Some(revision)) {
             Some(trees) => Ok((None, Cow::Borrowed(trees.folder().bytes()))),
             None => {
                 let id = folder.at(revision)?;
@@ -58,11 +58,11 @@ pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<V
 /// The files of the folder at a revision whose names are wanted, by name.
 pub(crate) fn files(
     objects: &mut Objects,
-    place: &Place,
+    layout: &Layout,
     revision: Revision,
     is_wanted: &dyn Fn(&str) -> bool,
 ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
-    let mut folder = Folder::new(objects, &place.folder);
+    let mut folder = FollowedFolder::new(objects, &layout.folder);
     let id = folder.at(revision)?;
     let bytes = folder.bytes(id)?;
     let told = entries(&bytes).filter_map(|entry| {
@@ -83,11 +83,11 @@ fn text(name: Vec<u8>) -> String {
 /// Reads contents; see [`Journal::read`](crate::store::Journal::read).
 pub(crate) fn contents(
     objects: &mut Objects,
-    fresh: &Fresh,
+    recent_commits: &RecentCommits,
     blobs: &[BlobId],
     each: &EachContent<'_>,
 ) -> Result<(), StoreError> {
-    let (places, others) = fresh.contents(blobs, each);
+    let (places, others) = recent_commits.contents(blobs, each);
     share(objects, others.len(), &|objects, range| {
         for index in range {
             match objects.content(others[index]) {

@@ -18,6 +18,7 @@ pub(crate) mod loose;
 pub(crate) mod objects;
 pub(crate) mod pack;
 mod parallel;
+pub(crate) mod reader;
 pub(crate) mod recent_commits;
 pub(crate) mod recent_contents;
 pub mod rev_parse;

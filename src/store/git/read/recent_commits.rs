@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::domain::Revision;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::read::recent_contents::Written;
+use crate::store::git::read::recent_contents::RecentContents;
 use crate::store::{BlobId, EachContent, Step};
 
 /// How many commits are remembered: what a history that is busy with something else may fall
@@ -18,9 +18,9 @@ const STEPS_MAX: usize = 1024;
 
 /// The newest commits of this service, each with what it did, and the contents that they wrote.
 #[derive(Debug, Default)]
-pub(crate) struct Fresh {
+pub(crate) struct RecentCommits {
     known: Mutex<Known>,
-    written: Mutex<Written>,
+    written: Mutex<RecentContents>,
 }
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ struct Known {
     order: VecDeque<Revision>,
 }
 
-impl Fresh {
+impl RecentCommits {
     /// Remembers commits that are on the branch, oldest first.
     pub(crate) fn remember(&self, steps: Vec<Step>) {
         self.with(|known| {
@@ -85,7 +85,7 @@ impl Fresh {
         act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn written(&self) -> MutexGuard<'_, Written> {
+    fn written(&self) -> MutexGuard<'_, RecentContents> {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn the_newest_commits_are_known_and_the_oldest_are_forgotten() {
-        let fresh = Fresh::default();
+        let fresh = RecentCommits::default();
         (0..STEPS_MAX + 2).for_each(|number| fresh.remember(vec![step(number)]));
         assert_eq!(fresh.step(revision(1)), None);
         assert_eq!(fresh.step(revision(2)), Some(step(2)));
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_root_commit_has_no_parent_and_is_known_all_the_same() {
-        let fresh = Fresh::default();
+        let fresh = RecentCommits::default();
         fresh.remember(vec![step(0)]);
         assert_eq!(fresh.first_parent(revision(0)), Some(None));
     }

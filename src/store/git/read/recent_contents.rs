@@ -14,15 +14,15 @@ const BYTES_MIN: usize = 4 << 20;
 
 /// Contents by their names.
 #[derive(Debug)]
-pub(crate) struct Written(Cache<Oid, Arc<[u8]>>);
+pub(crate) struct RecentContents(Cache<Oid, Arc<[u8]>>);
 
-impl Default for Written {
+impl Default for RecentContents {
     fn default() -> Self {
         Self(Cache::new(BYTES_MIN))
     }
 }
 
-impl Written {
+impl RecentContents {
     /// A content, if it is here.
     pub(crate) fn get(&mut self, oid: &Oid) -> Option<Arc<[u8]>> {
         self.0.get(oid)

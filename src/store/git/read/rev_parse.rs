@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::domain::Revision;
 use crate::store::git::read::archive::name::{by_id, by_ref};
 use crate::store::git::read::objects::Objects;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::{BlobId, NameError, StoreError, TreeEntry};
 
@@ -20,10 +20,10 @@ const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/rem
 ///
 /// Says why the repository can't be read.
 pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreError> {
-    let place = Place::find(repository, "")?;
-    let mut objects = Objects::at(&place.common_dir);
+    let layout = Layout::find(repository, "")?;
+    let mut objects = Objects::at(&layout.common_dir);
     let (base, mut steps) = name.split_at(name.find(['~', '^']).unwrap_or(name.len()));
-    let mut at = match named(&place, &mut objects, base) {
+    let mut at = match named(&layout, &mut objects, base) {
         Ok(found) => found,
         Err(NameError::Store(error)) => return Err(error),
         Err(NameError::Bad(_) | NameError::Unknown) => None,
@@ -44,15 +44,15 @@ pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreE
     Ok(at.filter(|_| steps.is_empty()))
 }
 
-fn named(place: &Place, objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
+fn named(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
     if matches!(name, "HEAD" | "@") {
-        return Ok(match place.head.read()? {
-            Head::Detached(oid) => Some(Revision::new(oid)),
-            Head::Ref(name) => refs::read(&place.common_dir, &name)?.map(Revision::new),
+        return Ok(match layout.head.read()? {
+            Head::Detached(revision) => Some(revision),
+            Head::Ref(name) => refs::read(&layout.common_dir, &name)?.map(Revision::new),
         });
     }
     for prefix in PREFIXES {
-        if let Some(found) = by_ref(place, objects, prefix, name)? {
+        if let Some(found) = by_ref(layout, objects, prefix, name)? {
             return Ok(Some(found));
         }
     }

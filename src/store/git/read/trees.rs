@@ -2,17 +2,16 @@
 
 use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
-use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::{RawTree, find};
 use crate::store::git::read::objects::Objects;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::{StoreError, TreeEntry, TreeId};
 
 /// The trees of one revision, kept as raw bytes.
 #[derive(Debug, Clone)]
 pub(crate) struct Trees {
     /// The commit that has them; `None` for the empty ones before the first commit.
-    pub(crate) revision: Option<Oid>,
+    pub(crate) revision: Option<Revision>,
     /// The root first, the collections folder last.
     pub(crate) levels: Vec<RawTree>,
     /// What is known of the hash of each.
@@ -27,15 +26,15 @@ impl Trees {
     /// Refuses a revision in which something else stands where a folder should be.
     pub(crate) fn load(
         objects: &mut Objects,
-        place: &Place,
-        revision: Option<Oid>,
+        layout: &Layout,
+        revision: Option<Revision>,
     ) -> Result<Self, StoreError> {
-        let mut levels = vec![RawTree::default(); place.folder.len() + 1];
-        if let Some(revision) = revision.map(Revision::new) {
-            check_folder(objects, place, revision)?;
+        let mut levels = vec![RawTree::default(); layout.folder.len() + 1];
+        if let Some(revision) = revision {
+            check_folder(objects, layout, revision)?;
             let root = objects.commit(revision, |commit| commit.tree)?;
             levels[0] = objects.tree(root)?;
-            for (depth, part) in place.folder.iter().enumerate() {
+            for (depth, part) in layout.folder.iter().enumerate() {
                 let Some(pointer) = levels[depth].get(part.as_bytes()) else { break };
                 levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
             }
@@ -53,19 +52,19 @@ impl Trees {
 /// Refuses a revision in which something else stands where a folder should be.
 pub(crate) fn check_folder(
     objects: &mut Objects,
-    place: &Place,
+    layout: &Layout,
     revision: Revision,
 ) -> Result<(), StoreError> {
     let mut id = objects.commit(revision, |commit| commit.tree)?;
-    for (depth, part) in place.folder.iter().enumerate() {
+    for (depth, part) in layout.folder.iter().enumerate() {
         let Some(pointer) = find(&objects.raw_tree(id)?, part.as_bytes()) else { break };
         if !pointer.is_folder() {
             let what = match pointer.entry() {
                 TreeEntry::Special(what) => what,
                 TreeEntry::File(_) => "a file",
             };
-            let path = place.folder[..=depth].join("/");
-            return Err(place.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")));
+            let path = layout.folder[..=depth].join("/");
+            return Err(layout.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")));
         }
         id = TreeId::new(pointer.oid);
     }

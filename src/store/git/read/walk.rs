@@ -12,9 +12,9 @@ use super::diff::compare;
 use super::objects::Objects;
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::object::id::{Oid, unhex};
+use crate::store::git::object::id::unhex;
 use crate::store::git::object::tree;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
 
 /// The bytes of a tree; none where there is no folder.
@@ -23,19 +23,19 @@ pub(super) type Bytes = Arc<Vec<u8>>;
 /// Walks the first parents; see [`Journal::walk`](crate::store::Journal::walk).
 pub(crate) fn walk(
     objects: &mut Objects,
-    place: &Place,
+    layout: &Layout,
     from: Revision,
     each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
 ) -> Result<(), StoreError> {
-    let cut = cut_off(place)?;
-    let mut walker = Walker::new(objects, &place.folder, &cut);
+    let cut = cut_off(layout)?;
+    let mut walker = Walker::new(objects, &layout.folder, &cut);
     let mut next = Some(from);
     while let Some(revision) = next {
         let Step { commit, changes, .. } = match walker.step(revision) {
             Err(StoreError::Damaged { .. }) if revision != from => break,
             step => step?,
         };
-        next = commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes()));
+        next = commit.parents.first().copied().filter(|_| !cut.contains(&revision));
         if !each(&commit, &changes) {
             break;
         }
@@ -46,18 +46,18 @@ pub(crate) fn walk(
 /// See [`Journal::log`](crate::store::Journal::log).
 pub(crate) fn log(
     objects: &mut Objects,
-    place: &Place,
+    layout: &Layout,
     from: Revision,
     each: &mut dyn FnMut(&Commit) -> bool,
 ) -> Result<(), StoreError> {
-    let cut = cut_off(place)?;
+    let cut = cut_off(layout)?;
     let mut next = Some(from);
     while let Some(revision) = next {
         let commit = match objects.commit(revision, |commit| commit.told(revision)) {
             Err(StoreError::Damaged { .. }) if revision != from => break,
             commit => commit?,
         };
-        next = commit.parents.first().copied().filter(|_| !cut.contains(revision.as_bytes()));
+        next = commit.parents.first().copied().filter(|_| !cut.contains(&revision));
         if !each(&commit) {
             break;
         }
@@ -67,13 +67,13 @@ pub(crate) fn log(
 
 /// Follows the folder from commit to commit, and remembers where the last one led: neighbours mostly
 /// share it.
-pub(super) struct Folder<'a> {
+pub(super) struct FollowedFolder<'a> {
     pub(super) objects: &'a mut Objects,
     parts: &'a [String],
     last: Option<(TreeId, Option<TreeId>)>,
 }
 
-impl<'a> Folder<'a> {
+impl<'a> FollowedFolder<'a> {
     /// Follows the folder with these parts of its path.
     pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String]) -> Self {
         Self { objects, parts, last: None }
@@ -115,9 +115,9 @@ struct Told {
 
 /// Reads steps one after the other; those of neighbours, newest first, share what they read.
 pub(super) struct Walker<'a> {
-    folder: Folder<'a>,
+    folder: FollowedFolder<'a>,
     /// The commits whose parents a shallow clone does not have.
-    cut: &'a HashSet<Oid>,
+    cut: &'a HashSet<Revision>,
     /// The parent of the step before, which is mostly the next to be asked for.
     parent: Option<Told>,
     /// The folder's tree of that parent, if it was read.
@@ -125,8 +125,12 @@ pub(super) struct Walker<'a> {
 }
 
 impl<'a> Walker<'a> {
-    pub(super) const fn new(objects: &'a mut Objects, parts: &'a [String], cut: &'a HashSet<Oid>) -> Self {
-        Self { folder: Folder::new(objects, parts), cut, parent: None, tree: None }
+    pub(super) const fn new(
+        objects: &'a mut Objects,
+        parts: &'a [String],
+        cut: &'a HashSet<Revision>,
+    ) -> Self {
+        Self { folder: FollowedFolder::new(objects, parts), cut, parent: None, tree: None }
     }
 
     /// What a commit says and did.
@@ -169,7 +173,7 @@ impl<'a> Walker<'a> {
     ) -> Result<(Option<TreeId>, Bytes), StoreError> {
         let mut child = commit.revision;
         let mut next = commit.parents.first().copied();
-        while let Some(revision) = next.filter(|_| !self.cut.contains(child.as_bytes())) {
+        while let Some(revision) = next.filter(|_| !self.cut.contains(&child)) {
             let told = match self.told(revision) {
                 Ok(told) => told,
                 Err(error) => {
@@ -217,9 +221,9 @@ fn damage(error: StoreError) -> Result<String, StoreError> {
 }
 
 /// The commits whose parents a shallow clone does not have (gitformat of `shallow`: one id a line).
-pub(crate) fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
-    let text = read_if_there(&place.common_dir.join("shallow"))?.unwrap_or_default();
-    Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).collect())
+pub(crate) fn cut_off(layout: &Layout) -> Result<HashSet<Revision>, StoreError> {
+    let text = read_if_there(&layout.common_dir.join("shallow"))?.unwrap_or_default();
+    Ok(text.split(|byte| *byte == b'\n').filter_map(unhex).map(Revision::new).collect())
 }
 
 /// Whether `descendant` reaches `ancestor`; what is not there (any more) reaches nothing and is
@@ -230,17 +234,17 @@ pub(crate) fn cut_off(place: &Place) -> Result<HashSet<Oid>, StoreError> {
 /// them, whatever the length of the history.
 pub(crate) fn descends(
     objects: &mut Objects,
-    place: &Place,
-    descendant: Oid,
-    ancestor: Oid,
+    layout: &Layout,
+    descendant: Revision,
+    ancestor: Revision,
 ) -> Result<bool, StoreError> {
     if descendant == ancestor {
         return Ok(true);
     }
-    if !objects.has(&descendant) || !objects.has(&ancestor) {
+    if !objects.has(descendant.as_bytes()) || !objects.has(ancestor.as_bytes()) {
         return Ok(false);
     }
-    let mut search = Search::begin(objects, place, Some(ancestor), descendant)?;
+    let mut search = Search::begin(objects, layout, Some(ancestor), descendant)?;
     while !search.above.contains(&ancestor) && search.next(objects)?.is_some() {}
     Ok(search.above.contains(&ancestor))
 }
@@ -248,17 +252,17 @@ pub(crate) fn descends(
 /// The commits that `new` reaches and `old` does not, newest first, and of those at most `len_max`.
 pub(crate) fn between(
     objects: &mut Objects,
-    place: &Place,
-    old: Option<Oid>,
-    new: Oid,
+    layout: &Layout,
+    old: Option<Revision>,
+    new: Revision,
     len_max: usize,
 ) -> Result<Vec<Revision>, StoreError> {
-    let mut search = Search::begin(objects, place, old, new)?;
+    let mut search = Search::begin(objects, layout, old, new)?;
     let mut found = Vec::new();
     while found.len() < len_max
-        && let Some(oid) = search.next(objects)?
+        && let Some(revision) = search.next(objects)?
     {
-        found.push(Revision::new(oid));
+        found.push(revision);
     }
     Ok(found)
 }
@@ -267,22 +271,22 @@ pub(crate) fn between(
 /// [`Journal::left_behind`](crate::store::Journal::left_behind).
 pub(crate) fn left_behind(
     objects: &mut Objects,
-    place: &Place,
-    old: Oid,
-    new: Oid,
-) -> Result<Vec<Oid>, StoreError> {
-    if !objects.has(&old) {
+    layout: &Layout,
+    old: Revision,
+    new: Revision,
+) -> Result<Vec<Revision>, StoreError> {
+    if !objects.has(old.as_bytes()) {
         return Ok(Vec::new());
     }
-    let mut search = Search::begin(objects, place, Some(new), old)?;
+    let mut search = Search::begin(objects, layout, Some(new), old)?;
     let (mut found, mut oldest) = (Vec::new(), DateTime::<Utc>::MAX_UTC);
-    while let Some(oid) = search.next(objects)? {
-        oldest = oldest.min(links(objects, &oid)?.0);
-        found.push(oid);
+    while let Some(revision) = search.next(objects)? {
+        oldest = oldest.min(links(objects, revision)?.0);
+        found.push(revision);
     }
     // Commits of one second come in any order, so those of the other one are followed as far back as these.
     search.follow_ancestor(objects, oldest)?;
-    found.retain(|oid| !search.below.contains(oid));
+    found.retain(|revision| !search.below.contains(revision));
     Ok(found)
 }
 
@@ -294,11 +298,11 @@ enum Side {
 
 #[derive(Default)]
 struct Search {
-    cut: HashSet<Oid>,
-    queue: BinaryHeap<(DateTime<Utc>, Oid, Side)>,
+    cut: HashSet<Revision>,
+    queue: BinaryHeap<(DateTime<Utc>, Revision, Side)>,
     // What the ancestor reaches, and what the descendant reaches, as far as seen.
-    below: HashSet<Oid>,
-    above: HashSet<Oid>,
+    below: HashSet<Revision>,
+    above: HashSet<Revision>,
     // How many entries of the queue are the descendant's.
     open: usize,
 }
@@ -306,11 +310,11 @@ struct Search {
 impl Search {
     fn begin(
         objects: &mut Objects,
-        place: &Place,
-        ancestor: Option<Oid>,
-        descendant: Oid,
+        layout: &Layout,
+        ancestor: Option<Revision>,
+        descendant: Revision,
     ) -> Result<Self, StoreError> {
-        let mut search = Self { cut: cut_off(place)?, ..Self::default() };
+        let mut search = Self { cut: cut_off(layout)?, ..Self::default() };
         if let Some(ancestor) = ancestor {
             search.push(objects, ancestor, Side::Ancestor)?;
         }
@@ -319,21 +323,21 @@ impl Search {
     }
 
     /// The next commit that the descendant reaches and, as far as seen, the ancestor does not.
-    fn next(&mut self, objects: &mut Objects) -> Result<Option<Oid>, StoreError> {
+    fn next(&mut self, objects: &mut Objects) -> Result<Option<Revision>, StoreError> {
         while self.open > 0
-            && let Some((_, oid, side)) = self.queue.pop()
+            && let Some((_, revision, side)) = self.queue.pop()
         {
             let is_above = side == Side::Descendant;
             self.open -= usize::from(is_above);
-            if is_above && self.below.contains(&oid) {
+            if is_above && self.below.contains(&revision) {
                 continue;
             }
-            let parents = if self.cut.contains(&oid) { Vec::new() } else { links(objects, &oid)?.1 };
+            let parents = if self.cut.contains(&revision) { Vec::new() } else { links(objects, revision)?.1 };
             for parent in parents {
-                self.push(objects, *parent.as_bytes(), side)?;
+                self.push(objects, parent, side)?;
             }
             if is_above {
-                return Ok(Some(oid));
+                return Ok(Some(revision));
             }
         }
         Ok(None)
@@ -342,32 +346,32 @@ impl Search {
     /// Follows what the ancestor reaches back to a time, when nothing of the descendant's is left.
     fn follow_ancestor(&mut self, objects: &mut Objects, until: DateTime<Utc>) -> Result<(), StoreError> {
         while self.queue.peek().is_some_and(|(at, ..)| *at >= until) {
-            let Some((_, oid, side)) = self.queue.pop() else { break };
-            let parents = if self.cut.contains(&oid) { Vec::new() } else { links(objects, &oid)?.1 };
+            let Some((_, revision, side)) = self.queue.pop() else { break };
+            let parents = if self.cut.contains(&revision) { Vec::new() } else { links(objects, revision)?.1 };
             for parent in parents {
-                self.push(objects, *parent.as_bytes(), side)?;
+                self.push(objects, parent, side)?;
             }
         }
         Ok(())
     }
 
-    fn push(&mut self, objects: &mut Objects, oid: Oid, side: Side) -> Result<(), StoreError> {
+    fn push(&mut self, objects: &mut Objects, revision: Revision, side: Side) -> Result<(), StoreError> {
         let is_new = match side {
-            Side::Ancestor => self.below.insert(oid),
-            Side::Descendant => self.above.insert(oid),
+            Side::Ancestor => self.below.insert(revision),
+            Side::Descendant => self.above.insert(revision),
         };
         if is_new {
             self.open += usize::from(side == Side::Descendant);
-            let (at, _) = links(objects, &oid)?;
-            self.queue.push((at, oid, side));
+            let (at, _) = links(objects, revision)?;
+            self.queue.push((at, revision, side));
         }
         Ok(())
     }
 }
 
 /// When a commit was made and what it stands on; one that can't be read leads nowhere.
-fn links(objects: &mut Objects, oid: &Oid) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
-    match objects.commit(Revision::new(*oid), |commit| (commit.at(), commit.parents.clone())) {
+fn links(objects: &mut Objects, revision: Revision) -> Result<(DateTime<Utc>, Vec<Revision>), StoreError> {
+    match objects.commit(revision, |commit| (commit.at(), commit.parents.clone())) {
         Err(StoreError::Damaged { .. }) => Ok((DateTime::UNIX_EPOCH, Vec::new())),
         links => links,
     }

@@ -1,9 +1,11 @@
 //! Which branch is served, and whether there is one of that name.
 
+use std::sync::Arc;
+
+use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::object::id::Oid;
 use crate::store::git::repo::access::Access;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
 
 const BRANCHES: &str = "refs/heads/";
@@ -23,63 +25,88 @@ pub(crate) fn is_name(name: &str) -> bool {
         && git2::Reference::is_valid_name(&format!("{BRANCHES}{short}"))
 }
 
-/// The whole name of the branch that is asked for, or that `HEAD` names; [`DETACHED`] if it names
-/// none and that will do.
-pub(crate) fn choose(place: &Place, wanted: Option<&str>, access: Access) -> Result<String, StoreError> {
-    let branch = match wanted {
-        Some(name) => format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name)),
-        None => match place.head.read()? {
-            Head::Ref(name) if name.starts_with(BRANCHES) => name,
-            Head::Ref(name) => return Err(place.unsuitable(format!("HEAD names {name}, which is no branch"))),
-            Head::Detached(_) if access == Access::Survey => return Ok(DETACHED.to_owned()),
-            Head::Detached(_) => {
-                let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
-                return Err(place.unsuitable(why));
-            }
-        },
-    };
-    if is_name(&branch) {
-        return Ok(branch);
-    }
-    Err(place.unsuitable(format!("{branch} is no name for a branch")))
+/// The branch that is served.
+#[derive(Debug, Clone)]
+pub(crate) struct Branch {
+    /// The repository that it is in.
+    pub(crate) layout: Arc<Layout>,
+    /// Its whole name, or [`DETACHED`].
+    pub(crate) name: String,
 }
 
-/// Refuses a branch without a commit where others have some: an empty list is then a typing error
-/// and not the truth. The first branch of a new repository is fine.
-///
-/// A survey may look at what is about to become the first commit of another branch
-/// (`git checkout --orphan`).
-pub(crate) fn check_born(
-    place: &Place,
-    branch: &str,
-    wanted: Option<&str>,
-    access: Access,
-) -> Result<(), StoreError> {
-    let is_about_to_be = access == Access::Survey && wanted.is_none() && place.work_tree.is_some();
-    if is_about_to_be || tip(place, branch)?.is_some() {
-        return Ok(());
+impl Branch {
+    /// The branch that is asked for, or that `HEAD` names; [`DETACHED`] if it names none and that will do.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a branch without a commit where others have some: an empty list is then a typing error and not the
+    /// truth. The first branch of a new repository is fine, and a survey may look at what is about to become the
+    /// first commit of another branch (`git checkout --orphan`).
+    pub(crate) fn choose(layout: Layout, wanted: Option<&str>, access: Access) -> Result<Self, StoreError> {
+        let name = match wanted {
+            Some(name) => whole_name(name),
+            None => match layout.head.read()? {
+                Head::Ref(name) if name.starts_with(BRANCHES) => name,
+                Head::Ref(name) => {
+                    return Err(layout.unsuitable(format!("HEAD names {name}, which is no branch")));
+                }
+                Head::Detached(_) if access == Access::Survey => DETACHED.to_owned(),
+                Head::Detached(_) => {
+                    let why = "HEAD is detached, so it names no branch to serve; check one out or name one with --branch";
+                    return Err(layout.unsuitable(why));
+                }
+            },
+        };
+        if name != DETACHED && !is_name(&name) {
+            return Err(layout.unsuitable(format!("{name} is no name for a branch")));
+        }
+        let branch = Self { layout: Arc::new(layout), name };
+        let is_about_to_be =
+            access == Access::Survey && wanted.is_none() && branch.layout.work_tree.is_some();
+        if !is_about_to_be {
+            branch.check_born(wanted.is_some())?;
+        }
+        Ok(branch)
     }
-    let others = all(place)?;
-    if others.is_empty() {
-        return Ok(());
+
+    fn check_born(&self, is_wanted: bool) -> Result<(), StoreError> {
+        if self.tip()?.is_some() {
+            return Ok(());
+        }
+        let others = all(&self.layout)?;
+        if others.is_empty() {
+            return Ok(());
+        }
+        let whose = if is_wanted { "" } else { ", which HEAD names," };
+        Err(self.layout.unsuitable(format!(
+            "it has no branch `{}`{whose} but {}; name one of them with --branch",
+            self.short_name(),
+            listed(&others)
+        )))
     }
-    let name = branch.strip_prefix(BRANCHES).unwrap_or(branch);
-    let whose = if wanted.is_some() { "" } else { ", which HEAD names," };
-    Err(place.unsuitable(format!(
-        "it has no branch `{name}`{whose} but {}; name one of them with --branch",
-        listed(&others)
-    )))
+
+    /// The commit that it names, or `HEAD` in its stead.
+    pub(crate) fn tip(&self) -> Result<Option<Revision>, StoreError> {
+        let common_dir = &self.layout.common_dir;
+        let tip = match self.name.as_str() {
+            DETACHED => match self.layout.head.read()? {
+                Head::Detached(revision) => return Ok(Some(revision)),
+                Head::Ref(name) => refs::read(common_dir, &name),
+            },
+            name => refs::read(common_dir, name),
+        };
+        Ok(tip?.map(Revision::new))
+    }
+
+    /// Its name without `refs/heads/`.
+    pub(crate) fn short_name(&self) -> &str {
+        self.name.strip_prefix(BRANCHES).unwrap_or(&self.name)
+    }
 }
 
-/// The commit that the branch names, or `HEAD` in its stead.
-pub(crate) fn tip(place: &Place, branch: &str) -> Result<Option<Oid>, StoreError> {
-    if branch != DETACHED {
-        return refs::read(&place.common_dir, branch);
-    }
-    match place.head.read()? {
-        Head::Detached(oid) => Ok(Some(oid)),
-        Head::Ref(name) => refs::read(&place.common_dir, &name),
-    }
+/// The whole name of a branch, given with or without `refs/heads/`.
+pub(crate) fn whole_name(name: &str) -> String {
+    format!("{BRANCHES}{}", name.strip_prefix(BRANCHES).unwrap_or(name))
 }
 
 fn listed(names: &[String]) -> String {
@@ -91,8 +118,8 @@ fn listed(names: &[String]) -> String {
 }
 
 /// The short names of all branches, sorted.
-fn all(place: &Place) -> Result<Vec<String>, StoreError> {
-    let mut names = refs::names(&place.common_dir, BRANCHES)?;
+fn all(layout: &Layout) -> Result<Vec<String>, StoreError> {
+    let mut names = refs::names(&layout.common_dir, BRANCHES)?;
     names.retain(|name| is_name(name));
     Ok(names.into_iter().map(|name| name[BRANCHES.len()..].to_owned()).collect())
 }

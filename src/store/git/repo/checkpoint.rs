@@ -17,47 +17,46 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, overwrite, read_if_there};
-use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::object::id::unhex;
+use crate::store::git::repo::refs::NO_COMMIT;
 
-/// What a note holds before the first commit.
-pub(crate) const UNBORN: Oid = [0; 20];
-
-/// The note of one work tree.
+/// The checkpoint of one work tree.
 #[derive(Debug)]
-pub(crate) struct Note {
+pub(crate) struct Checkpoint {
     path: PathBuf,
     system: String,
     barrier: Barrier,
     // What it says, once it was read: nobody else writes it. Held from reading to writing, since the maintenance
     // writes from a thread of its own.
-    noted: Mutex<Option<Noted>>,
+    noted: Mutex<Option<Checkpointed>>,
 }
 
-/// What a note says.
+/// What a checkpoint says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Noted {
+pub(crate) struct Checkpointed {
     /// The revision that the work tree was brought to, or a newer one.
-    pub(crate) revision: Oid,
+    pub(crate) revision: Option<Revision>,
     /// The revision up to which it is on disk.
-    pub(crate) flushed: Oid,
+    pub(crate) flushed: Option<Revision>,
     /// Whether the system has been started anew since.
     pub(crate) after_restart: bool,
 }
 
-impl Note {
-    /// The note in a folder of our own.
-    pub(crate) fn new(desk: &Path, barrier: Barrier) -> Self {
-        Self { path: desk.join("work-tree"), system: system_id(), barrier, noted: Mutex::default() }
+impl Checkpoint {
+    /// The checkpoint in a folder of our own.
+    pub(crate) fn new(state: &Path, barrier: Barrier) -> Self {
+        Self { path: state.join("work-tree"), system: system_id(), barrier, noted: Mutex::default() }
     }
 
     /// Reads it; `None` when there is none, or none that makes sense.
-    pub(crate) fn read(&self) -> Option<Noted> {
+    pub(crate) fn read(&self) -> Option<Checkpointed> {
         *self.noted()
     }
 
-    fn noted(&self) -> MutexGuard<'_, Option<Noted>> {
+    fn noted(&self) -> MutexGuard<'_, Option<Checkpointed>> {
         let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.is_none() {
             *noted = self.look();
@@ -65,40 +64,50 @@ impl Note {
         noted
     }
 
-    fn look(&self) -> Option<Noted> {
+    fn look(&self) -> Option<Checkpointed> {
         let text = read_if_there(&self.path).ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
-        let [brought, flushed] = [unhex(lines.next()?)?, unhex(lines.next()?)?];
+        let mut revision = || {
+            let revision = Revision::new(unhex(lines.next()?)?);
+            Some((revision != NO_COMMIT).then_some(revision))
+        };
+        let [brought, flushed] = [revision()?, revision()?];
         let after_restart = lines.next()? != self.system.as_bytes();
-        Some(Noted { revision: if after_restart { flushed } else { brought }, flushed, after_restart })
+        Some(Checkpointed { revision: if after_restart { flushed } else { brought }, flushed, after_restart })
     }
 
     /// Notes that the work tree was brought to a revision.
-    pub(crate) fn write(&self, brought: &Oid) -> Result<(), StoreError> {
+    pub(crate) fn write(&self, brought: Option<Revision>) -> Result<(), StoreError> {
         let mut noted = self.noted();
-        let flushed = noted.map_or(*brought, |noted| noted.flushed);
-        self.write_both(&mut noted, *brought, flushed)
+        let flushed = noted.map_or(brought, |noted| noted.flushed);
+        self.write_both(&mut noted, brought, flushed)
     }
 
     /// Notes that everything up to a revision is on disk.
-    pub(crate) fn write_flushed(&self, flushed: &Oid) -> Result<(), StoreError> {
+    pub(crate) fn write_flushed(&self, flushed: Option<Revision>) -> Result<(), StoreError> {
         let mut noted = self.noted();
         match *noted {
-            Some(Noted { revision, after_restart: false, .. }) => {
-                self.write_both(&mut noted, revision, *flushed)
+            Some(Checkpointed { revision, after_restart: false, .. }) => {
+                self.write_both(&mut noted, revision, flushed)
             }
             Some(_) | None => Ok(()),
         }
     }
 
-    fn write_both(&self, noted: &mut Option<Noted>, revision: Oid, flushed: Oid) -> Result<(), StoreError> {
-        let text = format!("{}\n{}\n{}\n", hex(&revision), hex(&flushed), self.system);
+    fn write_both(
+        &self,
+        noted: &mut Option<Checkpointed>,
+        revision: Option<Revision>,
+        flushed: Option<Revision>,
+    ) -> Result<(), StoreError> {
+        let [brought, durable] = [revision, flushed].map(|revision| revision.unwrap_or(NO_COMMIT));
+        let text = format!("{brought}\n{durable}\n{}\n", self.system);
         // Until it is written nobody knows.
         *noted = None;
         if !overwrite(&self.path, text.as_bytes())? {
             self.barrier.file_system(self.path.parent().expect("it is in a folder of ours"))?;
         }
-        *noted = Some(Noted { revision, flushed, after_restart: false });
+        *noted = Some(Checkpointed { revision, flushed, after_restart: false });
         Ok(())
     }
 }
@@ -116,17 +125,23 @@ mod tests {
 
     #[test]
     fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
-        let desk = tempfile::tempdir().unwrap();
-        let new = || Note::new(desk.path(), Barrier::default());
-        let note = new();
-        assert_eq!(note.read(), None);
-        note.write(&[1; 20]).unwrap();
-        note.write(&[2; 20]).unwrap();
-        assert_eq!(note.read().unwrap().revision, [2; 20]);
-        let note = Note { system: "another".to_owned(), ..new() };
-        assert_eq!(note.read(), Some(Noted { revision: [1; 20], flushed: [1; 20], after_restart: true }));
-        note.write(&[3; 20]).unwrap();
-        note.write_flushed(&[3; 20]).unwrap();
-        assert_eq!(note.read(), Some(Noted { revision: [3; 20], flushed: [3; 20], after_restart: false }));
+        let state = tempfile::tempdir().unwrap();
+        let new = || Checkpoint::new(state.path(), Barrier::default());
+        let revision = |byte| Some(Revision::new([byte; 20]));
+        let checkpoint = new();
+        assert_eq!(checkpoint.read(), None);
+        checkpoint.write(None).unwrap();
+        assert_eq!(new().read().unwrap().revision, None);
+        checkpoint.write(revision(2)).unwrap();
+        assert_eq!(checkpoint.read().unwrap().revision, revision(2));
+        let checkpoint = Checkpoint { system: "another".to_owned(), ..new() };
+        assert_eq!(
+            checkpoint.read(),
+            Some(Checkpointed { revision: None, flushed: None, after_restart: true })
+        );
+        checkpoint.write(revision(3)).unwrap();
+        checkpoint.write_flushed(revision(3)).unwrap();
+        let (revision, flushed) = (revision(3), revision(3));
+        assert_eq!(checkpoint.read(), Some(Checkpointed { revision, flushed, after_restart: false }));
     }
 }

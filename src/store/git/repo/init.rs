@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 
 /// The branch of a new repository.
 const BRANCH: &str = "main";
@@ -21,12 +21,12 @@ pub(crate) fn init(path: &Path, barrier: &Barrier) -> Result<bool, StoreError> {
     let failed = |source| StoreError::at("make a repository at", path, source);
     let path = &std::path::absolute(path).map_err(failed)?;
     if !is_unfinished(path) {
-        if path.join(".git").exists() || Place::find(path, ".").is_ok() {
+        if path.join(".git").exists() || Layout::find(path, ".").is_ok() {
             return Ok(false);
         }
         if !is_empty(path)? {
             // Says what stands there instead.
-            return Place::find(path, ".").map(|_| false);
+            return Layout::find(path, ".").map(|_| false);
         }
     }
     let git_dir = path.join(".git");

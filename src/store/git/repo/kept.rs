@@ -10,8 +10,7 @@ use chrono::{DateTime, Months, TimeDelta, Utc};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
-use crate::store::git::object::id::{Oid, hex};
-use crate::store::git::repo::layout::{self, Place};
+use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::refs;
 use crate::store::{Kept, StoreError};
 
@@ -20,39 +19,43 @@ const EXPIRE_DEFAULT: &str = "90.days";
 
 /// Keeps a commit, unless it is kept; all that it reaches is flushed first, since git flushes little of what
 /// people commit.
-pub(crate) fn keep(place: &Place, kept: Kept, barrier: &Barrier) -> Result<Kept, StoreError> {
-    if let Some(known) = all(place)?.into_iter().find(|known| known.revision == kept.revision) {
+pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kept, StoreError> {
+    if let Some(known) = all(layout)?.into_iter().find(|known| known.revision == kept.revision) {
         return Ok(known);
     }
-    barrier.file_system(&place.common_dir)?;
-    create(place, &format!("{}{}", Kept::REFS, kept.name), kept.revision.as_bytes(), barrier)?;
+    barrier.file_system(&layout.common_dir)?;
+    create(layout, &format!("{}{}", Kept::REFS, kept.name), kept.revision, barrier)?;
     Ok(kept)
 }
 
 /// What is kept now; see [`Journal::kept`](crate::store::Journal::kept).
-pub(crate) fn current(place: &Place, now: DateTime<Utc>, barrier: &Barrier) -> Result<Vec<Kept>, StoreError> {
-    if let Err(error) = expire(place, now, barrier) {
+pub(crate) fn current(
+    layout: &Layout,
+    now: DateTime<Utc>,
+    barrier: &Barrier,
+) -> Result<Vec<Kept>, StoreError> {
+    if let Err(error) = expire(layout, now, barrier) {
         tracing::warn!(%error, cause = error.cause(), "what was kept for long enough could not be let go; it is tried again");
     }
-    all(place)
+    all(layout)
 }
 
 /// What is kept, the oldest first. What is named otherwise, or can't be read, is not ours.
-fn all(place: &Place) -> Result<Vec<Kept>, StoreError> {
+fn all(layout: &Layout) -> Result<Vec<Kept>, StoreError> {
     let read = |name: String| {
-        let revision = refs::read(&place.common_dir, &name).ok()??;
+        let revision = refs::read(&layout.common_dir, &name).ok()??;
         Kept::parse(name.strip_prefix(Kept::REFS)?, Revision::new(revision))
     };
-    Ok(refs::names(&place.common_dir, Kept::REFS)?.into_iter().filter_map(read).collect())
+    Ok(refs::names(&layout.common_dir, Kept::REFS)?.into_iter().filter_map(read).collect())
 }
 
 /// Lets go what was kept for long enough.
-fn expire(place: &Place, now: DateTime<Utc>, barrier: &Barrier) -> Result<(), StoreError> {
-    let kept = all(place)?;
+fn expire(layout: &Layout, now: DateTime<Utc>, barrier: &Barrier) -> Result<(), StoreError> {
+    let kept = all(layout)?;
     if kept.is_empty() {
         return Ok(());
     }
-    let setting = layout::reflog_expire(place)?;
+    let setting = layout::reflog_expire(layout)?;
     let Some(until) = expired_until(setting.as_deref().unwrap_or(EXPIRE_DEFAULT), now) else { return Ok(()) };
     let expired: Vec<String> = kept
         .into_iter()
@@ -64,16 +67,16 @@ fn expire(place: &Place, now: DateTime<Utc>, barrier: &Barrier) -> Result<(), St
     }
     let names: Vec<&str> = expired.iter().map(String::as_str).collect();
     tracing::info!(refs = names.join(" "), "what was kept of a rewritten branch is let go (gc.reflogExpire)");
-    remove(place, &names, barrier)
+    remove(layout, &names, barrier)
 }
 
 /// Makes a ref that nobody else makes, durably; what it names is on disk already.
-fn create(place: &Place, name: &str, target: &Oid, barrier: &Barrier) -> Result<(), StoreError> {
-    let path = place.common_dir.join(name);
+fn create(layout: &Layout, name: &str, target: Revision, barrier: &Barrier) -> Result<(), StoreError> {
+    let path = layout.common_dir.join(name);
     let folder = path.parent().expect("a ref is below refs");
-    barrier.make_folder(&place.common_dir, folder)?;
-    let content = format!("{}\n", hex(target));
-    let draft = LockDraft::write(&place.desk(), &path, content.as_bytes())?;
+    barrier.make_folder(&layout.common_dir, folder)?;
+    let content = format!("{target}\n");
+    let draft = LockDraft::write(&layout.state(), &path, content.as_bytes())?;
     barrier.files(&[draft.content()])?;
     draft.take(Duration::ZERO)?.commit()?;
     barrier.folder(folder)
@@ -81,23 +84,23 @@ fn create(place: &Place, name: &str, target: &Oid, barrier: &Barrier) -> Result<
 
 /// Removes refs that nobody else moves. A packed one goes first, as `files_transaction_finish` in
 /// `refs/files-backend.c` does it: when its file goes, it would be back.
-fn remove(place: &Place, names: &[&str], barrier: &Barrier) -> Result<(), StoreError> {
-    let path = place.common_dir.join("packed-refs");
-    let before = refs::packed(&place.common_dir)?.unwrap_or_default();
+fn remove(layout: &Layout, names: &[&str], barrier: &Barrier) -> Result<(), StoreError> {
+    let path = layout.common_dir.join("packed-refs");
+    let before = refs::packed(&layout.common_dir)?.unwrap_or_default();
     let after = without(&before, names);
     if after != before {
-        let draft = LockDraft::write(&place.desk(), &path, &after)?;
+        let draft = LockDraft::write(&layout.state(), &path, &after)?;
         // Of all refs that are packed, so never half.
         barrier.files(&[draft.content()])?;
         let lock = draft.take(Duration::ZERO)?;
-        if refs::packed(&place.common_dir)?.unwrap_or_default() != before {
+        if refs::packed(&layout.common_dir)?.unwrap_or_default() != before {
             return Err(StoreError::Locked { path });
         }
         lock.commit()?;
     }
     for name in names {
-        let path = place.common_dir.join(name);
-        let _lock = HeldLock::take(&place.desk(), &path, Duration::ZERO)?;
+        let path = layout.common_dir.join(name);
+        let _lock = HeldLock::take(&layout.state(), &path, Duration::ZERO)?;
         remove_if_there(&path)?;
     }
     Ok(())

@@ -12,7 +12,7 @@ use crate::store::git::repo::head::HeadFile;
 
 /// The parts of a repository.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct Layout {
     /// What was asked for; named in errors.
     pub(crate) path: PathBuf,
     /// `HEAD` and the index are here.
@@ -35,9 +35,9 @@ pub(crate) struct Place {
 }
 
 /// Our own folder inside the repository.
-pub(crate) const DESK: &str = "collectory";
+pub(crate) const STATE_FOLDER: &str = "collectory";
 
-impl Place {
+impl Layout {
     /// Finds the parts of the repository at `path`.
     pub(crate) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
         let unsuitable = |why: String| StoreError::Unsuitable { path: path.to_owned(), why };
@@ -86,13 +86,13 @@ impl Place {
     }
 
     /// Our own folder in the part of the repository that all work trees share.
-    pub(crate) fn desk(&self) -> PathBuf {
-        self.common_dir.join(DESK)
+    pub(crate) fn state(&self) -> PathBuf {
+        self.common_dir.join(STATE_FOLDER)
     }
 
     /// Our own folder in this work tree's part of the repository.
-    pub(crate) fn work_tree_desk(&self) -> PathBuf {
-        self.git_dir.join(DESK)
+    pub(crate) fn work_tree_state(&self) -> PathBuf {
+        self.git_dir.join(STATE_FOLDER)
     }
 
     /// The folder of the packs.
@@ -202,8 +202,8 @@ fn find_work_tree(
 }
 
 /// For how long reflogs are kept, as the repository's own configuration says it now (`gc.reflogExpire`).
-pub(crate) fn reflog_expire(place: &Place) -> Result<Option<String>, StoreError> {
-    Ok(Config::read(&place.git_dir, &place.common_dir)?.text("gc.reflogexpire"))
+pub(crate) fn reflog_expire(layout: &Layout) -> Result<Option<String>, StoreError> {
+    Ok(Config::read(&layout.git_dir, &layout.common_dir)?.text("gc.reflogexpire"))
 }
 
 /// The repository's own configuration.

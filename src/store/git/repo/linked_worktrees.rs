@@ -5,17 +5,19 @@ use std::path::Path;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
 
 /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push
 /// into such a branch. One may be added at any time, so this is asked before every group of commits.
-pub(crate) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreError> {
-    let linked = fs::read_dir(place.common_dir.join("worktrees"));
+pub(crate) fn check_elsewhere(branch: &Branch) -> Result<(), StoreError> {
+    let layout = &branch.layout;
+    let linked = fs::read_dir(layout.common_dir.join("worktrees"));
     let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
-    let main = (place.git_dir != place.common_dir).then(|| place.common_dir.clone());
-    for git_dir in linked.chain(main).filter(|git_dir| *git_dir != place.git_dir) {
-        if !matches!(refs::head(&git_dir), Ok(Head::Ref(name)) if name == branch) {
+    let main = (layout.git_dir != layout.common_dir).then(|| layout.common_dir.clone());
+    for git_dir in linked.chain(main).filter(|git_dir| *git_dir != layout.git_dir) {
+        if !matches!(refs::head(&git_dir), Ok(Head::Ref(name)) if name == branch.name) {
             continue;
         }
         let at = read_if_there(&git_dir.join("gitdir"))?
@@ -26,7 +28,7 @@ pub(crate) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreEr
             continue;
         };
         if at.exists() {
-            let (path, branch) = (place.path.clone(), branch.to_owned());
+            let (path, branch) = (layout.path.clone(), branch.name.clone());
             return Err(StoreError::ShownElsewhere { path, branch, at });
         }
     }
@@ -35,5 +37,5 @@ pub(crate) fn check_elsewhere(place: &Place, branch: &str) -> Result<(), StoreEr
 
 /// The main work tree of a repository, unless it is bare.
 fn main_work_tree(common_dir: &Path) -> Option<std::path::PathBuf> {
-    Place::find(common_dir, ".").ok()?.work_tree
+    Layout::find(common_dir, ".").ok()?.work_tree
 }

@@ -16,11 +16,14 @@ use crate::domain::{Actor, Revision};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, make_folders, read_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
-use crate::store::git::object::id::{Oid, hex, unhex};
-use crate::store::git::repo::layout::Place;
+use crate::store::git::object::id::{Oid, unhex};
+use crate::store::git::repo::layout::Layout;
 
 /// Longer than an id: a ref that holds none need not be read whole to be refused.
 const REF_BYTES_MAX: usize = 256;
+
+/// What stands for a commit where there is none, in reflogs and in the checkpoint.
+pub(crate) const NO_COMMIT: Revision = Revision::new([0; 20]);
 
 /// What `HEAD` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +31,7 @@ pub(crate) enum Head {
     /// A ref by its whole name, born or not.
     Ref(String),
     /// A commit, by itself.
-    Detached(Oid),
+    Detached(Revision),
 }
 
 /// Reads `HEAD`.
@@ -43,7 +46,7 @@ pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
     if let Some(name) = text.strip_prefix(b"ref:") {
         return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
     }
-    let commit = unhex(text).map(Head::Detached);
+    let commit = unhex(text).map(|oid| Head::Detached(Revision::new(oid)));
     commit.ok_or_else(|| damaged(&path, "it names neither a branch nor a commit"))
 }
 
@@ -143,9 +146,9 @@ pub(crate) struct Move<'a> {
     /// The whole name of the branch.
     pub(crate) branch: &'a str,
     /// Where it must be.
-    pub(crate) expected: Option<Oid>,
+    pub(crate) expected: Option<Revision>,
     /// The commits to go over, the last one being the new place, each with its reflog message.
-    pub(crate) steps: &'a [(Oid, String)],
+    pub(crate) steps: &'a [(Revision, String)],
     /// Who moves it.
     pub(crate) actor: &'a Actor,
     /// When.
@@ -156,25 +159,30 @@ pub(crate) struct Move<'a> {
 
 impl Move<'_> {
     /// Writes the branch's new content, for the caller to flush before [`make`](Self::make).
-    pub(crate) fn draft(&self, place: &Place) -> Result<LockDraft, StoreError> {
+    pub(crate) fn draft(&self, layout: &Layout) -> Result<LockDraft, StoreError> {
         let new = self.steps.last().expect("a move goes somewhere").0;
-        let path = place.common_dir.join(self.branch);
-        LockDraft::write(&place.desk(), &path, format!("{}\n", hex(&new)).as_bytes())
+        let path = layout.common_dir.join(self.branch);
+        LockDraft::write(&layout.state(), &path, format!("{new}\n").as_bytes())
     }
 
     /// Moves the branch, durably. On an error it may have moved all the same, and then it is not known to
     /// be on disk.
-    pub(crate) fn make(&self, place: &Place, draft: LockDraft, barrier: &Barrier) -> Result<(), StoreError> {
-        let head_lock = self.lock_head(place)?;
-        let path = place.common_dir.join(self.branch);
+    pub(crate) fn make(
+        &self,
+        layout: &Layout,
+        draft: LockDraft,
+        barrier: &Barrier,
+    ) -> Result<(), StoreError> {
+        let head_lock = self.lock_head(layout)?;
+        let path = layout.common_dir.join(self.branch);
         let folder = path.parent().expect("a branch is below refs/heads");
-        barrier.make_folder(&place.common_dir, folder)?;
+        barrier.make_folder(&layout.common_dir, folder)?;
         let lock = draft.take(self.wait)?;
-        self.compare(place)?;
+        self.compare(layout)?;
         make_way(&path)?;
-        let log = self.log(&place.common_dir, self.branch, place.log_new_branches)?;
+        let log = self.log(&layout.common_dir, self.branch, layout.log_new_branches)?;
         if head_lock.is_some() {
-            drop(self.log(&place.git_dir, "HEAD", place.log_new_branches)?);
+            drop(self.log(&layout.git_dir, "HEAD", layout.log_new_branches)?);
         }
         lock.commit()?;
         barrier.folder(folder)?;
@@ -182,39 +190,38 @@ impl Move<'_> {
     }
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
-    fn lock_head(&self, place: &Place) -> Result<Option<HeldLock>, StoreError> {
-        let named = || place.head.read().map(|head| head == Head::Ref(self.branch.to_owned()));
+    fn lock_head(&self, layout: &Layout) -> Result<Option<HeldLock>, StoreError> {
+        let named = || layout.head.read().map(|head| head == Head::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }
-        let path = place.git_dir.join("HEAD");
-        let lock = HeldLock::take(&place.work_tree_desk(), &path, self.wait)?;
+        let path = layout.git_dir.join("HEAD");
+        let lock = HeldLock::take(&layout.work_tree_state(), &path, self.wait)?;
         Ok(named()?.then_some(lock))
     }
 
-    fn compare(&self, place: &Place) -> Result<(), StoreError> {
-        let found = read(&place.common_dir, self.branch)?;
+    fn compare(&self, layout: &Layout) -> Result<(), StoreError> {
+        let found = read(&layout.common_dir, self.branch)?.map(Revision::new);
         if found != self.expected {
-            let [expected, found] = [self.expected, found].map(|oid| oid.map(Revision::new));
-            return Err(StoreError::HeadMoved { expected, found });
+            return Err(StoreError::HeadMoved { expected: self.expected, found });
         }
         if found.is_none() {
-            self.check_packed_names(place)?;
+            self.check_packed_names(layout)?;
         }
         Ok(())
     }
 
     /// A branch `a` and a branch `a/b` can't both exist (`refs_verify_refname_available`); among
     /// files the folder itself sees to it.
-    fn check_packed_names(&self, place: &Place) -> Result<(), StoreError> {
-        let refs = packed(&place.common_dir)?.unwrap_or_default();
+    fn check_packed_names(&self, layout: &Layout) -> Result<(), StoreError> {
+        let refs = packed(&layout.common_dir)?.unwrap_or_default();
         let within = |inner: &[u8], outer: &[u8]| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.first() == Some(&b'/'))
         };
         let name = self.branch.as_bytes();
         match packed_lines(&refs).find(|(_, other)| within(name, other) || within(other, name)) {
             None => Ok(()),
-            Some((_, other)) => Err(place.unsuitable(format!(
+            Some((_, other)) => Err(layout.unsuitable(format!(
                 "the branch {} can't be made beside {}; choose another name",
                 self.branch,
                 String::from_utf8_lossy(other)
@@ -240,14 +247,13 @@ impl Move<'_> {
     }
 
     fn log_lines(&self) -> String {
-        let mut before = self.expected.unwrap_or_default();
+        let mut old = self.expected.unwrap_or(NO_COMMIT);
         let mut lines = String::new();
-        for (after, message) in self.steps {
+        for (new, message) in self.steps {
             let message = message.replace(['\n', '\r', '\t', '\0'], " ");
             let (name, email, seconds) = (self.actor.name(), self.actor.email(), self.at.timestamp().max(0));
-            let [old, new] = [&before, after].map(hex);
             lines.push_str(&format!("{old} {new} {name} <{email}> {seconds} +0000\t{message}\n"));
-            before = *after;
+            old = *new;
         }
         lines
     }

@@ -14,14 +14,14 @@ use git2::{Config, ConfigLevel};
 
 use crate::domain::Actor;
 use crate::store::StoreError;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 
 /// A variable of the environment; those are git's own, not settings of the service.
 type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// On whose behalf hand edits are committed.
-pub(crate) fn person(place: &Place) -> Actor {
-    let config = open(place, &|name| env::var_os(name));
+pub(crate) fn person(layout: &Layout) -> Actor {
+    let config = open(layout, &|name| env::var_os(name));
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
 }
@@ -42,9 +42,9 @@ pub struct SignatureFiles {
 ///
 /// Fails when there is no repository, or one that can't be served.
 pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> {
-    let place = Place::find(repository, ".")?;
-    let config = open(&place, &|name| env::var_os(name));
-    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    let layout = Layout::find(repository, ".")?;
+    let config = open(&layout, &|name| env::var_os(name));
+    let root = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     let path = |name| config.get_path(name).ok().map(|path| root.join(path));
     Ok(SignatureFiles {
         allowed_signers: path("gpg.ssh.allowedSignersFile"),
@@ -58,19 +58,19 @@ pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> 
 ///
 /// Fails when there is no repository, or one that can't be served.
 pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
-    let place = Place::find(repository, ".")?;
-    let named = open(&place, &|name| env::var_os(name)).get_path("core.hooksPath").ok();
-    let root = place.work_tree.as_ref().unwrap_or(&place.git_dir);
+    let layout = Layout::find(repository, ".")?;
+    let named = open(&layout, &|name| env::var_os(name)).get_path("core.hooksPath").ok();
+    let root = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     Ok(named.map(|path| root.join(path)))
 }
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says
 /// nothing.
-fn open(place: &Place, variable: Variable<'_>) -> Config {
+fn open(layout: &Layout, variable: Variable<'_>) -> Config {
     let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
     let own = [
-        (ConfigLevel::Local, place.common_dir.join("config")),
-        (ConfigLevel::Worktree, place.git_dir.join("config.worktree")),
+        (ConfigLevel::Local, layout.common_dir.join("config")),
+        (ConfigLevel::Worktree, layout.git_dir.join("config.worktree")),
     ];
     for (level, path) in outside(variable).into_iter().chain(own) {
         if level == ConfigLevel::Worktree && !config.get_bool("extensions.worktreeconfig").unwrap_or(false) {

@@ -8,23 +8,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::support::*;
 use crate::store::Journal as _;
-use crate::store::git::journal::GitJournal;
+use crate::store::git::disk::failpoint::Hook;
 
 fn away(repo: &Repo) -> PathBuf {
     repo.path().with_extension("away")
 }
 
 /// Moves the repository away right before the flush of this number; says how many there have been.
-fn move_away_at(journal: &GitJournal, repo: &Repo, number: usize) -> Arc<AtomicUsize> {
+fn move_away_at(repo: &Repo, number: usize) -> (Arc<AtomicUsize>, Hook) {
     let (from, to) = (repo.path().to_owned(), away(repo));
     let count = Arc::new(AtomicUsize::new(0));
-    journal.barrier.hook().set({
+    let hook = repo.on_flush({
         let count = Arc::clone(&count);
         move |_: &Path| -> io::Result<()> {
             if count.fetch_add(1, Ordering::Relaxed) == number { fs::rename(&from, &to) } else { Ok(()) }
         }
     });
-    count
+    (count, hook)
 }
 
 /// Writes while the repository is moved away at each flush in turn, and moves it back.
@@ -33,9 +33,9 @@ fn survives(repo: &Repo) {
     append(&mut journal, &[set("a.yaml", "a\n"), set("gone.yaml", "gone\n")]);
     let drafts = |turn: &str| [set("a.yaml", turn), remove("gone.yaml"), set("new.yaml", turn)];
     for number in 0.. {
-        let flushes = move_away_at(&journal, repo, number);
+        let (flushes, hook) = move_away_at(repo, number);
         let written = try_append(&mut journal, &drafts(&format!("{number}\n")));
-        journal.barrier.hook().clear();
+        drop(hook);
         if flushes.load(Ordering::Relaxed) <= number {
             written.unwrap();
             assert!(number > 3, "there are some flushes");

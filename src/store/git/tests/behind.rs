@@ -7,16 +7,15 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use super::support::*;
-use crate::store::git::worktree::scan::folder::OPEN_FAULT;
 use crate::store::{Journal as _, Look};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
 fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
     let repo = Repo::new();
-    let desk = repo.path().join(".git/collectory");
+    let state = repo.path().join(".git/collectory");
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let obstacle = desk.join("file-a.yaml");
+    let obstacle = state.join("file-a.yaml");
     fs::create_dir(&obstacle).unwrap();
     (repo, journal, obstacle)
 }
@@ -84,10 +83,10 @@ fn a_file_that_can_not_be_read_after_it_was_replaced_is_no_persons_edit() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n"), set("gone.yaml", "gone\n")]);
-    OPEN_FAULT.set(Some(of_a_draft));
+    let fault = repo.fail_to_open(of_a_draft);
     append(&mut journal, &[set("a.yaml", "a2\n"), remove("gone.yaml")]);
     assert_eq!(edits(&mut journal), []);
-    OPEN_FAULT.take();
+    drop(fault);
     append(&mut journal, &[set("b.yaml", "b\n")]);
     assert_eq!(repo.saved("a.yaml"), "a2\n");
     assert!(!repo.file("gone.yaml").exists());
@@ -102,12 +101,12 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
     append(&mut journal, &[set("a.yaml", "a\n"), set("b.yaml", "b\n")]);
     repo.save("a.yaml", "by hand\n");
     repo.save("b.yaml", "by hand\n");
-    OPEN_FAULT.set(Some(|name| (name == "a.yaml").then_some(Errno::IO)));
+    let lost = repo.fail_to_open(|name| (name == "a.yaml").then_some(Errno::IO));
     let seen = edits(&mut journal);
-    OPEN_FAULT.set(Some(|name| (name == "a.yaml").then_some(Errno::MFILE)));
+    drop(lost);
+    let _short = repo.fail_to_open(|name| (name == "a.yaml").then_some(Errno::MFILE));
     let head = journal.head().unwrap();
     let shortage = journal.work_tree(head, Look::All, false);
-    OPEN_FAULT.take();
     assert_eq!(seen, [edit("a.yaml", "a file that can't be read now"), edit("b.yaml", "by hand\n")]);
     assert!(shortage.is_err(), "{shortage:?}");
 }

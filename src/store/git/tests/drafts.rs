@@ -4,21 +4,21 @@ use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
 use super::support::*;
-use crate::store::git::journal::fault::Fault;
+use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::object::id::{Kind, name};
 use crate::store::git::object::tree::FILE;
-use crate::store::git::repo::layout::Place;
-use crate::store::git::worktree::apply::replace::{Bench, New};
+use crate::store::git::repo::layout::Layout;
+use crate::store::git::worktree::apply::replace::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, and where it is, with a place for drafts.
-fn place_and_folder(repo: &Repo) -> (Place, Folder) {
-    let place = Place::find(repo.path(), "collections").unwrap();
-    fs::create_dir_all(place.work_tree_desk()).unwrap();
-    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
-    (place, folder)
+fn place_and_folder(repo: &Repo) -> (Layout, Folder) {
+    let layout = Layout::find(repo.path(), "collections").unwrap();
+    fs::create_dir_all(layout.work_tree_state()).unwrap();
+    let Found::Folder(folder) = Folder::collections(&layout, false).unwrap() else { panic!("it is there") };
+    (layout, folder)
 }
 
 /// What stands in the folder of our own and is no note of ours.
@@ -35,15 +35,15 @@ fn drafts(repo: &Repo) -> Vec<PathBuf> {
 fn what_a_person_saved_right_before_a_kill_is_kept() {
     let repo = Repo::new();
     append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
-    let desk = repo.path().join(".git/collectory");
-    let draft = desk.join("file-a.yaml");
+    let state = repo.path().join(".git/collectory");
+    let draft = state.join("file-a.yaml");
     for content in ["by hand\n", "a1\n", "by hand, too\n"] {
         fs::write(&draft, content).unwrap();
         drop(repo.open());
         assert!(!draft.exists());
     }
     let kept =
-        ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(desk.join(name)).unwrap());
+        ["kept-file-a.yaml", "kept-file-a.yaml-1"].map(|name| fs::read_to_string(state.join(name)).unwrap());
     assert_eq!(kept, ["by hand\n", "by hand, too\n"]);
     assert_eq!(repo.saved("a.yaml"), "a1\n");
 }
@@ -52,7 +52,7 @@ fn what_a_person_saved_right_before_a_kill_is_kept() {
 fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = place_and_folder(&repo);
+    let (layout, folder) = place_and_folder(&repo);
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
     for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
         repo.save("a.yaml", "by hand\n");
@@ -61,10 +61,10 @@ fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
         content.oid = old;
         let mut known = StatCache::default();
         known.keep("a.yaml", &content);
-        let bench = Bench::new(&place, &folder).unwrap().knowing(&known);
-        assert!(!bench.change("a.yaml", Some(old), new).unwrap());
+        let replacer = Replacer::new(&layout, &folder).unwrap().knowing(&known);
+        assert!(!replacer.change("a.yaml", Some(old), new).unwrap());
         assert_eq!(repo.saved("a.yaml"), "by hand\n");
-        assert_eq!(fs::read_dir(place.work_tree_desk()).unwrap().count(), 0, "no draft is left");
+        assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
     }
 }
 
@@ -73,10 +73,10 @@ fn a_write_that_fails_and_one_that_leaves_an_edit_alone_leave_no_draft() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    journal.fault = Some(Fault::BeforeTheBranch);
+    let stop = repo.stop_at(Failpoint::MoveBranch);
     try_append(&mut journal, &[set("a.yaml", "a2\n"), set("b.yaml", "b1\n")]).unwrap_err();
     assert_eq!(drafts(&repo), Vec::<PathBuf>::new());
-    journal.fault = None;
+    drop(stop);
     repo.save("a.yaml", "by hand\n");
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
@@ -110,7 +110,7 @@ fn an_edit_is_seen_however_soon_after_a_write_it_was_made() {
 fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
-    let (place, folder) = place_and_folder(&repo);
+    let (layout, folder) = place_and_folder(&repo);
     let mut open_writers = OpenWriters::default();
     assert!(open_writers.no_writer().is_none(), "nobody watches yet");
     open_writers.begin(&folder);
@@ -128,7 +128,7 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
     // In another folder of the same name nothing was seen.
     fs::rename(&folder.path, repo.path().join("away")).unwrap();
     repo.save("b.yaml", "b2\n");
-    let Found::Folder(folder) = Folder::collections(&place, false).unwrap() else { panic!("it is there") };
+    let Found::Folder(folder) = Folder::collections(&layout, false).unwrap() else { panic!("it is there") };
     open_writers.begin(&folder);
     assert!(!open_writers.holds(&no_writer, "b.yaml"));
 }
@@ -137,13 +137,13 @@ fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
 fn a_file_that_a_person_put_in_the_place_of_ours_is_not_taken_for_ours() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
-    let (place, folder) = place_and_folder(&repo);
-    let bench = Bench::new(&place, &folder).unwrap();
+    let (layout, folder) = place_and_folder(&repo);
+    let replacer = Replacer::new(&layout, &folder).unwrap();
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
-    assert!(bench.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
+    assert!(replacer.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
     let stat = || folder.stat("a.yaml").unwrap().unwrap();
-    assert!(bench.has_made(&stat()));
+    assert!(replacer.has_made(&stat()));
     repo.save("b", "a2\n");
     fs::rename(repo.file("b"), repo.file("a.yaml")).unwrap();
-    assert!(!bench.has_made(&stat()));
+    assert!(!replacer.has_made(&stat()));
 }

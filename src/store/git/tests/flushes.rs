@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use super::super::GitJournal;
 use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::disk::failpoint::Hook;
 
 /// The reflog of the branch.
 fn reflog(repo: &Repo) -> PathBuf {
@@ -18,18 +19,18 @@ fn reflog(repo: &Repo) -> PathBuf {
 type Seen = Arc<Mutex<Vec<(PathBuf, bool)>>>;
 
 /// Notes every flush, and whether one of `files` differed by then from what it is now.
-fn watch(journal: &GitJournal, files: Vec<PathBuf>) -> Seen {
+fn watch(repo: &Repo, files: Vec<PathBuf>) -> (Seen, Hook) {
     let seen = Seen::default();
     let read = move || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
     let before = read();
-    journal.barrier.hook().set({
+    let hook = repo.on_flush({
         let seen = Arc::clone(&seen);
         move |path| {
             seen.lock().unwrap().push((path.to_owned(), read() != before));
             Ok(())
         }
     });
-    seen
+    (seen, hook)
 }
 
 #[test]
@@ -39,7 +40,7 @@ fn nothing_names_a_commit_before_its_pack_would_survive_a_power_cut() {
     append(&mut journal, &[set("a.yaml", "a1\n")]);
     let git_dir = repo.path().join(".git");
     let names = [reflog(&repo), git_dir.join("logs/HEAD"), git_dir.join("refs/heads/main")];
-    let seen = watch(&journal, names.to_vec());
+    let (seen, _hook) = watch(&repo, names.to_vec());
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     let seen = seen.lock().unwrap();
     let at = |path: &Path| seen.iter().position(|(flushed, _)| flushed == path).unwrap();
@@ -54,7 +55,7 @@ fn whenever_somebody_looks_git_can_read_what_the_index_names() {
     repo.commit(&[("a.yaml", "a1\n")]);
     let mut journal = repo.open();
     let path = repo.path().to_owned();
-    journal.barrier.hook().set(move |_| {
+    let _hook = repo.on_flush(move |_| {
         git_in(&path, &["diff", "--cached"]);
         Ok(())
     });
@@ -63,11 +64,11 @@ fn whenever_somebody_looks_git_can_read_what_the_index_names() {
 }
 
 /// Makes the last flush of every write fail.
-fn fail_at_the_end(journal: &GitJournal) {
-    journal.barrier.hook().set(|path| match path.ends_with("refs/heads") {
+fn fail_at_the_end(repo: &Repo) -> Hook {
+    repo.on_flush(|path| match path.ends_with("refs/heads") {
         true => Err(io::ErrorKind::Other.into()),
         false => Ok(()),
-    });
+    })
 }
 
 #[test]
@@ -77,11 +78,11 @@ fn a_write_whose_last_flush_fails_leaves_no_file_and_no_index_behind() {
     let mut journal = repo.open();
     journal.catch_up().unwrap();
     let before = repo.head();
-    fail_at_the_end(&journal);
+    let fault = fail_at_the_end(&repo);
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]).is_err());
     assert_ne!(repo.head(), before);
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
-    journal.barrier.hook().clear();
+    drop(fault);
     append(&mut journal, &[set("a.yaml", "a3\n")]);
     assert_eq!(repo.status(), "");
     repo.check();
@@ -103,7 +104,7 @@ fn a_head_that_is_not_known_to_be_on_disk_is_flushed_once() {
     assert_eq!(cost(&mut journal), 0, "our own");
     repo.commit(&[("a.yaml", "a3\n")]);
     assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "a person's");
-    fail_at_the_end(&journal);
+    let _fault = fail_at_the_end(&repo);
     assert!(try_append(&mut journal, &[set("a.yaml", "a4\n")]).is_err());
     assert_eq!([cost(&mut journal), cost(&mut journal)], [1, 0], "one whose last flush failed");
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::super::{GitJournal, Options};
@@ -14,7 +15,8 @@ use crate::store::Journal as _;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::branch::{Branch, whole_name};
+use crate::store::git::repo::layout::Layout;
 
 /// Enough commits for a graph, in these tests.
 const COMMITS_MIN: usize = 20;
@@ -42,8 +44,8 @@ fn long_history() -> Repo {
 }
 
 fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
-    let place = Place::find(repo.path(), "collections").unwrap();
-    Graph::new(place, "refs/heads/main".to_owned(), git.into(), COMMITS_MIN)
+    let layout = Arc::new(Layout::find(repo.path(), "collections").unwrap());
+    Graph::new(Branch { layout, name: whole_name("main") }, git.into(), COMMITS_MIN)
 }
 
 fn info(repo: &Repo) -> PathBuf {

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use super::super::{GitJournal, Options};
 use super::support::*;
-use crate::store::git::disk::links::REFUSED;
-use crate::store::git::journal::fault::Fault;
+use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::{Draft, Journal as _, Look, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.
@@ -197,10 +196,10 @@ fn a_soft_reset_and_an_amend_are_the_person_s() {
 fn after_a_kill_the_work_tree_is_brought_forward_and_edits_are_kept() {
     let (repo, mut journal) = served();
     repo.save("c.yaml", "c by hand\n");
-    journal.fault = Some(Fault::AfterTheBranch);
+    let stop = repo.stop_at(Failpoint::UpdateWorkTree);
     let drafts = [set("a.yaml", "a2\n"), remove("b.yaml"), set("c.yaml", "c2\n"), set("d.yaml", "d1\n")];
     assert!(try_append(&mut journal, &drafts).is_err());
-    drop(journal);
+    drop((journal, stop));
     assert_eq!(repo.saved("a.yaml"), "a1\n");
     let mut journal = repo.open();
     journal.catch_up().unwrap();
@@ -214,12 +213,12 @@ fn after_a_kill_the_index_stays_locked_until_the_files_are_there() {
     let (repo, mut journal) = served();
     let (from, killed) = (repo.path().to_owned(), repo.path().with_file_name("killed"));
     let to = killed.clone();
-    journal.interlude = Some(Box::new(move || {
+    let _hook = repo.meanwhile(move || {
         drop(fs::remove_dir_all(&to));
         // Hard links stay such: the lock is known by them.
         let copied = std::process::Command::new("cp").arg("-a").args([&from, &to]).status();
         assert!(copied.unwrap().success());
-    }));
+    });
     append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml")]);
     assert!(killed.join(".git/index.lock").exists());
     assert_eq!(fs::read_to_string(killed.join("collections/a.yaml")).unwrap(), "a1\n");
@@ -237,9 +236,9 @@ fn after_a_kill_before_the_first_commit_is_shown_it_is_shown_all_the_same() {
     let repo = Repo::new();
     let mut journal = repo.open();
     journal.catch_up().unwrap();
-    journal.fault = Some(Fault::AfterTheBranch);
+    let stop = repo.stop_at(Failpoint::UpdateWorkTree);
     assert!(try_append(&mut journal, &[set("a.yaml", "a1\n")]).is_err());
-    drop(journal);
+    drop((journal, stop));
     let mut journal = repo.open();
     journal.catch_up().unwrap();
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a1\n", ""));
@@ -249,9 +248,9 @@ fn after_a_kill_before_the_first_commit_is_shown_it_is_shown_all_the_same() {
 fn after_a_kill_that_followed_a_commit_by_hand_the_work_tree_is_brought_forward() {
     let (repo, mut journal) = served();
     repo.commit(&[("a.yaml", "a2\n")]);
-    journal.fault = Some(Fault::AfterTheBranch);
+    let stop = repo.stop_at(Failpoint::UpdateWorkTree);
     assert!(try_append(&mut journal, &[set("a.yaml", "a3\n")]).is_err());
-    drop(journal);
+    drop((journal, stop));
     repo.open().catch_up().unwrap();
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a3\n", ""));
 }
@@ -260,10 +259,10 @@ fn after_a_kill_that_followed_a_commit_by_hand_the_work_tree_is_brought_forward(
 fn a_kill_before_the_branch_moved_leaves_nothing_visible() {
     let (repo, mut journal) = served();
     let head = repo.head();
-    journal.fault = Some(Fault::BeforeTheBranch);
+    let stop = repo.stop_at(Failpoint::MoveBranch);
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
     assert_eq!((repo.head(), repo.status().as_str(), repo.saved("a.yaml").as_str()), (head, "", "a1\n"));
-    journal.fault = None;
+    drop(stop);
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     repo.check();
 }
@@ -447,7 +446,7 @@ fn a_save_at_the_same_time_is_never_overwritten() {
 
 /// How many packs are marked to be kept.
 fn marks_len(journal: &GitJournal) -> usize {
-    let paths = fs::read_dir(journal.packs.folder()).unwrap().map(|entry| entry.unwrap().path());
+    let paths = fs::read_dir(journal.writer.packs.folder()).unwrap().map(|entry| entry.unwrap().path());
     paths.filter(|path| path.extension().is_some_and(|ending| ending == "keep")).count()
 }
 
@@ -458,11 +457,11 @@ fn kill_before_the_branch(prepare: impl FnOnce(&Repo)) -> (tempfile::TempDir, Gi
     prepare(&repo);
     let folder = tempfile::tempdir().unwrap();
     let killed = folder.path().join("killed");
-    journal.fault = Some(Fault::BeforeTheBranch);
-    journal.interlude = Some(Box::new({
+    let _stop = repo.stop_at(Failpoint::MoveBranch);
+    let _copy = repo.meanwhile({
         let (from, to) = (repo.path().to_owned(), killed.clone());
         move || assert!(Command::new("cp").arg("-a").args([&from, &to]).status().unwrap().success())
-    }));
+    });
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n")]).is_err());
     assert!(killed.join(".git/index.lock").exists(), "the copy was taken in the middle");
     assert_ne!(git_in(&killed, &["diff", "--cached", "--name-only"]), "", "and the index was ahead");
@@ -496,7 +495,7 @@ fn names_that_are_reserved_while_git_collects_are_no_write_under_way() {
     fs::write(repo.path().join(".git/gc.pid"), "1 elsewhere").unwrap();
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     assert_ne!(marks_len(&journal), 0, "some are reserved");
-    assert!(journal.packs.marked_objects().unwrap().is_empty());
+    assert!(journal.writer.packs.kept_objects().unwrap().is_empty());
 }
 
 #[test]
@@ -508,10 +507,10 @@ fn a_commit_that_is_about_to_put_its_index_in_place_is_left_to_do_so() {
     repo.commit(&[("a.yaml", "a2\n")]);
     fs::rename(&index, &lock).unwrap();
     fs::write(&index, old).unwrap();
-    journal.interlude = Some(Box::new(move || fs::rename(&lock, &index).unwrap()));
+    let hook = repo.meanwhile(move || fs::rename(&lock, &index).unwrap());
     let caught_up = journal.catch_up();
     assert!(matches!(caught_up, Err(StoreError::Locked { .. })), "the next command wants it: {caught_up:?}");
-    journal.interlude = None;
+    drop(hook);
     journal.catch_up().unwrap();
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
 }
@@ -588,7 +587,7 @@ fn a_write_during_a_checkout_of_another_branch_leaves_that_one_alone() {
     let (repo, mut journal) = served();
     repo.git(&["branch", "other"]);
     repo.save("b.yaml", "b by hand\n");
-    journal.interlude = Some(Box::new({
+    let hook = repo.meanwhile({
         let (path, mut calls) = (repo.path().to_owned(), 0);
         move || {
             calls += 1;
@@ -596,12 +595,12 @@ fn a_write_during_a_checkout_of_another_branch_leaves_that_one_alone() {
                 git_in(&path, &["symbolic-ref", "HEAD", "refs/heads/other"]);
             }
         }
-    }));
+    });
     append(&mut journal, &[set("a.yaml", "a2\n"), set("d.yaml", "d1\n"), remove("c.yaml")]);
     assert_eq!(repo.git(&["show", "main:collections/a.yaml"]), "a2\n");
     assert_eq!(repo.status(), " M collections/b.yaml\n");
     repo.git(&["checkout", "-q", "main"]);
-    journal.interlude = None;
+    drop(hook);
     journal.catch_up().unwrap();
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", " M collections/b.yaml\n"));
 }
@@ -643,7 +642,7 @@ fn what_a_person_takes_over_to_another_branch_stays_there() {
 #[test]
 fn what_a_checkout_has_written_before_it_moves_the_head_is_no_edit() {
     let (repo, mut journal) = served();
-    journal.checkout_time_max = Duration::from_secs(3_600);
+    journal.checkout.scan.checkout_time_max = Duration::from_secs(3_600);
     let head = journal.head().unwrap();
     repo.git(&["checkout", "-q", "-b", "other"]);
     let other = repo.commit(&[("a.yaml", "a of the other\n"), ("d.yaml", "d of the other\n")]);
@@ -694,17 +693,20 @@ fn a_changed_mode_is_a_person_s_and_stays() {
 #[test]
 fn where_no_file_can_have_a_second_name_writes_work_all_the_same() {
     let (repo, mut journal) = served();
-    REFUSED.set(true);
+    let links = repo.on_step(|step, _| match step {
+        Failpoint::Link => Err(rustix::io::Errno::PERM.into()),
+        _ => Ok(()),
+    });
     append(&mut journal, &[set("a.yaml", "a2\n"), remove("b.yaml"), set("d.yaml", "d1\n")]);
     assert_eq!(repo.status(), "");
-    journal.fault = Some(Fault::BeforeTheBranch);
+    let stop = repo.stop_at(Failpoint::MoveBranch);
     assert!(try_append(&mut journal, &[set("a.yaml", "a3\n")]).is_err());
     assert_eq!((repo.saved("a.yaml").as_str(), repo.status().as_str()), ("a2\n", ""));
-    journal.fault = None;
+    drop(stop);
     append(&mut journal, &[set("a.yaml", "a4\n")]);
     drop(journal);
     append(&mut repo.open(), &[set("a.yaml", "a5\n")]);
-    REFUSED.set(false);
+    drop(links);
     assert_eq!(repo.status(), "");
     repo.check();
 }

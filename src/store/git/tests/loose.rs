@@ -101,7 +101,7 @@ fn a_collection_that_begins_while_loose_objects_are_packed_finds_them_all() {
     let all = loose(&repo).len();
     let mut journal = repo.open();
     let collecting = repo.path().join(".git/gc.pid");
-    journal.barrier.hook().set(move |_| fs::write(&collecting, "1 elsewhere"));
+    let _hook = repo.on_flush(move |_| fs::write(&collecting, "1 elsewhere"));
     tend(&mut journal);
     assert_eq!((loose(&repo).len(), repo.packs().len()), (all, 3));
     repo.check();
@@ -115,7 +115,7 @@ fn an_object_that_git_counts_on_anew_while_it_is_packed_stays() {
     let mut journal = repo.open();
     let file = File::open(&touched).unwrap();
     let now = fs::metadata(repo.path()).unwrap().modified().unwrap();
-    journal.barrier.hook().set(move |_| file.set_modified(now));
+    let _hook = repo.on_flush(move |_| file.set_modified(now));
     tend(&mut journal);
     assert_eq!(loose(&repo), [touched]);
     repo.check();

@@ -8,7 +8,7 @@ use std::process::Command;
 use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
-use crate::store::git::journal::fault::Fault;
+use crate::store::git::disk::failpoint::Failpoint;
 
 /// A bare repository with some commits.
 fn written() -> (Repo, GitJournal) {
@@ -143,12 +143,12 @@ fn a_write_that_fails_while_git_collects_leaves_nothing() {
     fs::write(&lock, "").unwrap();
     assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
     fs::remove_file(&lock).unwrap();
-    journal.barrier.hook().set(|path| match path.extension() {
+    let broken = repo.on_flush(|path| match path.extension() {
         Some(ending) if ending == "pack" => Err(std::io::Error::other("the disk is broken")),
         _ => Ok(()),
     });
     assert!(try_append(&mut journal, &[set("a.yaml", "a5\n")]).is_err());
-    journal.barrier.hook().clear();
+    drop(broken);
     append(&mut journal, &[set("a.yaml", "a5\n")]);
     end_gc(&repo);
     drop(journal);
@@ -175,11 +175,11 @@ fn a_kill_while_git_collects_leaves_no_reserved_names_after_the_next_start() {
 fn the_same_write_again_is_another_pack() {
     let (repo, mut journal) = written();
     let before = repo.packs().len();
-    journal.fault = Some(Fault::BeforeTheBranch);
+    let stop = repo.stop_at(Failpoint::MoveBranch);
     for _ in 0..2 {
         assert!(try_append(&mut journal, &[set("a.yaml", "a4\n")]).is_err());
     }
-    journal.fault = None;
+    drop(stop);
     append(&mut journal, &[set("a.yaml", "a4\n")]);
     assert_eq!(repo.packs().len(), before + 3, "so nobody who removes the first ones removes the last");
 }

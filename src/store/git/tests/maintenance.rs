@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::random::cases;
-use crate::store::git::journal::fault::Fault;
+use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 
@@ -120,14 +120,14 @@ fn a_gc_between_the_objects_and_the_branch_removes_nothing_that_is_needed() {
     let repo = Repo::bare();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    journal.fault = Some(Fault::BeforeTheBranch);
-    journal.interlude = Some(Box::new({
+    let stop = repo.stop_at(Failpoint::MoveBranch);
+    let gc = repo.meanwhile({
         let path = repo.path().to_owned();
         move || drop(git_in(&path, &["gc", "-q", "--prune=now"]))
-    }));
+    });
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
     assert_eq!(repo.packs().len(), 2, "kept while the branch was about to move");
-    journal.fault = None;
+    drop((stop, gc));
     append(&mut journal, &[set("a.yaml", "a2\n")]);
     repo.check();
 }
@@ -157,7 +157,7 @@ fn what_a_kill_left_is_removed_at_the_next_start() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let index = journal.lock_index(Duration::ZERO).unwrap().unwrap();
+    let index = journal.checkout.lock_index(Duration::ZERO).unwrap().unwrap();
     std::mem::forget(index);
     drop(journal);
     let draft = repo.path().join(".git/objects/pack/collectory-new-pack");
@@ -203,7 +203,7 @@ fn an_object_that_is_missing_is_an_error_and_not_an_empty_folder() {
     fs::rename(&aside, &pack).unwrap();
     let mut journal = repo.open();
     fs::rename(&pack, &aside).unwrap();
-    journal.objects.close();
+    journal.reader.objects.close();
     assert!(journal.changes(None, head).is_err());
     fs::rename(&aside, &pack).unwrap();
     assert_eq!(journal.changes(None, head).unwrap().len(), 1);
@@ -318,9 +318,9 @@ proptest! {
             match step {
                 Step::Append(group) => drop(append(&mut journal, &drafts(&group, &mut model))),
                 Step::Kill(group) => {
-                    journal.fault = Some(Fault::AfterTheBranch);
+                    let stop = repo.stop_at(Failpoint::UpdateWorkTree);
                     prop_assert!(try_append(&mut journal, &drafts(&group, &mut model)).is_err());
-                    drop(journal);
+                    drop((journal, stop));
                     journal = repo.open();
                     journal.catch_up().unwrap();
                 }

@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicBool;
 
 use super::super::{GitJournal, Options};
 use super::support::*;
-use crate::store::git::journal::fault::Fault;
+use crate::store::git::disk::failpoint::{Failpoint, Hook};
+use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::packs::store::PACKS_MAX;
 
 /// A bare repository with one pack more than are left alone, which are not merged yet.
@@ -63,9 +64,9 @@ fn only_whole_packs_are_left(repo: &Repo) {
 fn parts_of_a_merged_pack_stay_for_who_reads_them_and_go_at_the_end_or_the_next_start() {
     let (repo, journal) = crowded();
     let before = repo.packs().len();
-    assert!(journal.packs.merge_small(&journal.barrier, &AtomicBool::new(false)).unwrap());
+    assert!(merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
     assert_eq!(repo.packs().len(), before + 1);
-    assert!(!journal.packs.merge_small(&journal.barrier, &AtomicBool::new(false)).unwrap());
+    assert!(!merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
     let folder = tempfile::tempdir().unwrap();
     let killed = folder.path().join("killed");
     assert!(Command::new("cp").arg("-a").args([repo.path(), &killed]).status().unwrap().success());
@@ -92,9 +93,9 @@ fn kill_between_the_names(is_whole: bool) {
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
     let before = repo.packs();
-    journal.fault = Some(Fault::BeforeTheBranch);
+    let stop = repo.stop_at(Failpoint::MoveBranch);
     assert!(try_append(&mut journal, &[set("a.yaml", "a2\n")]).is_err());
-    drop(journal);
+    drop((journal, stop));
     let pack = repo.packs().into_iter().find(|pack| !before.contains(pack)).unwrap();
     fs::rename(pack.with_extension("idx"), draft_of(&repo, "collectory-new-idx")).unwrap();
     fs::write(pack.with_extension("keep"), "collectory\n").unwrap();
@@ -197,18 +198,18 @@ fn after_a_power_cut_our_marks_are_found_without_the_list_and_a_person_s_stay() 
 }
 
 /// Does something when a file in the folder of the packs is about to be flushed.
-fn at_the_flush_of(journal: &GitJournal, name: &'static str, mut act: impl FnMut() + Send + 'static) {
-    journal.barrier.hook().set(move |path| {
+fn at_the_flush_of(repo: &Repo, name: &'static str, mut act: impl FnMut() + Send + 'static) -> Hook {
+    repo.on_flush(move |path| {
         if path.ends_with(name) {
             act();
         }
         Ok(())
-    });
+    })
 }
 
 /// Does something when the merged pack is about to be flushed.
-fn while_merging(journal: &GitJournal, act: impl FnMut() + Send + 'static) {
-    at_the_flush_of(journal, "collectory-merged-pack", act);
+fn while_merging(repo: &Repo, act: impl FnMut() + Send + 'static) -> Hook {
+    at_the_flush_of(repo, "collectory-merged-pack", act)
 }
 
 #[test]
@@ -216,7 +217,7 @@ fn git_takes_no_pack_in_the_making_for_one() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    at_the_flush_of(&journal, "collectory-new-pack", {
+    let _hook = at_the_flush_of(&repo, "collectory-new-pack", {
         let path = repo.path().to_owned();
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
@@ -229,7 +230,7 @@ fn git_takes_no_pack_in_the_making_for_one() {
 fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
     let (repo, mut journal) = crowded();
     let kept = repo.packs().pop().unwrap();
-    while_merging(&journal, {
+    let _hook = while_merging(&repo, {
         let mark = kept.with_extension("keep");
         move || fs::write(&mark, "mine").unwrap()
     });
@@ -243,7 +244,7 @@ fn what_somebody_comes_to_count_on_while_it_is_merged_is_not_removed() {
 fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
     let (repo, mut journal) = crowded();
     let collecting = repo.path().join("gc.pid");
-    while_merging(&journal, {
+    let hook = while_merging(&repo, {
         let collecting = collecting.clone();
         move || fs::write(&collecting, "1 elsewhere").unwrap()
     });
@@ -252,7 +253,7 @@ fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
     assert!(parts.iter().all(|part| part.exists()));
     repo.check();
     fs::remove_file(&collecting).unwrap();
-    journal.barrier.hook().clear();
+    drop(hook);
     tend(&mut journal);
     assert_eq!(repo.packs().len(), 2, "two that are the same, as the parts are merged again");
     repo.check();
@@ -261,7 +262,7 @@ fn a_collection_that_begins_while_packs_are_merged_finds_them_all() {
 #[test]
 fn a_multi_pack_index_that_is_written_while_packs_are_merged_stays_right() {
     let (repo, mut journal) = crowded();
-    while_merging(&journal, {
+    let _hook = while_merging(&repo, {
         let path = repo.path().to_owned();
         move || drop(git_in(&path, &["multi-pack-index", "write"]))
     });
@@ -277,9 +278,9 @@ fn housekeeping_that_panics_is_over_and_holds_nobody_up() {
     let repo = Repo::new();
     let mut journal = repo.open();
     add_packs(&mut journal);
-    while_merging(&journal, || panic!("as a test asked for"));
+    let hook = while_merging(&repo, || panic!("as a test asked for"));
     tend(&mut journal);
-    journal.barrier.hook().clear();
+    drop(hook);
     add_packs(&mut journal);
     tend(&mut journal);
     assert_eq!(repo.packs().len(), 2 * (PACKS_MAX + 1), "merging has been given up");

@@ -17,7 +17,7 @@ use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::Barrier;
-use crate::store::git::disk::flush_hook::WHOLE_FILE_SYSTEM;
+use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::checkpoint::system_id;
 use crate::store::git::repo::init;
@@ -62,7 +62,7 @@ impl Disk {
     }
 
     fn flush(&mut self, path: &Path) {
-        if path == Path::new(WHOLE_FILE_SYSTEM) {
+        if path == Path::new("/") {
             self.flush_all(&self.root.clone());
         } else if path.is_dir() {
             self.folders.insert(path.to_owned(), listing(path));
@@ -144,6 +144,7 @@ struct Powered {
     repo: Repo,
     journal: GitJournal,
     shared: Arc<Mutex<Shared>>,
+    hooks: Option<[Hook; 2]>,
 }
 
 struct Shared {
@@ -176,24 +177,12 @@ impl Powered {
         Self::of(repo, journal, EDITED, seed)
     }
 
-    fn of(repo: Repo, mut journal: GitJournal, status: &'static str, seed: u64) -> Self {
+    fn of(repo: Repo, journal: GitJournal, status: &'static str, seed: u64) -> Self {
         let disk = Disk::of(&repo.path().canonicalize().unwrap(), seed);
         let shared = Shared { disk, acknowledged: repo.head().to_string(), status };
         let shared = Arc::new(Mutex::new(shared));
-        journal.barrier.hook().set({
-            let shared = Arc::clone(&shared);
-            move |path| {
-                let mut shared = shared.lock().unwrap();
-                shared.survive();
-                shared.disk.flush(path);
-                Ok(())
-            }
-        });
-        journal.interlude = Some(Box::new({
-            let shared = Arc::clone(&shared);
-            move || shared.lock().unwrap().survive()
-        }));
-        Self { repo, journal, shared }
+        let hooks = cut_at_every_step(&repo, &shared);
+        Self { repo, journal, shared, hooks: Some(hooks) }
     }
 
     /// Writes, and is cut off right after the answer.
@@ -203,6 +192,21 @@ impl Powered {
         shared.acknowledged = self.repo.head().to_string();
         shared.survive();
     }
+}
+
+/// Cuts the power before every flush, and between the steps of a write.
+fn cut_at_every_step(repo: &Repo, shared: &Arc<Mutex<Shared>>) -> [Hook; 2] {
+    let at_flushes = repo.on_flush({
+        let shared = Arc::clone(shared);
+        move |path| {
+            let mut shared = shared.lock().unwrap();
+            shared.survive();
+            shared.disk.flush(path);
+            Ok(())
+        }
+    });
+    let shared = Arc::clone(shared);
+    [at_flushes, repo.meanwhile(move || shared.lock().unwrap().survive())]
 }
 
 impl Shared {
@@ -294,7 +298,7 @@ fn a_power_cut_while_git_collects_leaves_every_acknowledged_write() {
 #[test]
 fn a_power_cut_while_packs_are_merged_loses_nothing() {
     let mut powered = Powered::new(7);
-    let (hook, interlude) = (powered.journal.barrier.hook().take(), powered.journal.interlude.take());
+    powered.hooks.take();
     for i in 0..=PACKS_MAX {
         append(&mut powered.journal, &[set("a.yaml", &format!("{i}\n"))]);
     }
@@ -303,8 +307,7 @@ fn a_power_cut_while_packs_are_merged_loses_nothing() {
         shared.disk.flush_all(&powered.repo.path().canonicalize().unwrap());
         shared.acknowledged = powered.repo.head().to_string();
     }
-    powered.journal.barrier.hook().put(hook);
-    powered.journal.interlude = interlude;
+    powered.hooks = Some(cut_at_every_step(&powered.repo, &powered.shared));
     tend(&mut powered.journal);
     assert_eq!(powered.repo.packs().len(), 1);
     powered.write(&[set("a.yaml", "after the merge\n")]);
@@ -335,21 +338,23 @@ fn a_power_cut_at_the_first_start_leaves_what_can_be_started() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     let disk = Arc::new(Mutex::new(Disk::of(&root, 13)));
-    let barrier = Barrier::default();
-    barrier.hook().set({
+    let _hook = Hook::new(&root, {
         let disk = Arc::clone(&disk);
-        move |path| {
+        move |step, path| {
             let mut disk = disk.lock().unwrap();
-            start_again(&mut disk, None);
-            disk.flush(path);
+            match step {
+                Failpoint::Flush | Failpoint::FlushFileSystem => start_again(&mut disk, None),
+                _ => return Ok(()),
+            }
+            disk.flush(if step == Failpoint::Flush { path } else { Path::new("/") });
             Ok(())
         }
     });
     let path = root.join("settings");
-    assert!(init::init(&path, &barrier).unwrap());
+    assert!(init::init(&path, &Barrier::default()).unwrap());
     start_again(&mut disk.lock().unwrap(), None);
     let options = Options { lock_wait_ms_max: 0, ..Options::new(&path) };
-    let mut journal = GitJournal::open_with(options, barrier).unwrap();
+    let mut journal = GitJournal::open(options).unwrap();
     journal.catch_up().unwrap();
     for round in 0..3 {
         append(&mut journal, &[set("a.yaml", &format!("{round}\n"))]);
@@ -403,10 +408,10 @@ fn the_index_names_new_objects_only_when_their_pack_has_its_name_for_good() {
     let repo = Repo::new();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "a1\n")]);
-    let (index, packs) = (repo.path().join(".git/index"), journal.packs.folder().to_owned());
+    let (index, packs) = (repo.path().join(".git/index"), journal.writer.packs.folder().to_owned());
     let before = fs::read(&index).unwrap();
     let flushed = Arc::new(Mutex::new(0));
-    journal.barrier.hook().set({
+    let _hook = repo.on_flush({
         let (index, before, flushed) = (index.clone(), before.clone(), Arc::clone(&flushed));
         move |path| {
             if path == packs {

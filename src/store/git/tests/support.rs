@@ -1,16 +1,20 @@
 //! A repository in a temporary folder, and the real `git` to judge it by.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use chrono::DateTime;
+use rustix::io::Errno;
 use tempfile::TempDir;
 
 use super::super::{Access, GitJournal, Options};
 use crate::domain::{Actor, Revision};
+use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::{
     BlobId, Committed, Draft, Edit, Journal as _, Look, Saved, StoreError, TreeEntry, WorkTree,
 };
@@ -36,6 +40,47 @@ impl Repo {
         let path = folder.path().join("settings.git");
         git_in(folder.path(), &["init", "-q", "--bare", "-b", "main", "settings.git"]);
         Self { _folder: folder, path }
+    }
+
+    /// Is called before every step of who serves it, which its error fails.
+    pub(super) fn on_step(
+        &self,
+        act: impl FnMut(Failpoint<'_>, &Path) -> io::Result<()> + Send + 'static,
+    ) -> Hook {
+        Hook::new(&self.path, act)
+    }
+
+    /// Is called with what is about to be flushed, `/` for a whole file system.
+    pub(super) fn on_flush(&self, mut act: impl FnMut(&Path) -> io::Result<()> + Send + 'static) -> Hook {
+        self.on_step(move |step, path| match step {
+            Failpoint::Flush => act(path),
+            Failpoint::FlushFileSystem => act(Path::new("/")),
+            _ => Ok(()),
+        })
+    }
+
+    /// Is called between the steps of a write.
+    pub(super) fn meanwhile(&self, mut act: impl FnMut() + Send + 'static) -> Hook {
+        self.on_step(move |step, _| {
+            if matches!(step, Failpoint::MoveBranch | Failpoint::UpdateWorkTree | Failpoint::LockIndex) {
+                act();
+            }
+            Ok(())
+        })
+    }
+
+    /// Stops every write before a step.
+    pub(super) fn stop_at(&self, stop: Failpoint<'static>) -> Hook {
+        let stopped = || io::Error::other("stopped on demand");
+        self.on_step(move |step, _| if step == stop { Err(stopped()) } else { Ok(()) })
+    }
+
+    /// Has the opening of files of the work tree fail.
+    pub(super) fn fail_to_open(&self, fault: fn(&OsStr) -> Option<Errno>) -> Hook {
+        self.on_step(move |step, _| match step {
+            Failpoint::Open(name) => fault(name).map_or(Ok(()), |errno| Err(errno.into())),
+            _ => Ok(()),
+        })
     }
 
     pub(super) fn path(&self) -> &Path {

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::super::GitJournal;
 use super::support::*;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::listing::list;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
@@ -40,14 +40,14 @@ fn watching() -> (Repo, GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
     let mut journal = repo.open();
-    journal.open_writers = Some(OpenWriters::with(Duration::ZERO));
+    journal.checkout.scan.open_writers = Some(OpenWriters::with(Duration::ZERO));
     assert_eq!(unfinished(&mut journal), [""; 0]);
     (repo, journal)
 }
 
 fn folder(repo: &Repo) -> Folder {
-    let place = Place::find(repo.path(), "collections").unwrap();
-    match Folder::collections(&place, false).unwrap() {
+    let layout = Layout::find(repo.path(), "collections").unwrap();
+    match Folder::collections(&layout, false).unwrap() {
         Found::Folder(folder) => folder,
         other => panic!("{other:?}"),
     }
@@ -137,7 +137,7 @@ fn a_file_that_was_written_right_before_anybody_looked_may_be_open() {
     assert_eq!(read_during(&mut OpenWriters::with(LONG), &repo, || ()), ["a.yaml"]);
     assert_eq!(read_during(&mut OpenWriters::with(Duration::ZERO), &repo, || ()), [""; 0]);
     let mut journal = repo.open();
-    journal.open_writers = Some(OpenWriters::with(LONG));
+    journal.checkout.scan.open_writers = Some(OpenWriters::with(LONG));
     repo.save("b.yaml", "b1\n");
     assert_eq!(unfinished(&mut journal), ["b.yaml"], "the other is as the head has it");
 }

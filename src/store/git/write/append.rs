@@ -16,10 +16,10 @@ use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, S
 use crate::store::git::read::diff::is_told;
 use crate::store::git::read::objects::corrupt;
 use crate::store::git::read::trees::Trees;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::sign::Committer;
 use crate::store::git::write::tree_ids::TreeIds;
-use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry};
+use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
 const WHOLE_TREE_BYTES_MAX: usize = 512;
@@ -45,20 +45,20 @@ pub(crate) struct Group {
 
 impl Group {
     /// Its last commit.
-    pub(crate) fn tip(&self) -> Oid {
+    pub(crate) fn tip(&self) -> Revision {
         self.trees.revision.expect("a group has commits")
     }
 }
 
 /// Builds the objects of a group on top of `trees`.
 pub(crate) fn build(
-    place: &Place,
+    layout: &Layout,
     trees: Trees,
     drafts: &[Draft],
     committer: &Committer,
 ) -> Result<Group, StoreError> {
     let mut group = Builder {
-        place,
+        layout,
         pack: PackBuilder::new(),
         versions: trees.levels.iter().map(|_| Vec::new()).collect(),
         trees,
@@ -71,7 +71,7 @@ pub(crate) fn build(
 }
 
 struct Builder<'a> {
-    place: &'a Place,
+    layout: &'a Layout,
     pack: PackBuilder,
     trees: Trees,
     // Per level, oldest first, each with its name.
@@ -126,7 +126,7 @@ impl Builder<'_> {
             }
             let ends_chain = (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX);
             let before = Before::of(folder.bytes(), &splices, ends_chain);
-            let before = before.map_err(|error| self.place.unsuitable(error.to_string()))?;
+            let before = before.map_err(|error| self.layout.unsuitable(error.to_string()))?;
             names.step(folder.bytes(), splices);
             turns.push(Turn { files, name: Oid::default(), is_empty: folder.is_empty(), before });
         }
@@ -145,13 +145,13 @@ impl Builder<'_> {
         content: Option<&[u8]>,
     ) -> Result<FileChange, StoreError> {
         if file.is_empty() || file.contains(['/', '\0']) || matches!(file, "." | ".." | ".git") {
-            return Err(self.place.unsuitable(format!("`{file}` is no name for a file")));
+            return Err(self.layout.unsuitable(format!("`{file}` is no name for a file")));
         }
         let before = folder.get(file.as_bytes());
         if let Some(other) = before.filter(|pointer| !pointer.is_file()) {
             let why =
-                format!("`{}` is {:?} on the branch, not a file", self.place.inside(file), other.entry());
-            return Err(self.place.unsuitable(why));
+                format!("`{}` is {:?} on the branch, not a file", self.layout.inside(file), other.entry());
+            return Err(self.layout.unsuitable(why));
         }
         let mut after = None;
         if let Some(content) = content {
@@ -194,11 +194,11 @@ impl Builder<'_> {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
             }
             let parent = self.trees.revision;
-            let commit = committer.commit(&oids[0], parent.as_ref(), draft)?;
+            let commit = committer.commit(TreeId::new(oids[0]), parent, draft)?;
             let oid = name(Kind::Commit, &commit)?;
             self.pack.add(Kind::Commit, oid, &commit);
-            self.trees.revision = Some(oid);
             let revision = Revision::new(oid);
+            self.trees.revision = Some(revision);
             committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
             let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
             let commit = raw.told(revision);
@@ -225,7 +225,7 @@ impl Builder<'_> {
             // Git has no empty folders.
             let pointer = (!is_empty).then_some(Pointer { mode: FOLDER, oid });
             let tree = &mut self.trees.levels[above];
-            let splices = tree.put(self.place.folder[above].as_bytes(), pointer);
+            let splices = tree.put(self.layout.folder[above].as_bytes(), pointer);
             oid = self.trees.midstates[above].name(tree.bytes(), same_len_of(&splices));
             before = Before::of(tree.bytes(), &splices, ends_chain)
                 .map_err(|error| corrupt(Kind::Tree, &oid, error.to_string()))?;

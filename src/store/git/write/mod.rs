@@ -3,6 +3,6 @@
 //! Nothing here touches the work tree; the branch moves by compare-and-set only.
 
 pub(crate) mod append;
-pub(crate) mod publish;
 pub(crate) mod sign;
 pub(crate) mod tree_ids;
+pub(crate) mod writer;

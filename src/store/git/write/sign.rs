@@ -24,11 +24,10 @@ use chrono::{DateTime, Utc};
 use ssh_key::private::KeypairData;
 use ssh_key::{EcdsaCurve, HashAlg, LineEnding, PrivateKey, PublicKey};
 
-use crate::domain::Actor;
+use crate::domain::{Actor, Revision};
 use crate::store::git::object::commit::encode_commit;
-use crate::store::git::object::id::Oid;
 use crate::store::signature::NAMESPACE;
-use crate::store::{Draft, StoreError};
+use crate::store::{Draft, StoreError, TreeId};
 
 /// The most bytes that the file of a signing key has.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -213,8 +212,8 @@ impl Committer {
     /// The commit object of a draft.
     pub(crate) fn commit(
         &self,
-        tree: &Oid,
-        parent: Option<&Oid>,
+        tree: TreeId,
+        parent: Option<Revision>,
         Draft { author, at, message, .. }: &Draft,
     ) -> Result<Vec<u8>, StoreError> {
         let at: DateTime<Utc> = *at;

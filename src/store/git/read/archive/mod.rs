@@ -19,10 +19,10 @@ use crate::store::git::read::database::Database;
 use crate::store::git::read::diff;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::parallel::share;
-use crate::store::git::read::recent_commits::Fresh;
+use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{Walker, cut_off, descends};
-use crate::store::git::repo::layout::Place;
-use crate::store::git::repo::refs;
+use crate::store::git::repo::branch::{Branch, whole_name};
+use crate::store::git::repo::layout::Layout;
 use crate::store::{
     Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
     StoreError, TreeEntry,
@@ -30,17 +30,15 @@ use crate::store::{
 
 /// The read side of a git repository.
 pub struct GitArchive {
-    place: Place,
-    branch: String,
+    branch: Branch,
     database: Arc<Database>,
     notes: AtomicU64,
-    fresh: Arc<Fresh>,
+    recent_commits: Arc<RecentCommits>,
 }
 
 impl std::fmt::Debug for GitArchive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { place, branch, .. } = self;
-        f.debug_struct("GitArchive").field("place", place).field("branch", branch).finish_non_exhaustive()
+        f.debug_struct("GitArchive").field("branch", &self.branch).finish_non_exhaustive()
     }
 }
 
@@ -56,20 +54,18 @@ impl GitArchive {
     ///
     /// Fails when there is no repository, or one that can't be served.
     pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
-        let branch = format!("refs/heads/{}", branch.trim_start_matches("refs/heads/"));
-        let place = Place::find(path, folder)?;
-        let database = Arc::new(Database::new(&place.common_dir));
-        Ok(Self::at(place, branch, database, Arc::default()))
+        let layout = Arc::new(Layout::find(path, folder)?);
+        let database = Arc::new(Database::new(&layout.common_dir));
+        Ok(Self::of(Branch { layout, name: whole_name(branch) }, database, Arc::default()))
     }
 
-    /// The archive of a place, for the branch of this whole name; `fresh` need not be read.
-    pub(in crate::store::git) fn at(
-        place: Place,
-        branch: String,
+    /// The archive of a branch; `recent_commits` need not be read.
+    pub(in crate::store::git) fn of(
+        branch: Branch,
         database: Arc<Database>,
-        fresh: Arc<Fresh>,
+        recent_commits: Arc<RecentCommits>,
     ) -> Self {
-        Self { place, branch, database, notes: AtomicU64::new(0), fresh }
+        Self { branch, database, notes: AtomicU64::new(0), recent_commits }
     }
 
     fn objects(&self) -> Objects {
@@ -79,15 +75,15 @@ impl GitArchive {
 
 impl Archive for GitArchive {
     fn head(&self) -> Result<Option<Revision>, StoreError> {
-        Ok(refs::read(&self.place.common_dir, &self.branch)?.map(Revision::new))
+        self.branch.tip()
     }
 
     fn resolve(&self, name: &str) -> Result<Revision, NameError> {
-        name::resolve(&self.place, &mut self.objects(), name)
+        name::resolve(&self.branch.layout, &mut self.objects(), name)
     }
 
     fn commit(&self, revision: Revision) -> Result<Option<Commit>, StoreError> {
-        if let Some(step) = self.fresh.step(revision) {
+        if let Some(step) = self.recent_commits.step(revision) {
             return Ok(Some(step.commit));
         }
         match self.objects().commit(revision, |commit| commit.told(revision)) {
@@ -101,7 +97,7 @@ impl Archive for GitArchive {
     }
 
     fn cut_off(&self) -> Result<Vec<Revision>, StoreError> {
-        let mut cut: Vec<_> = cut_off(&self.place)?.into_iter().map(Revision::new).collect();
+        let mut cut: Vec<_> = cut_off(&self.branch.layout)?.into_iter().collect();
         cut.sort_unstable();
         Ok(cut)
     }
@@ -111,7 +107,7 @@ impl Archive for GitArchive {
         from: Revision,
         is_known: &dyn Fn(&Revision) -> bool,
     ) -> Result<Line, StoreError> {
-        let cut = cut_off(&self.place)?;
+        let cut = cut_off(&self.branch.layout)?;
         let mut objects = None;
         let mut line = Line { revisions: Vec::new(), onto: None };
         let mut next = Some(from);
@@ -120,7 +116,7 @@ impl Archive for GitArchive {
                 line.onto = Some(revision);
                 break;
             }
-            next = match self.fresh.first_parent(revision) {
+            next = match self.recent_commits.first_parent(revision) {
                 Some(parent) => parent,
                 None => {
                     let objects = objects.get_or_insert_with(|| self.objects());
@@ -130,7 +126,7 @@ impl Archive for GitArchive {
                     }
                 }
             };
-            next = next.filter(|_| !cut.contains(revision.as_bytes()));
+            next = next.filter(|_| !cut.contains(&revision));
             line.revisions.push(revision);
         }
         Ok(line)
@@ -138,10 +134,10 @@ impl Archive for GitArchive {
 
     fn steps(&self, revisions: &[Revision], each: &(dyn Fn(usize, Step) + Sync)) -> Result<(), StoreError> {
         // Those that are remembered are the newest, and stand first.
-        let cut = cut_off(&self.place)?;
+        let cut = cut_off(&self.branch.layout)?;
         let remembered = |revision: &Revision| {
-            let is_whole = !cut.contains(revision.as_bytes());
-            is_whole.then(|| self.fresh.step(*revision)).flatten()
+            let is_whole = !cut.contains(revision);
+            is_whole.then(|| self.recent_commits.step(*revision)).flatten()
         };
         let mut fresh = 0;
         while let Some(step) = revisions.get(fresh).and_then(remembered) {
@@ -152,7 +148,7 @@ impl Archive for GitArchive {
             return Ok(());
         }
         share(&mut self.objects(), revisions.len() - fresh, &|objects, range| {
-            let mut walker = Walker::new(objects, &self.place.folder, &cut);
+            let mut walker = Walker::new(objects, &self.branch.layout.folder, &cut);
             for index in range {
                 each(fresh + index, walker.step(revisions[fresh + index])?);
             }
@@ -165,7 +161,7 @@ impl Archive for GitArchive {
         revision: Revision,
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<(String, TreeEntry)>, StoreError> {
-        diff::files(&mut self.objects(), &self.place, revision, is_wanted)
+        diff::files(&mut self.objects(), &self.branch.layout, revision, is_wanted)
     }
 
     fn differences(
@@ -173,19 +169,19 @@ impl Archive for GitArchive {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        diff::changes(&mut self.objects(), &self.place, None, [from, to])
+        diff::changes(&mut self.objects(), &self.branch.layout, None, [from, to])
     }
 
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        diff::contents(&mut self.objects(), &self.fresh, blobs, each)
+        diff::contents(&mut self.objects(), &self.recent_commits, blobs, each)
     }
 
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        descends(&mut self.objects(), &self.place, *descendant.as_bytes(), *ancestor.as_bytes())
+        descends(&mut self.objects(), &self.branch.layout, descendant, ancestor)
     }
 
     fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = self.place.desk().join(name);
+        let path = self.branch.layout.state().join(name);
         match fs::read(&path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -194,19 +190,21 @@ impl Archive for GitArchive {
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        make_folders(&self.place.common_dir, &self.place.desk(), &mut |_| Ok(()))?;
+        make_folders(&self.branch.layout.common_dir, &self.branch.layout.state(), &mut |_| Ok(()))?;
         let write = || -> io::Result<()> {
             // Several processes may do this at once; each has a file of its own until the rename.
             let turn = self.notes.fetch_add(1, Ordering::Relaxed);
-            let aside = self.place.desk().join(format!("{name}.{}.{turn}.new", std::process::id()));
+            let aside = self.branch.layout.state().join(format!("{name}.{}.{turn}.new", std::process::id()));
             let written = fs::File::create(&aside).and_then(|mut file| file.write_all(bytes));
-            written.and_then(|()| fs::rename(&aside, self.place.desk().join(name))).inspect_err(|_| {
-                drop(fs::remove_file(&aside));
-            })
+            written.and_then(|()| fs::rename(&aside, self.branch.layout.state().join(name))).inspect_err(
+                |_| {
+                    drop(fs::remove_file(&aside));
+                },
+            )
         };
         write().map_err(|source| StoreError::Path {
             action: "write",
-            path: self.place.desk().join(name),
+            path: self.branch.layout.state().join(name),
             source,
         })
     }

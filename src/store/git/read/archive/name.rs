@@ -4,18 +4,18 @@ use crate::domain::Revision;
 use crate::store::NameError;
 use crate::store::git::object::id::{Kind, Oid, unhex};
 use crate::store::git::read::objects::{Objects, corrupt};
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
 
 /// The fewest digits of an abbreviated id.
 pub(super) const DIGITS_MIN: usize = 7;
 
 /// Finds the commit that a text names.
-pub(super) fn resolve(place: &Place, objects: &mut Objects, name: &str) -> Result<Revision, NameError> {
+pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, NameError> {
     if name.len() == 40 && is_id(name) {
         return by_id(objects, name)?.ok_or(NameError::Unknown);
     }
-    let named = [by_ref(place, objects, "refs/tags/", name)?, by_ref(place, objects, "refs/heads/", name)?];
+    let named = [by_ref(layout, objects, "refs/tags/", name)?, by_ref(layout, objects, "refs/heads/", name)?];
     match named {
         [Some(tag), Some(branch)] if tag != branch => {
             Err(NameError::Bad("a tag and a branch have this name; write the commit's id".to_owned()))
@@ -36,7 +36,7 @@ fn is_id(name: &str) -> bool {
 
 /// The commit of a ref, if there is such a ref; an annotated tag stands for what it names.
 pub(crate) fn by_ref(
-    place: &Place,
+    layout: &Layout,
     objects: &mut Objects,
     prefix: &str,
     name: &str,
@@ -45,7 +45,7 @@ pub(crate) fn by_ref(
     if !git2::Reference::is_valid_name(&full) {
         return Ok(None);
     }
-    let Some(mut id) = refs::read(&place.common_dir, &full)? else { return Ok(None) };
+    let Some(mut id) = refs::read(&layout.common_dir, &full)? else { return Ok(None) };
     // A tag may name a tag; each is another object, so this ends.
     while objects.kind(&id)? == Some(Kind::Tag) {
         id = tagged(&objects.tag(&id)?).ok_or_else(|| corrupt(Kind::Tag, &id, "it names nothing"))?;

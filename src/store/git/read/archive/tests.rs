@@ -129,8 +129,8 @@ fn linked_work_trees_share_the_history_and_the_notes() {
     archive.keep("note", b"kept").unwrap();
     archive.keep("note", b"kept again").unwrap();
     assert_eq!(repo.archive().recall("note").unwrap().unwrap(), b"kept again");
-    let desk = repo.path().join(".git/collectory");
-    assert_eq!(fs::read_dir(desk).unwrap().count(), 1, "nothing is left beside the note");
+    let state = repo.path().join(".git/collectory");
+    assert_eq!(fs::read_dir(state).unwrap().count(), 1, "nothing is left beside the note");
 }
 
 #[test]

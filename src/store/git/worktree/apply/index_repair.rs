@@ -9,26 +9,25 @@
 //! commit the index was written.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
-use crate::store::git::disk::barrier::read_if_there;
+use crate::store::StoreError;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::Purpose;
+use crate::store::git::index::file::IndexStage;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::journal::GitJournal;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
+use crate::store::git::read::reader::Reader;
 use crate::store::git::read::walk;
-use crate::store::git::repo::checkpoint::UNBORN;
+use crate::store::git::worktree::apply::catch_up::changes_between;
+use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::recent::STALE_AGE_MAX;
 use crate::store::git::worktree::apply::update::is_known;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::{Journal as _, StoreError};
 
 /// How far the time of a commit may be from that of an index that was written right after it: commits have
 /// whole seconds.
@@ -37,45 +36,44 @@ const CLOCK_STEP: Duration = Duration::from_secs(1);
 /// How many commits are looked at for what was changed right before the start.
 const RECALLED_COMMITS_MAX: usize = 1_000;
 
-impl GitJournal {
+impl Checkout {
     /// Mends the index if a racing command has put back what we replaced. A lock that somebody
     /// holds is no trouble: whoever writes the index is noticed again.
-    pub(crate) fn mend_index(&mut self) -> Result<(), StoreError> {
-        let path = self.place.git_dir.join("index");
-        if self.recent.is_empty() || self.is_index_as_we_left_it(&path) || !self.is_stale(&path)? {
+    pub(crate) fn repair_index(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
+        if self.recent.is_empty() || self.index.is_as_we_left_it() || !self.is_stale()? {
             return Ok(());
         }
-        let head = self.head()?;
-        self.forget_what_is_not_on_the_branch(head)?;
-        if !self.is_stale(&path)? {
+        self.forget_what_is_not_on_the_branch(reader, self.branch.tip()?)?;
+        if !self.is_stale()? {
             return Ok(());
         }
-        match HeldLock::take(&self.place.work_tree_desk(), &path, Duration::ZERO) {
+        match self.index.lock(Duration::ZERO) {
             Err(StoreError::Locked { .. }) => Ok(()),
-            taken => self.mend_index_under(taken?),
+            taken => self.repair_index_under(taken?),
         }
     }
 
     /// The same for who has the lock, which is released.
-    pub(crate) fn mend_index_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
-        let bytes = read_if_there(&self.place.git_dir.join("index"))?.unwrap_or_default();
-        let Ok(mut index) = GitIndex::parse(bytes) else { return Ok(()) };
-        if !self.mend(&mut index)? {
+    pub(crate) fn repair_index_under(&mut self, lock: HeldLock) -> Result<(), StoreError> {
+        let Some(mut index) = self.index.read()? else { return Ok(()) };
+        if !self.repair(&mut index)? {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        self.leave_index(lock, self.new_index(Purpose::Last)?, index)
+        let draft = self.index.draft(IndexStage::Last)?;
+        self.index.leave(lock, draft, index)
     }
 
-    /// Remembers what a process of ours wrote right before the index was written last: it may have been
-    /// killed before it could mend that.
-    pub(crate) fn recall_recent(&mut self) -> Result<(), StoreError> {
-        let index = fs::metadata(self.place.git_dir.join("index")).and_then(|index| index.modified());
-        let (Ok(written), Some(head), true) = (index, self.head()?, self.is_shown()) else { return Ok(()) };
+    /// Remembers what a process of ours, with this committer's address, wrote right before the index was written
+    /// last: it may have been killed before it could mend that.
+    pub(crate) fn recall_recent(&mut self, reader: &mut Reader, email: &str) -> Result<(), StoreError> {
+        let index = fs::metadata(&self.index.path).and_then(|index| index.modified());
+        let (Ok(written), Some(head), true) = (index, self.branch.tip()?, self.is_shown()) else {
+            return Ok(());
+        };
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
-        let email = self.committer.actor.email();
         let (mut before, mut left) = (None, RECALLED_COMMITS_MAX);
-        walk::log(&mut self.objects, &self.place, head, &mut |commit| {
+        walk::log(&mut reader.objects, &reader.layout, head, &mut |commit| {
             let is_recent = commit.committer.email() == email && commit.at >= since;
             if is_recent {
                 before = Some(commit.parents.first().copied());
@@ -84,83 +82,79 @@ impl GitJournal {
             is_recent && left > 0
         })?;
         let Some(before) = before else { return Ok(()) };
-        let before = before.map_or(UNBORN, |revision| *revision.as_bytes());
-        let changes = self.changes_between(&before, head.as_bytes())?;
-        self.recent.note(&changes, Some(*head.as_bytes()));
+        let changes = changes_between(reader, before, Some(head))?;
+        self.recent.note(&changes, Some(head));
         Ok(())
     }
 
     /// What a person has moved the branch away from is theirs to stage.
     pub(crate) fn forget_what_is_not_on_the_branch(
         &mut self,
+        reader: &mut Reader,
         head: Option<Revision>,
     ) -> Result<(), StoreError> {
-        if self.recent.is_at(head.map(|head| *head.as_bytes())) {
-            return Ok(());
+        if !self.recent.is_at(head) {
+            self.recent.keep_what_is_at(head, reader.trees(head)?.folder());
         }
-        self.trees(head)?;
-        let trees = self.trees.as_ref().expect("loaded above");
-        self.recent.keep_what_is_at(trees.revision, trees.folder());
         Ok(())
     }
 
     /// Whether there is something to mend; found out without the lock, which would be in the way of
     /// the person's next command.
-    fn is_stale(&self, path: &Path) -> Result<bool, StoreError> {
-        let Some(bytes) = read_if_there(path)? else { return Ok(false) };
-        let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
-        Ok(!self.mended(&index)?.is_empty())
+    fn is_stale(&self) -> Result<bool, StoreError> {
+        let Some(index) = self.index.read()? else { return Ok(false) };
+        Ok(!self.repaired(&index)?.is_empty())
     }
 
     /// Whether an entry is what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
-        let staged = index.get(&self.place.inside(name));
+        let staged = index.get(&self.layout.inside(name));
         is_known(&staged, change)
     }
 
     /// Brings entries that were put back up to what the files beside them are.
-    pub(crate) fn mend(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
-        let mended = self.mended(index)?;
-        for (path, entry) in &mended {
+    pub(crate) fn repair(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
+        let repaired = self.repaired(index)?;
+        for (path, entry) in &repaired {
             match entry {
-                Some(Fresh { pointer, stat }) => {
+                Some(RepairedEntry { pointer, stat }) => {
                     index.set(path, pointer.canonical_mode(), &pointer.oid, *stat);
                 }
                 None => index.remove(path),
             }
         }
-        Ok(!mended.is_empty())
+        Ok(!repaired.is_empty())
     }
 
     /// The entries that were put back and whose files are what we made them, and what they are to be.
-    fn mended(&self, index: &GitIndex) -> Result<Vec<(String, Option<Fresh>)>, StoreError> {
+    fn repaired(&self, index: &GitIndex) -> Result<Vec<(String, Option<RepairedEntry>)>, StoreError> {
         let mut stale = self.recent.get();
         stale.retain(|name, change| self.is_put_back(index, name, change));
         if stale.is_empty() {
             return Ok(Vec::new());
         }
-        let folder = match Folder::collections(&self.place, false)? {
+        let folder = match Folder::collections(&self.layout, false)? {
             Found::Folder(folder) => Some(folder),
             Found::Nothing | Found::Obstacle(_) => None,
         };
-        let mut mended = Vec::new();
+        let mut repaired = Vec::new();
         for (name, change) in stale {
             let there = folder.as_ref().map(|folder| folder.read(&name)).transpose()?.flatten();
             let entry = match (change.after, there) {
                 (Some(pointer), Some(content)) if content.oid == pointer.oid => {
-                    Some(Fresh { pointer, stat: index_stat(&content.stat) })
+                    Some(RepairedEntry { pointer, stat: index_stat(&content.stat) })
                 }
                 (None, None) => None,
                 (Some(_), _) | (None, Some(_)) => continue,
             };
-            mended.push((self.place.inside(&name), entry));
+            repaired.push((self.layout.inside(&name), entry));
         }
-        Ok(mended)
+        Ok(repaired)
     }
 }
 
 /// An entry with the stat of its file.
-struct Fresh {
+struct RepairedEntry {
     pointer: Pointer,
     stat: [u32; 10],
 }

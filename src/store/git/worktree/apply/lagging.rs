@@ -12,21 +12,21 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use rustix::fs::{Access, AtFlags, CWD};
 use serde::{Deserialize, Serialize};
 
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::journal::GitJournal;
 use crate::store::git::object::id::{Oid, hex, unhex};
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::repo::layout::Place;
-use crate::store::git::worktree::apply::replace::{Bench, New};
-use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
+use crate::store::git::read::reader::Reader;
+use crate::store::git::repo::layout::Layout;
+use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::replace::{New, Replacer};
+use crate::store::{Edit, Saved, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
 #[derive(Debug)]
-pub(crate) struct Behind {
+pub(crate) struct Lagging {
     path: PathBuf,
     files: Files,
     /// What is kept of them.
@@ -40,10 +40,10 @@ type Files = BTreeMap<String, BTreeSet<Option<Oid>>>;
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept(BTreeMap<String, Vec<Option<String>>>);
 
-impl Behind {
+impl Lagging {
     /// What is kept in this work tree's folder of ours; nothing if that makes no sense.
-    pub(crate) fn load(place: &Place) -> Result<Self, StoreError> {
-        let path = place.work_tree_desk().join("behind");
+    pub(crate) fn load(layout: &Layout) -> Result<Self, StoreError> {
+        let path = layout.work_tree_state().join("behind");
         let bytes = read_if_there(&path)?.unwrap_or_default();
         let Kept(kept) = serde_json::from_slice(&bytes).unwrap_or_default();
         let known = |id: Option<String>| match id {
@@ -109,58 +109,42 @@ impl Behind {
     }
 }
 
-impl GitJournal {
+impl Checkout {
     /// Tries again to bring the files that are behind up to the branch, under `index.lock`.
-    pub(crate) fn retry_behind(&mut self, _lock: &HeldLock) -> Result<(), StoreError> {
-        if self.behind.files.is_empty() {
+    pub(crate) fn retry_lagging(&mut self, reader: &mut Reader, _lock: &HeldLock) -> Result<(), StoreError> {
+        if self.lagging.files.is_empty() {
             return Ok(());
         }
         let Some(folder) = self.open_folder(&PathChanges::new())? else { return Ok(()) };
-        let bench = Bench::new(&self.place, &folder)?;
-        let head = self.head()?;
-        for name in self.behind.files.keys().cloned().collect::<Vec<_>>() {
-            let after = self.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
-            let content = match after.map(|after| self.objects.blob(&after.oid)).transpose() {
+        let replacer = Replacer::new(&self.layout, &folder)?;
+        let head = self.branch.tip()?;
+        for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {
+            let after = reader.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
+            let content = match after.map(|after| reader.objects.blob(&after.oid)).transpose() {
                 Err(StoreError::Damaged { .. }) => continue,
                 content => content?,
             };
             let new = New::of(after, content.as_deref());
-            let ids = self.behind.take(&name);
-            match bench.change_any(&name, ids.iter().copied(), new) {
-                Ok(_) => tracing::info!(path = self.place.inside(&name), "the file is up to date again"),
+            let ids = self.lagging.take(&name);
+            match replacer.change_any(&name, ids.iter().copied(), new) {
+                Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),
                 Err(error) => {
                     tracing::debug!(%error, "a file of the work tree is still behind");
-                    self.behind.put(&name, ids);
+                    self.lagging.put(&name, ids);
                 }
             }
         }
-        self.behind.keep()
+        self.lagging.keep()
     }
 
     /// The same where nobody holds the lock yet.
-    pub(crate) fn retry_if_behind(&mut self) -> Result<(), StoreError> {
-        if self.behind.files.is_empty() {
+    pub(crate) fn retry_if_lagging(&mut self, reader: &mut Reader) -> Result<(), StoreError> {
+        if self.lagging.files.is_empty() {
             return Ok(());
         }
         match self.lock_index(Duration::ZERO)? {
-            Some(lock) => self.retry_behind(&lock),
+            Some(lock) => self.retry_lagging(reader, &lock),
             None => Ok(()),
         }
-    }
-
-    /// Refuses to write where files of the work tree may not be changed: they would be left behind.
-    pub(crate) fn check_work_tree(&self) -> Result<(), StoreError> {
-        let Some(root) = &self.place.work_tree else { return Ok(()) };
-        let mut folder = root.clone();
-        for part in &self.place.folder {
-            let next = folder.join(part);
-            if !next.is_dir() {
-                break;
-            }
-            folder = next;
-        }
-        let access = Access::WRITE_OK | Access::EXEC_OK;
-        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS)
-            .map_err(|errno| StoreError::at("write in", &folder, errno.into()))
     }
 }

@@ -3,8 +3,10 @@
 //! Nothing here overwrites a byte that a person saved or staged.
 
 pub(crate) mod catch_up;
+pub(crate) mod checkout;
 pub(crate) mod checkout_race;
 pub(crate) mod index_repair;
+pub(crate) mod interrupted;
 pub(crate) mod lagging;
 pub(crate) mod recent;
 pub(crate) mod replace;

@@ -4,11 +4,10 @@ use std::collections::VecDeque;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
-use crate::store::git::index::git_index::GitIndex;
+use crate::domain::Revision;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::RawTree;
-use crate::store::git::worktree::apply::checkout_race::LeftIndex;
 use crate::store::{Edit, Saved, WorkTree};
 
 /// For how long what we replaced is taken for a race, where it is found again, and not for a person's wish.
@@ -17,22 +16,20 @@ pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
 /// Our changes of the last [`STALE_AGE_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct Recent {
-    /// The index as we left it; see `checkout_race`.
-    pub(crate) index: Option<LeftIndex>,
     /// Oldest first.
-    groups: VecDeque<Group>,
+    groups: VecDeque<RecentGroup>,
     /// The revision that has all of these changes.
-    revision: Option<Oid>,
+    revision: Option<Revision>,
 }
 
 #[derive(Debug)]
-struct Group {
+struct RecentGroup {
     at: Instant,
-    revision: Option<Oid>,
+    revision: Option<Revision>,
     changes: PathChanges,
 }
 
-impl Group {
+impl RecentGroup {
     fn is_recent(&self) -> bool {
         self.at.elapsed() < STALE_AGE_MAX
     }
@@ -46,7 +43,7 @@ impl Group {
 
 impl Recent {
     /// Remembers a group, which is at `revision` now.
-    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Oid>) {
+    pub(crate) fn note(&mut self, changes: &PathChanges, revision: Option<Revision>) {
         while self.groups.front().is_some_and(|group| !group.is_recent()) {
             self.groups.pop_front();
         }
@@ -54,18 +51,13 @@ impl Recent {
             (name.clone(), PathChange { content: None, passed: change.passed.clone(), ..*change })
         };
         let changes = changes.iter().map(without_content).collect();
-        self.groups.push_back(Group { at: Instant::now(), revision, changes });
+        self.groups.push_back(RecentGroup { at: Instant::now(), revision, changes });
         self.revision = revision;
-    }
-
-    /// Takes what is in the index as we left it.
-    pub(crate) fn take_index(&mut self) -> Option<GitIndex> {
-        self.index.as_mut().and_then(LeftIndex::take)
     }
 
     /// Whether nothing was changed a moment ago.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.groups.back().is_some_and(Group::is_recent)
+        !self.groups.back().is_some_and(RecentGroup::is_recent)
     }
 
     /// What is still recent, as one change of each path: from before the first one to after the last.
@@ -111,17 +103,17 @@ impl Recent {
     }
 
     /// The revision of ours that replaced what a path had.
-    pub(crate) fn replaced_by(&self, name: &str, was: Option<Oid>) -> Option<Oid> {
+    pub(crate) fn replaced_by(&self, name: &str, was: Option<Oid>) -> Option<Revision> {
         self.groups.iter().rev().find(|group| group.has_replaced(name, was))?.revision
     }
 
     /// Whether all of these changes are known to be at this revision.
-    pub(crate) fn is_at(&self, revision: Option<Oid>) -> bool {
+    pub(crate) fn is_at(&self, revision: Option<Revision>) -> bool {
         self.groups.is_empty() || self.revision == revision
     }
 
     /// Forgets what a revision with this folder does not have.
-    pub(crate) fn keep_what_is_at(&mut self, revision: Option<Oid>, folder: &RawTree) {
+    pub(crate) fn keep_what_is_at(&mut self, revision: Option<Revision>, folder: &RawTree) {
         self.revision = revision;
         let mut gone = self.get();
         gone.retain(|name, change| {

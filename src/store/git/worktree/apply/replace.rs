@@ -20,16 +20,16 @@ use crate::store::git::disk::links::is_refused;
 use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
-use crate::store::git::repo::layout::Place;
-use crate::store::git::worktree::apply::staging::{Desk, is_blank, is_torn, keep_aside, mode_of};
+use crate::store::git::repo::layout::Layout;
+use crate::store::git::worktree::apply::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, with a place for files in the making.
 #[derive(Debug)]
-pub(crate) struct Bench<'a> {
+pub(crate) struct Replacer<'a> {
     folder: &'a Folder,
-    desk: Desk,
+    state: Staging,
     /// The file that was made last.
     newest: Cell<Option<Inode>>,
     known: Option<&'a StatCache>,
@@ -55,11 +55,11 @@ impl<'a> New<'a> {
     }
 }
 
-impl<'a> Bench<'a> {
+impl<'a> Replacer<'a> {
     /// Prepares to change files of `folder`.
-    pub(crate) fn new(place: &Place, folder: &'a Folder) -> Result<Self, StoreError> {
-        let (desk, kept) = (Desk::near(place, folder)?, place.work_tree_desk());
-        Ok(Self { folder, desk, newest: Cell::new(None), known: None, kept })
+    pub(crate) fn new(layout: &Layout, folder: &'a Folder) -> Result<Self, StoreError> {
+        let (state, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
+        Ok(Self { folder, state, newest: Cell::new(None), known: None, kept })
     }
 
     /// The same with what is known of the files, which saves the look before a change.
@@ -97,20 +97,20 @@ impl<'a> Bench<'a> {
             (None, Some(new)) => {
                 let draft = self.draft(name, new, None)?;
                 let placed = self.rename_new(&draft, name);
-                self.desk.remove(&draft).and(placed)
+                self.state.remove(&draft).and(placed)
             }
             (Some(old), Some(new)) => {
                 let draft = self.draft(name, new, now.mode())?;
                 self.exchange(&draft, name, old)
             }
-            (Some(old), None) => self.take_away(&self.desk.draft_of(name), name, old),
+            (Some(old), None) => self.take_away(&self.state.draft_of(name), name, old),
         }
     }
 
     /// Writes the draft of a file, and answers with its name.
     fn draft(&self, name: &str, new: New<'_>, replaced: Option<Mode>) -> Result<String, StoreError> {
-        let draft = self.desk.draft_of(name);
-        self.newest.set(Some(self.desk.write(&draft, (new.mode, new.bytes), replaced)?));
+        let draft = self.state.draft_of(name);
+        self.newest.set(Some(self.state.write(&draft, (new.mode, new.bytes), replaced)?));
         Ok(draft)
     }
 
@@ -153,55 +153,55 @@ impl<'a> Bench<'a> {
     }
 
     fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
-        match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+        match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
             Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
-                return self.desk.remove(draft).map(|()| false);
+                return self.state.remove(draft).map(|()| false);
             }
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
             Err(errno) => {
-                drop(self.desk.remove(draft));
+                drop(self.state.remove(draft));
                 return Err(self.folder.failed("replace", name, errno));
             }
         }
         let is_done = self.is_done_with(draft, old);
         if matches!(is_done, Ok(true)) {
-            return self.desk.remove(draft).map(|()| true);
+            return self.state.remove(draft).map(|()| true);
         }
         // A person saved in the instant between the look and the exchange, or nobody can tell. What is in
         // the draft now is theirs; where the file has gone meanwhile, theirs still goes back.
-        let back = match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+        let back = match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Err(Errno::NOENT) => {
-                self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
+                self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
             }
             other => other,
         };
         if let Err(errno) = back {
-            self.desk.keep(draft, name)?;
+            self.state.keep(draft, name)?;
             return Err(self.folder.failed("put back", name, errno));
         }
-        self.desk.remove(draft).and(is_done)
+        self.state.remove(draft).and(is_done)
     }
 
     fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
         if !holds(self.folder, name)?.is(Some(old)) {
-            return self.desk.remove(draft).map(|()| false);
+            return self.state.remove(draft).map(|()| false);
         }
-        let renamed = rustix::fs::renameat(&self.desk.folder.fd, draft, &self.folder.fd, name);
+        let renamed = rustix::fs::renameat(&self.state.folder.fd, draft, &self.folder.fd, name);
         renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
     }
 
     fn take_away(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
-        self.desk.remove(draft)?;
-        match rustix::fs::renameat(&self.folder.fd, name, &self.desk.folder.fd, draft) {
+        self.state.remove(draft)?;
+        match rustix::fs::renameat(&self.folder.fd, name, &self.state.folder.fd, draft) {
             Ok(()) => (),
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
         let is_done = self.is_done_with(draft, old);
         if matches!(is_done, Ok(true)) {
-            return self.desk.remove(draft).map(|()| true);
+            return self.state.remove(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
         is_done
@@ -210,18 +210,23 @@ impl<'a> Bench<'a> {
     /// Moves a draft to where nothing stands; answers whether it did.
     fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
         let failed = |errno| self.folder.failed("make", name, errno);
-        match self.rename(&self.desk.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
+        match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(errno) if is_unsupported(errno) => {
                 // A second name can't replace anything either.
-                match rustix::fs::linkat(&self.desk.folder.fd, draft, &self.folder.fd, name, AtFlags::empty())
-                {
+                match rustix::fs::linkat(
+                    &self.state.folder.fd,
+                    draft,
+                    &self.folder.fd,
+                    name,
+                    AtFlags::empty(),
+                ) {
                     Ok(()) => Ok(true),
                     Err(Errno::EXIST) => Ok(false),
                     Err(errno) if !is_refused(&errno.into()) => Err(failed(errno)),
                     Err(_) if self.folder.stat(name)?.is_some() => Ok(false),
-                    Err(_) => rustix::fs::renameat(&self.desk.folder.fd, draft, &self.folder.fd, name)
+                    Err(_) => rustix::fs::renameat(&self.state.folder.fd, draft, &self.folder.fd, name)
                         .map(|()| true)
                         .map_err(failed),
                 }
@@ -251,7 +256,7 @@ impl<'a> Bench<'a> {
 
     /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
     fn is_done_with(&self, draft: &str, old: Oid) -> Result<bool, StoreError> {
-        Ok(self.desk.folder.read(draft)?.is_some_and(|content| content.oid == old))
+        Ok(self.state.folder.read(draft)?.is_some_and(|content| content.oid == old))
     }
 }
 

@@ -12,12 +12,13 @@ use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::time::Duration;
 
-use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::index::git_index::{GitIndex, Staged};
-use crate::store::git::journal::GitJournal;
-use crate::store::git::object::id::{Oid, hex};
+use crate::domain::Revision;
+use crate::store::git::index::git_index::Staged;
+use crate::store::git::object::id::Oid;
+use crate::store::git::read::reader::Reader;
+use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
-use crate::store::{Edit, Journal as _, Saved, StoreError, WorkTree};
+use crate::store::{Edit, Saved, StoreError, WorkTree};
 
 /// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
@@ -29,11 +30,11 @@ const REFLOG_TURNS: u32 = 5;
 /// A file, and what it was set back to.
 type SetBack = (String, Option<Oid>);
 
-impl GitJournal {
+impl Checkout {
     /// Brings forward what a racing checkout has set back, if that is among what was seen; says whether it was,
     /// so that what was seen is no longer true.
-    pub(crate) fn bring_back_forward(&mut self, seen: &WorkTree) -> Result<bool, StoreError> {
-        let set_back = self.set_back(seen)?;
+    pub(crate) fn undo_set_back(&mut self, reader: &mut Reader, seen: &WorkTree) -> Result<bool, StoreError> {
+        let set_back = self.set_back(reader, seen)?;
         if set_back.is_empty() {
             return Ok(false);
         }
@@ -44,30 +45,28 @@ impl GitJournal {
             Err(error) => return Err(error),
         };
         tracing::info!("a `git checkout` that raced with a write took files one write back; they are mended");
-        set_back.into_iter().for_each(|(name, was)| self.behind.add(&name, was));
-        self.retry_behind(&lock)?;
-        self.mend_index_under(lock)?;
+        set_back.into_iter().for_each(|(name, was)| self.lagging.add(&name, was));
+        self.retry_lagging(reader, &lock)?;
+        self.repair_index_under(lock)?;
         Ok(true)
     }
 
     /// Whether what was seen may be half of a checkout.
     pub(crate) fn may_be_checkout(&self, seen: &WorkTree) -> Result<bool, StoreError> {
         let turns = if self.recent.has_replaced_any(seen) { REFLOG_TURNS } else { 1 };
-        may_be_checkout(&self.place, seen, self.checkout_time_max * turns)
+        may_be_checkout(&self.layout, seen, self.scan.checkout_time_max * turns)
     }
 
-    fn set_back(&mut self, seen: &WorkTree) -> Result<Vec<SetBack>, StoreError> {
+    fn set_back(&mut self, reader: &mut Reader, seen: &WorkTree) -> Result<Vec<SetBack>, StoreError> {
         let WorkTree::Here { edits, half_done: None, .. } = seen else { return Ok(Vec::new()) };
         if edits.is_empty() || self.recent.is_empty() {
             return Ok(Vec::new());
         }
-        let head = self.head()?;
-        self.forget_what_is_not_on_the_branch(head)?;
-        let bytes = read_if_there(&self.place.git_dir.join("index"))?;
-        let Some(Ok(index)) = bytes.map(GitIndex::parse) else { return Ok(Vec::new()) };
+        self.forget_what_is_not_on_the_branch(reader, self.branch.tip()?)?;
+        let Some(index) = self.index.read()? else { return Ok(Vec::new()) };
         let recent = self.recent.get();
         let is_set_back = |name: &str, was: Option<Oid>| {
-            let is_staged = match index.get(&self.place.inside(name)) {
+            let is_staged = match index.get(&self.layout.inside(name)) {
                 Staged::File { oid, .. } => was == Some(oid),
                 Staged::Nothing => was.is_none(),
                 Staged::Conflict => false,
@@ -85,23 +84,23 @@ impl GitJournal {
             set_back.retain(|(name, was)| {
                 self.recent
                     .replaced_by(name, *was)
-                    .is_some_and(|ours| self.is_checked_out_after(&reflog, &ours))
+                    .is_some_and(|ours| self.is_checked_out_after(&reflog, ours))
             });
         }
         Ok(set_back)
     }
 
     /// Whether the served branch was checked out, while it was already, after a write of ours.
-    fn is_checked_out_after(&self, reflog: &str, ours: &Oid) -> bool {
-        let branch = self.branch();
-        let ours = reflog.find(&format!(" {} ", hex(ours)));
+    fn is_checked_out_after(&self, reflog: &str, ours: Revision) -> bool {
+        let branch = self.branch.short_name();
+        let ours = reflog.find(&format!(" {ours} "));
         let checkout = reflog.rfind(&format!("\tcheckout: moving from {branch} to {branch}\n"));
         ours.is_some() && ours < checkout
     }
 
     /// The last moves of `HEAD`, oldest first; nothing where they are not kept.
     fn end_of_reflog(&self) -> Result<String, StoreError> {
-        let path = self.place.git_dir.join("logs/HEAD");
+        let path = self.layout.git_dir.join("logs/HEAD");
         let read = || {
             let mut file = File::open(&path)?;
             let len = file.metadata()?.len();

@@ -17,7 +17,7 @@ use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::EXECUTABLE;
 use crate::store::git::read::objects::Objects;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// What drafts in the desk begin with; the rest is the file's name.
@@ -27,19 +27,19 @@ const NEIGHBOUR_PREFIX: &str = ".collectory-";
 
 /// A folder for drafts of the files of another one.
 #[derive(Debug)]
-pub(crate) struct Desk {
+pub(crate) struct Staging {
     pub(crate) folder: Folder,
     prefix: &'static str,
 }
 
-impl Desk {
+impl Staging {
     /// The desk of the collections folder: the folder of our own in the repository; where that is on another
     /// file system, the collections folder itself.
-    pub(crate) fn near(place: &Place, folder: &Folder) -> Result<Self, StoreError> {
+    pub(crate) fn near(layout: &Layout, folder: &Folder) -> Result<Self, StoreError> {
         // A rename stays within one file system.
-        let own = Folder::open(&place.work_tree_desk()).map(|folder| Self { folder, prefix: DRAFT_PREFIX });
-        match own.ok().filter(|desk| desk.is_near(folder)) {
-            Some(desk) => Ok(desk),
+        let own = Folder::open(&layout.work_tree_state()).map(|folder| Self { folder, prefix: DRAFT_PREFIX });
+        match own.ok().filter(|state| state.is_near(folder)) {
+            Some(state) => Ok(state),
             None => Ok(Self { folder: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX }),
         }
     }
@@ -47,7 +47,7 @@ impl Desk {
     /// Whether it is on the file system of a folder.
     fn is_near(&self, folder: &Folder) -> bool {
         let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
-        device(&self.folder).is_ok_and(|desk| device(folder) == Ok(desk))
+        device(&self.folder).is_ok_and(|state| device(folder) == Ok(state))
     }
 
     /// What the draft of a file is called.
@@ -103,10 +103,10 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 
 /// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
 /// that happens when the kill came between an exchange and the look after it.
-pub(crate) fn remove_left(place: &Place, objects: &mut Objects) -> Result<(), StoreError> {
-    let desk = place.work_tree_desk();
-    sweep(&Folder::open(&desk)?, DRAFT_PREFIX, &desk, |oid| objects.has(oid))?;
-    match Folder::collections(place, false)? {
+pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
+    let state = layout.work_tree_state();
+    sweep(&Folder::open(&state)?, DRAFT_PREFIX, &state, |oid| objects.has(oid))?;
+    match Folder::collections(layout, false)? {
         Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |oid| objects.has(oid)),
         Found::Nothing | Found::Obstacle(_) => Ok(()),
     }
@@ -145,9 +145,9 @@ pub(crate) fn is_torn(bytes: &[u8]) -> bool {
 }
 
 /// Keeps what a power cut has made of a file.
-pub(crate) fn keep_aside(path: &Path, desk: &Path) -> Result<(), StoreError> {
+pub(crate) fn keep_aside(path: &Path, state: &Path) -> Result<(), StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let kept = free_name(desk, &format!("kept-{name}"));
+    let kept = free_name(state, &format!("kept-{name}"));
     tracing::warn!(path = %kept.display(), "kept what a power cut has made of a file; look at it, then remove it");
     fs::copy(path, &kept).map(drop).map_err(|source| StoreError::at("keep", path, source))
 }

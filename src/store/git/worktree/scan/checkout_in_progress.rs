@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::index::git_index::{GitIndex, Staged};
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::{Edit, Saved, StoreError, WorkTree};
 
 /// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
@@ -23,22 +23,22 @@ pub(crate) const RETRY_WAIT: Duration = Duration::from_millis(5);
 
 /// Whether what was seen may be half of a checkout, going by an index younger than `checkout_time_max`.
 pub(crate) fn may_be_checkout(
-    place: &Place,
+    layout: &Layout,
     seen: &WorkTree,
     checkout_time_max: Duration,
 ) -> Result<bool, StoreError> {
     let WorkTree::Here { edits, .. } = seen else { return Ok(false) };
-    let path = place.git_dir.join("index");
+    let path = layout.git_dir.join("index");
     if edits.is_empty() || !is_younger(&path, checkout_time_max) {
         return Ok(false);
     }
     let Some(bytes) = read_if_there(&path)? else { return Ok(false) };
     let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
-    Ok(edits.iter().any(|edit| is_staged(place, &index, edit)))
+    Ok(edits.iter().any(|edit| is_staged(layout, &index, edit)))
 }
 
-fn is_staged(place: &Place, index: &GitIndex, edit: &Edit) -> bool {
-    match (&edit.now, index.get(&place.inside(&edit.name))) {
+fn is_staged(layout: &Layout, index: &GitIndex, edit: &Edit) -> bool {
+    match (&edit.now, index.get(&layout.inside(&edit.name))) {
         (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob.as_bytes() == oid,
         (Saved::Gone, Staged::Nothing) => true,
         (Saved::File { .. } | Saved::Gone | Saved::Special(_), _) => false,

@@ -3,8 +3,6 @@
 //! Everything is reached from an open folder by plain names, so a folder that is replaced or a link
 //! that appears meanwhile can't lead anywhere else.
 
-#[cfg(test)]
-use std::cell::RefCell;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -14,9 +12,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
+use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::{BlobHasher, Oid};
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::layout::Layout;
 use crate::store::{FILE_BYTES_KEPT_MAX, StoreError};
 
 /// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
@@ -31,16 +30,6 @@ const OPEN_FOLDER: OFlags =
 // `NONBLOCK`: a pipe of that name must not make us wait for who writes to it.
 const OPEN_FILE: OFlags =
     OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
-
-/// What opening a file of this name fails with, if it does.
-#[cfg(test)]
-type OpenFault = fn(&OsStr) -> Option<Errno>;
-
-#[cfg(test)]
-thread_local! {
-    /// What opening a file of this name fails with in this thread.
-    pub(crate) static OPEN_FAULT: RefCell<Option<OpenFault>> = const { RefCell::new(None) };
-}
 
 /// An open folder and what it is called in errors.
 #[derive(Debug)]
@@ -79,10 +68,10 @@ impl Folder {
     }
 
     /// Opens the collections folder, making what is missing of it when `make` says so.
-    pub(crate) fn collections(place: &Place, make: bool) -> Result<Found, StoreError> {
-        let Some(root) = &place.work_tree else { return Ok(Found::Nothing) };
+    pub(crate) fn collections(layout: &Layout, make: bool) -> Result<Found, StoreError> {
+        let Some(root) = &layout.work_tree else { return Ok(Found::Nothing) };
         let mut folder = Self::open(root)?;
-        for part in &place.folder {
+        for part in &layout.folder {
             let path = folder.path.join(part);
             if make {
                 match rustix::fs::mkdirat(&folder.fd, part, Mode::from_raw_mode(0o777)) {
@@ -139,9 +128,8 @@ impl Folder {
     }
 
     fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
-        #[cfg(test)]
-        if let Some(errno) = OPEN_FAULT.with_borrow(|fault| fault.and_then(|fault| fault(name))) {
-            return Err(errno);
+        if let Err(error) = reach(Failpoint::Open(name), &self.path) {
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
         }
         rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty())
     }

@@ -10,9 +10,10 @@ use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::read::diff::is_told;
-use crate::store::git::repo::branch::DETACHED;
-use crate::store::git::repo::layout::Place;
+use crate::store::git::repo::branch::{Branch, DETACHED};
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::Head;
+use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
 use crate::store::git::worktree::scan::folder::{Folder, Found, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
@@ -20,122 +21,233 @@ use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{BlobId, Edit, FILE_BYTES_KEPT_MAX, Look, Saved, StoreError, WorkTree};
 
-/// Compares; see [`Journal::work_tree`](crate::store::Journal::work_tree).
-pub(crate) fn compare(
-    place: &Place,
-    branch: &str,
-    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
-    head: &RawTree,
-    look: Look<'_>,
-    despite_locks: bool,
-) -> Result<WorkTree, StoreError> {
-    if let Some(why) = away(place, branch)? {
-        return Ok(WorkTree::Away(why));
-    }
-    if is_busy(place) && !despite_locks {
-        return Ok(WorkTree::Busy);
-    }
-    let (mut edits, unfinished) = match Folder::collections(place, false)? {
-        Found::Folder(folder) => {
-            let (mut edits, unfinished) = edits(&folder, (cache, open_writers), head, look)?;
-            forget_converted(place, &folder, cache, head, &mut edits)?;
-            (edits, unfinished)
+/// How the work tree is looked at, and what is known of it.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    pub(crate) stat_cache: StatCache,
+    // Nobody asks when only reading.
+    pub(crate) open_writers: Option<OpenWriters>,
+    /// For how long a fresh index may be half of a checkout.
+    pub(crate) checkout_time_max: Duration,
+}
+
+impl Scan {
+    /// A look at a work tree of which nothing is known; `writes` says whether somebody serves it.
+    pub(crate) fn new(writes: bool) -> Self {
+        Self {
+            stat_cache: StatCache::default(),
+            open_writers: writes.then(OpenWriters::default),
+            checkout_time_max: CHECKOUT_TIME_MAX,
         }
-        Found::Nothing => (all_gone(head, look), BTreeMap::new()),
-        Found::Obstacle(path) => {
-            let root = place.work_tree.as_deref().unwrap_or(&path);
-            let inside = path.strip_prefix(root).unwrap_or(&path);
-            return Ok(WorkTree::Away(format!(
-                "`{}` is no folder, and links are not followed",
-                inside.display()
-            )));
+    }
+
+    /// Compares; see [`Journal::work_tree`](crate::store::Journal::work_tree).
+    pub(crate) fn compare(
+        &mut self,
+        branch: &Branch,
+        head: &RawTree,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
+        let layout = &branch.layout;
+        if let Some(why) = away(branch)? {
+            return Ok(WorkTree::Away(why));
         }
-    };
-    if edits.iter().any(|edit| edit.now == Saved::Gone) {
-        forget_skipped(place, &mut edits)?;
+        if is_busy(layout) && !despite_locks {
+            return Ok(WorkTree::Busy);
+        }
+        let (mut edits, unfinished) = match Folder::collections(layout, false)? {
+            Found::Folder(folder) => {
+                let (mut edits, unfinished) = self.edits(&folder, head, look)?;
+                self.forget_converted(layout, &folder, head, &mut edits)?;
+                (edits, unfinished)
+            }
+            Found::Nothing => (all_gone(head, look), BTreeMap::new()),
+            Found::Obstacle(path) => {
+                let root = layout.work_tree.as_deref().unwrap_or(&path);
+                let inside = path.strip_prefix(root).unwrap_or(&path);
+                return Ok(WorkTree::Away(format!(
+                    "`{}` is no folder, and links are not followed",
+                    inside.display()
+                )));
+            }
+        };
+        if edits.iter().any(|edit| edit.now == Saved::Gone) {
+            forget_skipped(layout, &mut edits)?;
+        }
+        // A checkout that began meanwhile has changed files that the head does not explain.
+        if (is_busy(layout) && !despite_locks) || away(branch)?.is_some() {
+            return Ok(WorkTree::Busy);
+        }
+        Ok(WorkTree::Here { edits, unfinished, half_done: half_done(layout) })
     }
-    // A checkout that began meanwhile has changed files that the head does not explain.
-    if (is_busy(place) && !despite_locks) || away(place, branch)?.is_some() {
-        return Ok(WorkTree::Busy);
+
+    /// Takes out what git has checked out with other line ends, and what is too large to be read whole and
+    /// is a checkout by its index: nobody has edited it.
+    fn forget_converted(
+        &mut self,
+        layout: &Layout,
+        folder: &Folder,
+        head: &RawTree,
+        edits: &mut Vec<Edit>,
+    ) -> Result<(), StoreError> {
+        let is_candidate = |edit: &Edit| match &edit.now {
+            Saved::File { bytes, .. } => {
+                let may_be_unread = bytes.len() == FILE_BYTES_KEPT_MAX;
+                head.get(edit.name.as_bytes()).is_some() && (may_be_unread || has_crlf(bytes))
+            }
+            Saved::Gone | Saved::Special(_) => false,
+        };
+        if !edits.iter().any(is_candidate) {
+            return Ok(());
+        }
+        let Some(bytes) = read_if_there(&layout.git_dir.join("index"))? else { return Ok(()) };
+        let Ok(index) = GitIndex::parse(bytes) else { return Ok(()) };
+        let mut kept = Vec::with_capacity(edits.len());
+        for edit in edits.drain(..) {
+            let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
+            let converted = match (&edit.now, committed, folder.stat(&edit.name)?) {
+                (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
+                    let path = layout.inside(&edit.name);
+                    let is_checkout = if is_unread(&stat) {
+                        index.is_checkout(&path, &committed.oid, &stat)
+                    } else {
+                        is_checkout(&index, &path, &committed.oid, (&stat, bytes))?
+                    };
+                    is_checkout.then(|| (committed.oid, *blob.as_bytes()))
+                }
+                _ => None,
+            };
+            match converted {
+                Some((oid, bytes)) => self.stat_cache.note_converted(&edit.name, oid, bytes),
+                None => kept.push(edit),
+            }
+        }
+        *edits = kept;
+        Ok(())
     }
-    Ok(WorkTree::Here { edits, unfinished, half_done: half_done(place) })
+
+    /// What differs from the head, and what somebody was in the middle of writing.
+    fn edits(
+        &mut self,
+        folder: &Folder,
+        head: &RawTree,
+        look: Look<'_>,
+    ) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
+        let names = match look {
+            Look::All => list(folder)?,
+            // Whatever a caller asks for, only names of the folder itself are looked at.
+            Look::At(names) => {
+                let own = names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0']));
+                let own: BTreeSet<_> = own.collect();
+                own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
+            }
+        };
+        if let Some(open_writers) = &mut self.open_writers {
+            open_writers.begin(folder);
+        }
+        let mut edits = Vec::new();
+        for name in &names {
+            if let Some(now) = self.edit(folder, head, name)? {
+                edits.push(Edit { name: name.shown.clone(), now });
+            }
+        }
+        let mut unfinished = BTreeMap::new();
+        if let Some(open_writers) = &mut self.open_writers {
+            open_writers.end();
+            // In the order of the names, as they are.
+            let is_edit =
+                |name: &Name| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
+            let alone = |name: &Name| {
+                Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
+            };
+            unfinished.extend(names.iter().filter_map(alone));
+        }
+        if matches!(look, Look::All) {
+            let is_there =
+                |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
+            self.stat_cache.retain(is_there);
+            let gone = told(head).filter(|name| !is_there(name));
+            edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
+            edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        }
+        Ok((edits, unfinished))
+    }
+
+    fn edit(&mut self, folder: &Folder, head: &RawTree, name: &Name) -> Result<Option<Saved>, StoreError> {
+        let committed = name.in_head(head);
+        let Some(stat) = folder.stat(name.os())? else {
+            self.forget(name);
+            return Ok(committed.map(|_| Saved::Gone));
+        };
+        let special = |what| {
+            // What is no file in the head either is no edit.
+            let expected = committed.is_some_and(|pointer| !pointer.is_file());
+            (!expected).then_some(Saved::Special(what))
+        };
+        if let Some(what) = named(&stat) {
+            return Ok(special(what));
+        }
+        let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
+        let holds = |no_writer: &NoWriterSince| {
+            self.open_writers.as_ref().is_some_and(|open_writers| open_writers.holds(no_writer, &name.shown))
+        };
+        if committed.is_some() && self.stat_cache.find(&name.shown, &stat, holds) == committed {
+            return Ok(None);
+        }
+        // Should it fail to be read, nothing is known of it.
+        self.forget(name);
+        let content = match folder.read(name.os()) {
+            Ok(Some(content)) => content,
+            Err(error) if is_shortage(&error) => return Err(error),
+            // A file that the disk has lost harms only itself.
+            Ok(None) | Err(_) => return vanished(folder, head, name, special),
+        };
+        self.stat_cache.keep(&name.shown, &content);
+        let is_edit = committed != Some(content.oid);
+        Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
+    }
+
+    /// Forgets what is known of a file, which is gone or about to be read.
+    fn forget(&mut self, name: &Name) {
+        self.stat_cache.forget(&name.shown);
+        if let Some(open_writers) = &mut self.open_writers {
+            open_writers.reads(&name.shown);
+        }
+    }
 }
 
 /// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has
 /// deleted it.
-fn forget_skipped(place: &Place, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
-    let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
+fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
+    let Some(bytes) = read_if_there(&layout.git_dir.join("index"))? else { return Ok(()) };
     if let Ok(index) = GitIndex::parse(bytes) {
-        edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&place.inside(&edit.name)));
+        edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
     }
-    Ok(())
-}
-
-/// Takes out what git has checked out with other line ends, and what is too large to be read whole and
-/// is a checkout by its index: nobody has edited it.
-fn forget_converted(
-    place: &Place,
-    folder: &Folder,
-    cache: &mut StatCache,
-    head: &RawTree,
-    edits: &mut Vec<Edit>,
-) -> Result<(), StoreError> {
-    let is_candidate = |edit: &Edit| match &edit.now {
-        Saved::File { bytes, .. } => {
-            let may_be_unread = bytes.len() == FILE_BYTES_KEPT_MAX;
-            head.get(edit.name.as_bytes()).is_some() && (may_be_unread || has_crlf(bytes))
-        }
-        Saved::Gone | Saved::Special(_) => false,
-    };
-    if !edits.iter().any(is_candidate) {
-        return Ok(());
-    }
-    let Some(bytes) = read_if_there(&place.git_dir.join("index"))? else { return Ok(()) };
-    let Ok(index) = GitIndex::parse(bytes) else { return Ok(()) };
-    let mut kept = Vec::with_capacity(edits.len());
-    for edit in edits.drain(..) {
-        let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
-        let converted = match (&edit.now, committed, folder.stat(&edit.name)?) {
-            (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
-                let path = place.inside(&edit.name);
-                let is_checkout = if is_unread(&stat) {
-                    index.is_checkout(&path, &committed.oid, &stat)
-                } else {
-                    is_checkout(&index, &path, &committed.oid, (&stat, bytes))?
-                };
-                is_checkout.then(|| (committed.oid, *blob.as_bytes()))
-            }
-            _ => None,
-        };
-        match converted {
-            Some((oid, bytes)) => cache.note_converted(&edit.name, oid, bytes),
-            None => kept.push(edit),
-        }
-    }
-    *edits = kept;
     Ok(())
 }
 
 /// Why the work tree does not show the branch.
-pub(crate) fn away(place: &Place, branch: &str) -> Result<Option<String>, StoreError> {
-    if place.work_tree.is_none() {
+pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
+    let layout = &branch.layout;
+    if layout.work_tree.is_none() {
         return Ok(Some("the repository is bare".to_owned()));
     }
-    Ok(match place.head.read()? {
-        Head::Ref(name) if name == branch => None,
+    Ok(match layout.head.read()? {
+        Head::Ref(name) if name == branch.name => None,
         Head::Ref(name) => {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
         }
-        Head::Detached(_) if branch == DETACHED => None,
-        Head::Detached(_) => Some(match half_done(place) {
+        Head::Detached(_) if branch.name == DETACHED => None,
+        Head::Detached(_) => Some(match half_done(layout) {
             Some(what) => format!("HEAD is detached in the middle of {what}"),
             None => "HEAD is detached".to_owned(),
         }),
     })
 }
 
-fn is_busy(place: &Place) -> bool {
-    ["index.lock", "HEAD.lock"].iter().any(|lock| place.git_dir.join(lock).symlink_metadata().is_ok())
+fn is_busy(layout: &Layout) -> bool {
+    ["index.lock", "HEAD.lock"].iter().any(|lock| layout.git_dir.join(lock).symlink_metadata().is_ok())
 }
 
 /// What git keeps beside the index while something is under way, and what that is
@@ -150,8 +262,8 @@ pub(crate) const HALF_DONE_SIGNS: [(&str, &str); 6] = [
 ];
 
 /// What `git status` would say is under way.
-fn half_done(place: &Place) -> Option<&'static str> {
-    HALF_DONE_SIGNS.iter().find(|(file, _)| place.git_dir.join(file).exists()).map(|(_, what)| *what)
+fn half_done(layout: &Layout) -> Option<&'static str> {
+    HALF_DONE_SIGNS.iter().find(|(file, _)| layout.git_dir.join(file).exists()).map(|(_, what)| *what)
 }
 
 fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {
@@ -167,98 +279,6 @@ fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {
 
 fn told(head: &RawTree) -> impl Iterator<Item = String> {
     head.iter().map(|entry| String::from_utf8_lossy(entry.name).into_owned()).filter(|name| is_told(name))
-}
-
-/// What differs from the head, and what somebody was in the middle of writing.
-fn edits(
-    folder: &Folder,
-    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
-    head: &RawTree,
-    look: Look<'_>,
-) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
-    let names = match look {
-        Look::All => list(folder)?,
-        // Whatever a caller asks for, only names of the folder itself are looked at.
-        Look::At(names) => {
-            let own = names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0']));
-            let own: BTreeSet<_> = own.collect();
-            own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
-        }
-    };
-    if let Some(open_writers) = open_writers {
-        open_writers.begin(folder);
-    }
-    let mut edits = Vec::new();
-    for name in &names {
-        if let Some(now) = edit(folder, (&mut *cache, &mut *open_writers), head, name)? {
-            edits.push(Edit { name: name.shown.clone(), now });
-        }
-    }
-    let mut unfinished = BTreeMap::new();
-    if let Some(open_writers) = open_writers {
-        open_writers.end();
-        // In the order of the names, as they are.
-        let is_edit = |name: &Name| edits.binary_search_by(|edit: &Edit| edit.name.cmp(&name.shown)).is_ok();
-        let alone = |name: &Name| {
-            Some((name.shown.clone(), open_writers.unfinished(folder, name, || is_edit(name))?))
-        };
-        unfinished.extend(names.iter().filter_map(alone));
-    }
-    if matches!(look, Look::All) {
-        let is_there = |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
-        cache.retain(is_there);
-        let gone = told(head).filter(|name| !is_there(name));
-        edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
-        edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-    }
-    Ok((edits, unfinished))
-}
-
-fn edit(
-    folder: &Folder,
-    (cache, open_writers): (&mut StatCache, &mut Option<OpenWriters>),
-    head: &RawTree,
-    name: &Name,
-) -> Result<Option<Saved>, StoreError> {
-    let committed = name.in_head(head);
-    let Some(stat) = folder.stat(name.os())? else {
-        forget(cache, open_writers, name);
-        return Ok(committed.map(|_| Saved::Gone));
-    };
-    let special = |what| {
-        // What is no file in the head either is no edit.
-        let expected = committed.is_some_and(|pointer| !pointer.is_file());
-        (!expected).then_some(Saved::Special(what))
-    };
-    if let Some(what) = named(&stat) {
-        return Ok(special(what));
-    }
-    let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
-    let holds = |no_writer: &NoWriterSince| {
-        open_writers.as_ref().is_some_and(|open_writers| open_writers.holds(no_writer, &name.shown))
-    };
-    if committed.is_some() && cache.find(&name.shown, &stat, holds) == committed {
-        return Ok(None);
-    }
-    // Should it fail to be read, nothing is known of it.
-    forget(cache, open_writers, name);
-    let content = match folder.read(name.os()) {
-        Ok(Some(content)) => content,
-        Err(error) if is_shortage(&error) => return Err(error),
-        // A file that the disk has lost harms only itself.
-        Ok(None) | Err(_) => return vanished(folder, head, name, special),
-    };
-    cache.keep(&name.shown, &content);
-    let is_edit = committed != Some(content.oid);
-    Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
-}
-
-/// Forgets what is known of a file, which is gone or about to be read.
-fn forget(cache: &mut StatCache, open_writers: &mut Option<OpenWriters>, name: &Name) {
-    cache.forget(&name.shown);
-    if let Some(open_writers) = open_writers {
-        open_writers.reads(&name.shown);
-    }
 }
 
 /// What to say of a file that was there and could not be opened.

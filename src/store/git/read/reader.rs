@@ -1,0 +1,75 @@
+//! The one reader of the journal's thread, with the trees of the newest revision that was looked at.
+
+use std::mem;
+use std::sync::Arc;
+
+use crate::domain::Revision;
+use crate::store::git::read::diff;
+use crate::store::git::read::objects::Objects;
+use crate::store::git::read::recent_commits::RecentCommits;
+use crate::store::git::read::trees::{Trees, check_folder};
+use crate::store::git::repo::layout::Layout;
+use crate::store::{BlobId, EachContent, FileChange, StoreError};
+
+/// Reads what is committed.
+pub(crate) struct Reader {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) objects: Objects,
+    pub(crate) recent_commits: Arc<RecentCommits>,
+    // Forgotten after trouble.
+    trees: Option<Trees>,
+}
+
+impl Reader {
+    /// A reader of this repository.
+    pub(crate) fn new(layout: &Arc<Layout>) -> Self {
+        Self {
+            layout: Arc::clone(layout),
+            objects: Objects::at(&layout.common_dir),
+            recent_commits: Arc::default(),
+            trees: None,
+        }
+    }
+
+    /// Forgets what was read, for the repository has changed behind it.
+    pub(crate) fn close(&mut self) {
+        self.objects.close();
+        self.trees = None;
+    }
+
+    /// The trees of a revision, from memory when they are the newest.
+    pub(crate) fn trees(&mut self, revision: Option<Revision>) -> Result<&Trees, StoreError> {
+        if self.trees.as_ref().is_none_or(|trees| trees.revision != revision) {
+            self.trees = None;
+            self.trees = Some(Trees::load(&mut self.objects, &self.layout, revision)?);
+        }
+        Ok(self.trees.as_ref().expect("loaded above"))
+    }
+
+    /// The same for who changes them, and [keeps](Self::keep_trees) them when all went well.
+    pub(crate) fn take_trees(&mut self, revision: Option<Revision>) -> Result<Trees, StoreError> {
+        self.trees(revision)?;
+        Ok(mem::take(&mut self.trees).expect("loaded above"))
+    }
+
+    /// Keeps the trees of what is the newest revision now.
+    pub(crate) fn keep_trees(&mut self, trees: Trees) {
+        self.trees = Some(trees);
+    }
+
+    /// See [`Journal::changes`](crate::store::Journal::changes).
+    pub(crate) fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        // Nothing there is an empty folder; something else in its place is no folder at all.
+        to.map_or(Ok(()), |to| check_folder(&mut self.objects, &self.layout, to))?;
+        diff::changes(&mut self.objects, &self.layout, self.trees.as_ref(), [from, to])
+    }
+
+    /// See [`Journal::read`](crate::store::Journal::read).
+    pub(crate) fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        diff::contents(&mut self.objects, &self.recent_commits, blobs, each)
+    }
+}

@@ -1,0 +1,150 @@
+//! The checkout of the served branch: files and index, and what is known of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, CWD};
+
+use crate::domain::Revision;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::index::file::IndexFile;
+use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::read::reader::Reader;
+use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::checkpoint::Checkpoint;
+use crate::store::git::repo::layout::Layout;
+use crate::store::git::worktree::apply::lagging::Lagging;
+use crate::store::git::worktree::apply::recent::Recent;
+use crate::store::git::worktree::scan::checkout_in_progress;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::status::{self, Scan};
+use crate::store::{Look, StoreError, WorkTree};
+
+/// Files and index of the work tree, as far as it shows the served branch.
+pub(crate) struct Checkout {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) branch: Branch,
+    pub(crate) scan: Scan,
+    pub(crate) index: IndexFile,
+    pub(crate) checkpoint: Arc<Checkpoint>,
+    pub(crate) recent: Recent,
+    // Files that could not be brought up to the branch.
+    pub(crate) lagging: Lagging,
+    // Whether the index has what the files do not have yet.
+    pub(crate) is_index_ahead: bool,
+    // Commits that were to become the head when our predecessor was ended; the index may have them already.
+    pub(crate) under_way: Vec<Revision>,
+    // Whether files were written since they were last flushed.
+    is_dirty: bool,
+}
+
+impl Checkout {
+    /// The checkout of a branch; `writes` says whether files and index may be changed.
+    pub(crate) fn new(branch: &Branch, writes: bool, barrier: Barrier) -> Result<Self, StoreError> {
+        let layout = Arc::clone(&branch.layout);
+        let state = layout.work_tree_state();
+        Ok(Self {
+            scan: Scan::new(writes),
+            checkpoint: Arc::new(Checkpoint::new(&state, barrier)),
+            recent: Recent::default(),
+            lagging: Lagging::load(&layout)?,
+            index: IndexFile::new(&layout.git_dir, state),
+            is_index_ahead: false,
+            under_way: Vec::new(),
+            is_dirty: false,
+            branch: branch.clone(),
+            layout,
+        })
+    }
+
+    /// Whether the work tree shows the served branch, as far as can be told.
+    pub(crate) fn is_shown(&self) -> bool {
+        status::away(&self.branch).is_ok_and(|away| away.is_none())
+    }
+
+    /// Takes `index.lock` when the served branch is checked out; `wait` is how long to wait for
+    /// someone else.
+    pub(crate) fn lock_index(&self, wait: Duration) -> Result<Option<HeldLock>, StoreError> {
+        let shown = || status::away(&self.branch).map(|away| away.is_none());
+        if !shown()? {
+            return Ok(None);
+        }
+        let lock = self.index.lock(wait)?;
+        // Whoever held it may have checked out another branch.
+        Ok(shown()?.then_some(lock))
+    }
+
+    /// Compares the work tree with a head; see [`Journal::work_tree`](crate::store::Journal::work_tree).
+    pub(crate) fn compare(
+        &mut self,
+        reader: &mut Reader,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
+        loop {
+            let folder = reader.trees(head)?.folder();
+            let mut seen = self.scan.compare(&self.branch, folder, look, despite_locks)?;
+            self.lagging.forget_explained(&mut seen);
+            if despite_locks {
+                // Who holds the lock may be setting them back; if not, they are seen a moment later.
+                self.recent.forget_replaced(&mut seen);
+                return Ok(seen);
+            }
+            let is_mended = self.undo_set_back(reader, &seen)?;
+            if !is_mended && !self.may_be_checkout(&seen)? {
+                return Ok(seen);
+            }
+            if self.branch.tip()? != head {
+                return Ok(WorkTree::Busy);
+            }
+            if !is_mended {
+                // Git tells nobody what it is about to do.
+                std::thread::sleep(checkout_in_progress::RETRY_WAIT);
+            }
+        }
+    }
+
+    /// Opens the collections folder, and makes it when there are new files for it.
+    pub(crate) fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
+        let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
+        Ok(match Folder::collections(&self.layout, has_new)? {
+            Found::Folder(folder) => Some(folder),
+            Found::Nothing => None,
+            Found::Obstacle(path) => {
+                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                None
+            }
+        })
+    }
+
+    /// Refuses to write where files of the work tree may not be changed: they would be left behind.
+    pub(crate) fn check_writable(&self) -> Result<(), StoreError> {
+        let Some(root) = &self.layout.work_tree else { return Ok(()) };
+        let mut folder = root.clone();
+        for part in &self.layout.folder {
+            let next = folder.join(part);
+            if !next.is_dir() {
+                break;
+            }
+            folder = next;
+        }
+        let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
+        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS)
+            .map_err(|errno| StoreError::at("write in", &folder, errno.into()))
+    }
+
+    /// Says that files were written that nobody has flushed.
+    pub(crate) const fn soil(&mut self) {
+        self.is_dirty = true;
+    }
+
+    /// The revision that the files which were written since the last flush are at; `None` when there are none.
+    /// They count as flushed from now on.
+    pub(crate) fn take_unflushed(&mut self) -> Option<Option<Revision>> {
+        let known = self.checkpoint.read().filter(|known| self.is_dirty && !known.after_restart)?;
+        self.is_dirty = false;
+        Some(known.revision)
+    }
+}

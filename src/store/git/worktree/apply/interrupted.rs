@@ -1,0 +1,113 @@
+//! A write that a kill or a power cut has cut short.
+//!
+//! The pack of a group has a keep file (see `packs::keep_files`) from before it gets its name until everything is
+//! where it belongs: the branch, the index, the files. So a start finds what was under way by the keep files that
+//! are left. That holds after a power cut, too: keep file and pack are in the folder that is flushed before
+//! anything names what is in the pack.
+
+use std::collections::BTreeSet;
+
+use crate::domain::Revision;
+use crate::store::StoreError;
+use crate::store::git::disk::lock::{self, HeldLock};
+use crate::store::git::index::file;
+use crate::store::git::object::id::{Kind, Oid};
+use crate::store::git::object::path_change::PathChanges;
+use crate::store::git::read::objects::Objects;
+use crate::store::git::read::reader::Reader;
+use crate::store::git::read::walk;
+use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::staging;
+use crate::store::git::worktree::apply::update::Occasion;
+
+impl Checkout {
+    /// Makes good a write that a kill has cut short, whose objects are in one of `kept` packs; see `catch_up`. All
+    /// that time the lock that was left keeps everybody else from the index, since a commit by hand would take
+    /// files that are not there yet for deleted.
+    pub(crate) fn recover_write(&mut self, reader: &mut Reader, kept: &[Vec<Oid>]) -> Result<(), StoreError> {
+        let lock = self.take_over_index(reader, kept)?;
+        // Before files are made: a draft may be what a person saved last.
+        staging::remove_left(&self.layout, &mut reader.objects)?;
+        file::remove_left(&self.layout.work_tree_state())?;
+        if let Err(error) = self.put_in_order(reader, lock) {
+            tracing::warn!(%error, cause = error.cause(), "the work tree is not up to date yet after a kill");
+        }
+        Ok(())
+    }
+
+    /// Makes good what a write of this process has left because it could not be taken back when it failed
+    /// (the disk was read-only or the repository away just then), and removes its locks. None is held now.
+    pub(crate) fn recover_locks(
+        &mut self,
+        reader: &mut Reader,
+        kept: impl FnOnce() -> Result<Vec<Vec<Oid>>, StoreError>,
+    ) -> Result<(), StoreError> {
+        let state = self.layout.work_tree_state();
+        lock::release_left(&state, &self.layout.git_dir.join("HEAD"))?;
+        lock::release_left(&self.layout.state(), &self.layout.common_dir.join(&self.branch.name))?;
+        if !lock::is_left(&state, &self.index.path) {
+            return Ok(());
+        }
+        tracing::info!("making good a write that could not be taken back when it failed");
+        let lock = self.take_over_index(reader, &kept()?)?;
+        self.put_in_order(reader, lock)
+    }
+
+    /// Takes over the lock of the index that was left, and finds what was under way.
+    fn take_over_index(
+        &mut self,
+        reader: &mut Reader,
+        kept: &[Vec<Oid>],
+    ) -> Result<Option<HeldLock>, StoreError> {
+        let lock = HeldLock::take_over(&self.layout.work_tree_state(), &self.index.path)?;
+        self.find_under_way(reader, kept, lock.is_some())?;
+        Ok(lock)
+    }
+
+    fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
+        let is_ahead = self.is_index_ahead || !self.under_way.is_empty();
+        match lock.filter(|_| is_ahead) {
+            Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
+            // HEAD has turned away meanwhile; only the entries go back.
+            Some(lock) => self.update_found(reader, lock, &PathChanges::new(), Occasion::Found),
+            None => Ok(()),
+        }
+    }
+
+    /// Finds the newest commits that were under way, and whether the branch has come to them. A kill leaves the
+    /// lock of the index as well, unless the old index was put back.
+    fn find_under_way(
+        &mut self,
+        reader: &mut Reader,
+        kept: &[Vec<Oid>],
+        is_locked: bool,
+    ) -> Result<(), StoreError> {
+        let head = self.branch.tip()?;
+        let known = self.checkpoint.read().and_then(|known| known.revision);
+        for commit in newest_commits(&mut reader.objects, kept)? {
+            let mut is_in = |revision: Option<Revision>| match revision {
+                Some(revision) => walk::descends(&mut reader.objects, &reader.layout, revision, commit),
+                None => Ok(false),
+            };
+            match (is_in(known)?, is_in(head)?) {
+                (true, _) => (),
+                (false, true) => self.is_index_ahead |= is_locked,
+                (false, false) => self.under_way.push(commit),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The commits in packs that no other one there follows.
+fn newest_commits(objects: &mut Objects, packs: &[Vec<Oid>]) -> Result<BTreeSet<Revision>, StoreError> {
+    let (mut newest, mut followed) = (BTreeSet::new(), BTreeSet::new());
+    for oid in packs.iter().flatten() {
+        if objects.kind(oid)? == Some(Kind::Commit) {
+            let revision = Revision::new(*oid);
+            followed.extend(objects.commit(revision, |commit| commit.parents.clone())?);
+            newest.insert(revision);
+        }
+    }
+    Ok(&newest - &followed)
+}

@@ -1,0 +1,124 @@
+//! A group of commits made visible: on disk, and then the branch.
+//!
+//! ```text
+//! pack, index, branch.lock written ── flushed ── pack named, its folder flushed ── index ahead ── branch moved
+//!                                                                              (`index::rollback`) (`repo::refs`)
+//! ```
+//!
+//! What is flushed when, and why that is enough, `disk::barrier` says.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::domain::Revision;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::failpoint::{Failpoint, stop_at};
+use crate::store::git::disk::lock::LockDraft;
+use crate::store::git::packs::store::{KeepFile, PackDraft, Packs};
+use crate::store::git::read::trees::Trees;
+use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::refs::Move;
+use crate::store::git::write::append::{self, Group};
+use crate::store::git::write::sign::Committer;
+use crate::store::{Committed, Draft, StoreError};
+
+/// Makes commits.
+pub(crate) struct Writer {
+    pub(crate) branch: Branch,
+    pub(crate) committer: Committer,
+    /// How long to wait for a lock of another git process.
+    pub(crate) lock_wait: Duration,
+    pub(crate) barrier: Barrier,
+    pub(crate) packs: Arc<Packs>,
+    // The revision up to which everything is on disk; `None` as long as that is not known.
+    durable: Option<Option<Revision>>,
+}
+
+impl Writer {
+    /// Writes to a branch.
+    pub(crate) const fn new(
+        branch: Branch,
+        committer: Committer,
+        lock_wait: Duration,
+        barrier: Barrier,
+        packs: Arc<Packs>,
+    ) -> Self {
+        Self { branch, committer, lock_wait, barrier, packs, durable: None }
+    }
+
+    /// Forgets what was known of the disk.
+    pub(crate) const fn forget(&mut self) {
+        self.durable = None;
+    }
+
+    /// See [`Journal::make_durable`](crate::store::Journal::make_durable).
+    pub(crate) fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        if self.durable != Some(head) {
+            self.barrier.file_system(&self.branch.layout.common_dir)?;
+            self.durable = Some(head);
+        }
+        Ok(())
+    }
+
+    /// Builds the objects of a group on top of `trees`.
+    pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<Group, StoreError> {
+        append::build(&self.branch.layout, trees, drafts, &self.committer)
+    }
+
+    /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when
+    /// git can read the new objects; it gets the keep file of their pack.
+    pub(crate) fn publish(
+        &mut self,
+        before: Option<Revision>,
+        group: &Group,
+        drafts: &[Draft],
+        prepare: impl FnOnce(KeepFile) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.make_durable(before)?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
+        let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
+        let step = Move {
+            branch: &self.branch.name,
+            expected: before,
+            steps: &steps,
+            actor: &self.committer.actor,
+            at: drafts.last().expect("a group has commits").at,
+            wait: self.lock_wait,
+        };
+        let pack = self.packs.draft(&group.pack, &self.barrier)?;
+        let name = pack.name().to_owned();
+        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon(&name))?;
+        prepare(KeepFile::of(&self.packs, &name)).and_then(|()| self.move_branch(&step, draft))?;
+        self.durable = Some(group.trees.revision);
+        Ok(())
+    }
+
+    /// Whether the branch has moved to a group though its publication failed, since the last flush
+    /// comes after the move. Then files and index must not be left behind.
+    pub(crate) fn has_come_to(&self, group: &Group) -> bool {
+        self.branch.tip().is_ok_and(|tip| tip == group.trees.revision)
+    }
+
+    /// Flushes the contents of everything new, and gives the pack its name, durably: only what can be found
+    /// after a power cut may be named by what may survive one.
+    fn put_contents(&self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
+        let draft = step.draft(&self.branch.layout)?;
+        let [content, index] = pack.files();
+        self.barrier.files(&[content, index, draft.content()])?;
+        self.packs.finish(pack)?;
+        self.barrier.folder(self.packs.folder())?;
+        Ok(draft)
+    }
+
+    fn move_branch(&self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {
+        stop_at(Failpoint::MoveBranch, &self.branch.layout.common_dir)?;
+        step.make(&self.branch.layout, draft, &self.barrier)
+    }
+}
+
+/// A commit's part of the move: its name and its reflog message.
+fn step((committed, draft): (&Committed, &Draft)) -> (Revision, String) {
+    let subject = draft.message.lines().next().unwrap_or_default();
+    (committed.revision, format!("collectory: {subject}"))
+}
