@@ -5,7 +5,7 @@
 //! (else a page could have its own name point here, "DNS rebinding"), and it refuses writes that the
 //! browser says another site asked for (some are sent without asking first).
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use warp::http::header::{HOST, ORIGIN};
 use warp::http::{HeaderMap, HeaderName, Method};
@@ -30,9 +30,13 @@ impl Hosts {
     /// Whether a request that names this host, and perhaps a port, is meant for this service.
     fn contain(&self, host: &str) -> bool {
         let Self::Loopback(others) = self else { return true };
-        let host = host.to_ascii_lowercase();
-        let name = without_port(&host);
-        is_loopback(name) || others.iter().any(|other| *other == host || other == name)
+        // The shortest way, for programs that call the address itself.
+        if host.parse::<SocketAddr>().is_ok_and(|address| address.ip().to_canonical().is_loopback()) {
+            return true;
+        }
+        let name = without_port(host);
+        let is_meant = |other: &String| other.eq_ignore_ascii_case(host) || other.eq_ignore_ascii_case(name);
+        is_loopback(name) || others.iter().any(is_meant)
     }
 }
 
@@ -48,9 +52,8 @@ fn without_port(host: &str) -> &str {
 fn is_loopback(name: &str) -> bool {
     let name = name.strip_suffix('.').unwrap_or(name);
     let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
-    name == "localhost"
-        || name.ends_with(".localhost")
-        || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+    let is_localhost = name.rsplit('.').next().is_some_and(|last| last.eq_ignore_ascii_case("localhost"));
+    is_localhost || address.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
 /// Refuses a request that is meant for another host.
