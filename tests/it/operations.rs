@@ -286,3 +286,37 @@ async fn a_reference_of_another_type_finds_nothing() {
         .is(200);
     server.read("posts").await.is(404);
 }
+
+#[tokio::test]
+async fn each_operation_may_name_the_version_that_it_builds_on() {
+    let server = TestServer::on("small").await;
+    let tag = server.get("/collections/posts").await.is(200).header("etag");
+    let other = server.get("/collections/pages").await.is(200).header("etag");
+    let with = |mut operation: Value, tag: &str| {
+        operation["meta"] = json!({"ifMatch": tag});
+        operation
+    };
+    let stale = json!([
+        with(update("posts", json!({"name": "One"})), &tag),
+        with(remove("pages"), "\"0000000000000000000000000000000000000000\"")
+    ]);
+    let refused = server.operations(stale).await.is(412);
+    assert_eq!(refused.json()["errors"][0]["source"]["pointer"], "/atomic:operations/1/meta/ifMatch");
+    assert_eq!(server.repo().commit_count(), 1, "nothing was written");
+    let fresh = json!([with(update("posts", json!({"name": "One"})), &tag), with(remove("pages"), &other)]);
+    server.operations(fresh).await.is(200);
+    for meta in [json!({"ifMatch": "bare"}), json!({"ifMatch": 1}), json!("x")] {
+        let mut operation = remove("posts");
+        operation["meta"] = meta;
+        server.operations(json!([operation])).await.is(400);
+    }
+}
+
+#[tokio::test]
+async fn where_changes_need_a_version_a_batch_can_name_it() {
+    let server = TestServer::setup("small").flag(&["--require-if-match"]).start().await;
+    server.operations(json!([remove("pages")])).await.is(428);
+    let mut operation = remove("pages");
+    operation["meta"] = json!({"ifMatch": server.get("/collections/pages").await.is(200).header("etag")});
+    server.operations(json!([operation])).await.is(200);
+}

@@ -1,7 +1,7 @@
 //! Entity tags and the preconditions that name them (RFC 9110 sections 8.8.3 and 13.1).
 
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
-use warp::http::{HeaderMap, HeaderName, HeaderValue};
+use warp::http::{HeaderMap, HeaderName};
 
 use crate::engine::{Condition, Entry, Tags};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
@@ -23,6 +23,11 @@ pub(crate) fn condition(headers: &HeaderMap) -> Result<Condition, ApiError> {
     let if_match = tags(headers, &IF_MATCH, "If-Match", Weak::NamesNothing)?;
     let if_none_match = tags(headers, &IF_NONE_MATCH, "If-None-Match", Weak::NamesTheStrong)?;
     Ok(Condition { if_match, if_none_match, merge_attributes: false })
+}
+
+/// Reads what `If-Match` would hold, where it stands in a document; `None` of anything else.
+pub(crate) fn if_match(text: &str) -> Option<Tags> {
+    parsed(text, Weak::NamesNothing)
 }
 
 /// Names the header of a condition that does not hold.
@@ -56,7 +61,8 @@ fn tags(
 ) -> Result<Option<Tags>, ApiError> {
     let mut listed = None;
     for value in headers.get_all(name) {
-        let Some(tags) = parsed(value, weak) else {
+        let text = std::str::from_utf8(value.as_bytes()).ok();
+        let Some(tags) = text.and_then(|text| parsed(text, weak)) else {
             let detail = "expected `*` or a list of entity tags in double quotes";
             return Err(ErrorObject::new(Code::BAD_REQUEST, detail).header(shown).into());
         };
@@ -72,8 +78,8 @@ fn tags(
     Ok(listed)
 }
 
-fn parsed(value: &HeaderValue, weak: Weak) -> Option<Tags> {
-    let mut rest = std::str::from_utf8(value.as_bytes()).ok()?.trim_matches([' ', '\t']);
+fn parsed(text: &str, weak: Weak) -> Option<Tags> {
+    let mut rest = text.trim_matches([' ', '\t']);
     if rest == "*" {
         return Some(Tags::Any);
     }
@@ -100,6 +106,8 @@ fn parsed(value: &HeaderValue, weak: Weak) -> Option<Tags> {
 
 #[cfg(test)]
 mod tests {
+    use warp::http::HeaderValue;
+
     use super::*;
 
     fn read(name: HeaderName, values: &[&str]) -> Option<Option<Tags>> {

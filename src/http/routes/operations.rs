@@ -11,13 +11,13 @@ use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 
 use crate::domain::{Actor, Command, Key, Kind, Value};
-use crate::engine::{Condition, Entry, Outcome, Wish};
+use crate::engine::{Condition, Entry, Outcome, SubmitError, Wish};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::document::kind_of;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::request::{Resource, article};
-use crate::http::jsonapi::{document, negotiate, query, request};
+use crate::http::jsonapi::{document, etag, negotiate, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -29,6 +29,9 @@ const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.or
 
 /// The member of a body that lists the operations.
 const OPERATIONS: &str = "atomic:operations";
+
+/// Where an operation names the version that it builds on.
+const IF_MATCH_POINTER: &str = "/meta/ifMatch";
 
 /// `POST /operations`
 pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
@@ -47,16 +50,21 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     if !faults.is_empty() {
         return Err(faults.into());
     }
-    require_conditions(call, &batch.commands)?;
+    require_conditions(call, &batch.changes)?;
     let has_data: Vec<bool> =
-        batch.commands.iter().map(|command| !matches!(command, Command::Delete { .. })).collect();
-    let changes = batch.commands.into_iter().map(|command| Wish { command, condition: Condition::default() });
+        batch.changes.iter().map(|wish| !matches!(wish.command, Command::Delete { .. })).collect();
     let preferences = asked.preferences;
-    let written = submit::submit(call, changes.collect(), author, asked).await.map_err(|error| {
+    let written = submit::submit(call, batch.changes, author, asked).await.map_err(|error| {
         let index = index_of(&error);
+        let is_condition = matches!(error, SubmitError::Condition { .. });
         let error = ApiError::from(error);
         let Some(index) = index else { return error };
-        if has_data[index] { error } else { error.without_pointers() }.below(&pointer(index))
+        let error = match (is_condition, has_data[index]) {
+            (true, _) => error.at(IF_MATCH_POINTER),
+            (false, true) => error,
+            (false, false) => error.without_pointers(),
+        };
+        error.below(&pointer(index))
     })?;
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
     let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
@@ -81,9 +89,9 @@ fn shown(outcome: &Outcome) -> Option<&Entry> {
 /// stranger learns nothing from sending nonsense.
 async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiError> {
     let mut author = None;
-    let commands = batch.map_or(&[][..], |batch| &batch.commands);
-    for (index, command) in commands.iter().enumerate() {
-        let action = match command {
+    let changes = batch.map_or(&[][..], |batch| &batch.changes);
+    for (index, wish) in changes.iter().enumerate() {
+        let action = match &wish.command {
             Command::Create(collection) => {
                 Action::Create { key: Some(collection.key()), content: Some(collection) }
             }
@@ -115,11 +123,13 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
     faults
 }
 
-/// Where changes need a precondition, a batch that has no way to state one may only add.
-fn require_conditions(call: &Call<'_>, commands: &[Command]) -> Result<(), ApiError> {
-    let first = commands.iter().position(|command| match command {
+/// Where changes need a precondition, each operation that does more than add states its own.
+fn require_conditions(call: &Call<'_>, changes: &[Wish]) -> Result<(), ApiError> {
+    let first = changes.iter().position(|wish| match wish.command {
         Command::Create(_) => false,
-        Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => true,
+        Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => {
+            wish.condition.if_match.is_none()
+        }
     });
     match first.filter(|_| call.context.require_if_match) {
         Some(index) => Err(submit::if_match_required().at(pointer(index)).into()),
@@ -129,7 +139,7 @@ fn require_conditions(call: &Call<'_>, commands: &[Command]) -> Result<(), ApiEr
 
 /// The operations of a body as far as they could be read, and what is wrong with the others.
 struct Batch {
-    commands: Vec<Command>,
+    changes: Vec<Wish>,
     faults: Vec<ErrorObject>,
 }
 
@@ -145,11 +155,11 @@ impl Batch {
             );
             return Err(ErrorObject::invalid(format!("/{OPERATIONS}"), detail).into());
         }
-        let mut batch = Self { commands: Vec::with_capacity(operations.len()), faults: Vec::new() };
+        let mut batch = Self { changes: Vec::with_capacity(operations.len()), faults: Vec::new() };
         let mut names = Names { call, local: HashMap::new() };
         for (index, operation) in operations.into_iter().enumerate() {
-            match names.command(operation) {
-                Ok(command) => batch.commands.push(command),
+            match names.wish(operation) {
+                Ok(wish) => batch.changes.push(wish),
                 Err(faults) => {
                     let error = ApiError::from(faults).below(&pointer(index));
                     batch.faults.extend(error.into_errors());
@@ -186,6 +196,7 @@ struct Operation {
     target: Option<Value>,
     href: Option<Value>,
     data: Option<Value>,
+    meta: Option<Value>,
 }
 
 type Faults = Vec<ErrorObject>;
@@ -201,7 +212,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn command(&mut self, operation: Value) -> Result<Command, Faults> {
+    fn wish(&mut self, operation: Value) -> Result<Wish, Faults> {
         let Value::Map(members) = operation else {
             return invalid("", format!("an operation is an object, found {}", article(&operation)));
         };
@@ -212,9 +223,21 @@ impl Names<'_> {
                 "ref" => parts.target = Some(value),
                 "href" => parts.href = Some(value),
                 "data" => parts.data = Some(value),
+                "meta" => parts.meta = Some(value),
                 _ => {}
             }
         }
+        let condition = condition_of(parts.meta.take());
+        let command = self.command(parts);
+        match (command, condition) {
+            (Ok(command), Ok(condition)) => Ok(Wish { command, condition }),
+            (command, condition) => {
+                Err([command.err(), condition.err()].into_iter().flatten().flatten().collect())
+            }
+        }
+    }
+
+    fn command(&mut self, mut parts: Operation) -> Result<Command, Faults> {
         match parts.op.take() {
             None => invalid("", "`op` is missing; it is `add`, `update` or `remove`"),
             Some(Value::Text(op)) if op == "add" => self.add(parts),
@@ -353,6 +376,21 @@ impl Names<'_> {
             Some(target) => Ok(target),
             None => invalid("/href", format!("{path:?} is no path of this service")),
         }
+    }
+}
+
+/// The version that an operation builds on: `meta.ifMatch`, as the header `If-Match` of a single change.
+fn condition_of(meta: Option<Value>) -> Result<Condition, Faults> {
+    match meta {
+        None => Ok(Condition::default()),
+        Some(meta @ Value::Map(_)) => match meta.get("ifMatch") {
+            None => Ok(Condition::default()),
+            Some(tags) => match tags.as_text().and_then(etag::if_match) {
+                Some(tags) => Ok(Condition { if_match: Some(tags), ..Condition::default() }),
+                None => invalid(IF_MATCH_POINTER, "expected `*` or a list of entity tags in double quotes"),
+            },
+        },
+        Some(other) => invalid("/meta", format!("expected an object, found {}", article(&other))),
     }
 }
 
