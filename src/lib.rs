@@ -4,6 +4,7 @@ pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod engine;
+mod exchange;
 pub mod format;
 pub mod http;
 mod memory;

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("format", &["domain"]),
+    ("exchange", &["domain", "format"]),
     ("store", &["domain"]),
     ("engine", &["domain", "format", "store", "telemetry", "memory"]),
     ("watch", &["engine", "telemetry"]),

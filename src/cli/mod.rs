@@ -12,6 +12,7 @@ mod backup;
 mod check;
 mod completions;
 mod healthcheck;
+mod import;
 mod init;
 mod man;
 mod open_files;
@@ -56,6 +57,7 @@ Examples:
 enum Command {
     Serve(Box<serve::Serve>),
     Init(init::Init),
+    Import(Box<import::Import>),
     Check(check::Check),
     Token(token::Token),
     List(past::List),
@@ -119,6 +121,7 @@ impl Cli {
                 serve.run()
             }
             Command::Init(init) => init.run(),
+            Command::Import(import) => import.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),
             Command::List(list) => list.run(),

@@ -7,8 +7,9 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::Value;
-use ureq::Agent;
+use ureq::http::Response;
 use ureq::tls::{RootCerts, TlsConfig};
+use ureq::{Agent, Body};
 
 /// How long one request may take: a write waits for the disk, and for others' locks.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(60);
@@ -18,6 +19,12 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b
 
 /// The media type of JSON:API.
 const JSON_API: &str = "application/vnd.api+json";
+
+/// The same with the extension for batches.
+const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
+
+/// The most bytes of a document that are read.
+const DOCUMENT_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// Which service, and as whom.
 #[derive(Debug, clap::Args)]
@@ -74,7 +81,36 @@ impl Through {
     ///
     /// Says why it was not reached, or what it answered.
     pub(crate) fn post(&self, url: &str, body: Option<&Value>, reason: Option<&str>) -> anyhow::Result<Told> {
-        let mut request = self.agent().post(url).header("Accept", JSON_API);
+        self.send(url, body.map(|body| (JSON_API, body.to_string())), reason)
+    }
+
+    /// Asks the service to carry out a batch.
+    ///
+    /// # Errors
+    ///
+    /// Says why it was not reached, or what it answered.
+    pub(crate) fn operate(&self, url: &str, body: String, reason: Option<&str>) -> anyhow::Result<Told> {
+        self.send(url, Some((JSON_API_ATOMIC, body)), reason)
+    }
+
+    /// Reads a document of the service; answers its bytes and its entity tag.
+    ///
+    /// # Errors
+    ///
+    /// Says why it was not reached, or what it answered.
+    pub(crate) fn get(&self, url: &str) -> anyhow::Result<(Vec<u8>, Option<String>)> {
+        let mut request = self.agent().get(url).header("Accept", JSON_API);
+        if let Some(token) = self.token()? {
+            request = request.header("Authorization", format!("Bearer {token}"));
+        }
+        let mut response = succeeded(url, request.call())?;
+        let tag = header(&response, "ETag");
+        let body = response.body_mut().with_config().limit(DOCUMENT_BYTES_MAX).read_to_vec();
+        Ok((body.with_context(|| format!("cannot read what {url} answers"))?, tag))
+    }
+
+    fn send(&self, url: &str, body: Option<(&str, String)>, reason: Option<&str>) -> anyhow::Result<Told> {
+        let mut request = self.agent().post(url).header("Accept", "*/*");
         if let Some(token) = self.token()? {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
@@ -83,18 +119,12 @@ impl Through {
             request = request.header("Commit-Message-Encoded", encoded);
         }
         let sent = match body {
-            Some(body) => request.content_type(JSON_API).send(body.to_string()),
+            Some((media_type, body)) => request.content_type(media_type).send(body),
             None => request.send_empty(),
         };
-        let mut response = sent.with_context(|| format!("cannot reach {url}"))?;
-        let status = response.status().as_u16();
-        if !(200..300).contains(&status) {
-            let answered = response.body_mut().read_to_string().unwrap_or_default();
-            bail!("{url} answers {status}: {}", detail(&answered));
-        }
-        let revision = response.headers().get("Collectory-Revision").and_then(|value| value.to_str().ok());
-        let what = if status == 204 { "deleted" } else { "done" };
-        Ok(Told { what, revision: revision.map(str::to_owned) })
+        let response = succeeded(url, sent)?;
+        let what = if response.status().as_u16() == 204 { "deleted" } else { "done" };
+        Ok(Told { what, revision: header(&response, "Collectory-Revision") })
     }
 
     fn token(&self) -> anyhow::Result<Option<String>> {
@@ -120,6 +150,21 @@ impl Through {
             .build();
         config.into()
     }
+}
+
+/// An answer that says yes.
+fn succeeded(url: &str, answer: Result<Response<Body>, ureq::Error>) -> anyhow::Result<Response<Body>> {
+    let mut response = answer.with_context(|| format!("cannot reach {url}"))?;
+    let status = response.status().as_u16();
+    if !(200..300).contains(&status) {
+        let answered = response.body_mut().read_to_string().unwrap_or_default();
+        bail!("{url} answers {status}: {}", detail(&answered));
+    }
+    Ok(response)
+}
+
+fn header(response: &Response<Body>, name: &str) -> Option<String> {
+    response.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
 /// What a JSON:API error says, or the answer's first line.

@@ -82,6 +82,7 @@
 
 mod diagnose;
 mod edit;
+pub mod foreign;
 pub mod layout;
 mod lookalike;
 pub mod message;

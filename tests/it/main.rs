@@ -21,6 +21,7 @@ mod hand_edits;
 mod history;
 mod idempotency;
 mod merging;
+mod moving;
 mod negotiation;
 mod openapi;
 mod operating;

@@ -1,0 +1,176 @@
+//! `collectory import`: settings of another program become collections, in one commit.
+
+mod offline;
+mod online;
+mod reading;
+
+use std::io;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use self::reading::Reading;
+use super::through::Through;
+use super::{Done, Failure, answer, counted, note};
+use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
+use crate::domain::{Catalog, Command};
+use crate::exchange::{self, Existing, Line, Plan, Source, Step};
+use crate::format::Fault;
+
+/// Take over the settings of Laika, Decap CMS or another Collectory
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Take over the settings of a Laika content store (.contentbase/settings.json), the configuration of Decap, \
+Netlify, Static or Sveltia CMS (config.yml), or what `collectory export` gives, in one commit.
+
+Prints a plan on standard output, one line a key: create, update, unchanged, skip, delete. What is wrong is \
+told on standard error as file:line:column: message, and nothing is written then. Importing the same again \
+changes nothing.")]
+pub(super) struct Import {
+    #[command(flatten)]
+    reading: Reading,
+
+    /// What becomes of collections that are there already with other settings.
+    #[arg(long, env = "COLLECTORY_EXISTING", value_name = "WHAT", value_enum, default_value_t = Existing::Fail)]
+    existing: Existing,
+
+    /// Delete the collections that the file does not have; none, if a part of it can't be read.
+    #[arg(long, env = "COLLECTORY_PRUNE")]
+    prune: bool,
+
+    /// Import the rest where some collections have a fault; still exits with 1.
+    #[arg(long, env = "COLLECTORY_KEEP_GOING")]
+    keep_going: bool,
+
+    /// Print the plan and write nothing.
+    #[arg(long, env = "COLLECTORY_DRY_RUN")]
+    dry_run: bool,
+
+    /// Print the plan as one JSON object a line: action, key, attributes, reason.
+    #[arg(long, env = "COLLECTORY_JSON")]
+    json: bool,
+
+    #[command(flatten)]
+    target: Target,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory import public/admin/config.yml --dry-run          what would come of a Decap configuration
+  collectory import public/admin/config.yml                    take it over, in one commit
+  collectory import .contentbase/settings.json --existing merge
+  curl -s https://old.example.org/collections | collectory import - --prune";
+
+/// Where the collections go, and why.
+#[derive(Debug, clap::Args)]
+struct Target {
+    /// Why, for the commit's message.
+    #[arg(short = 'm', long, env = "COLLECTORY_REASON", value_name = "TEXT")]
+    reason: Option<String>,
+
+    #[command(flatten)]
+    through: Through,
+
+    /// The repository, made when absent.
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
+    repository: PathBuf,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    /// The folder of the collection files inside the repository.
+    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    folder: String,
+
+    /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
+    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    signing_key: Option<PathBuf>,
+}
+
+impl Import {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        self.target.check()?;
+        let Some(source) = self.reading.read()? else { return Ok(Done::FoundProblems) };
+        for Fault { line, column, message } in &source.notes {
+            self.reading.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });
+        }
+        match self.target.through.url() {
+            Some(url) => {
+                let there = self.target.list(url)?;
+                self.carry_out(source, &there, |commands, plan| {
+                    self.show(plan)?;
+                    Ok(self.target.send(url, &commands, &there)?)
+                })
+            }
+            None => {
+                let snapshot = self.target.snapshot()?;
+                self.carry_out(source, &offline::catalog(snapshot.as_deref()), |commands, plan| {
+                    let ready = || self.show(plan);
+                    let revision = self.target.submit(commands, snapshot.as_deref(), ready)?;
+                    Ok(revision.map(|revision| revision.to_string()))
+                })
+            }
+        }
+    }
+
+    /// Plans, shows the plan, and has it carried out unless it is only to be seen.
+    fn carry_out(
+        &self,
+        source: Source,
+        there: &Catalog,
+        write: impl FnOnce(Vec<Command>, &Plan) -> Result<Option<String>, Failure>,
+    ) -> Result<Done, Failure> {
+        let plan = exchange::plan(source, there, self.existing, self.prune);
+        if self.is_stopped(&plan) {
+            return Ok(Done::FoundProblems);
+        }
+        let commands = plan.commands();
+        if self.dry_run || commands.is_empty() {
+            self.show(&plan)?;
+        } else if let Some(revision) = write(commands, &plan)? {
+            note(&format!("committed {revision}"));
+        }
+        Ok(if plan.faults.is_empty() { Done::Well } else { Done::FoundProblems })
+    }
+
+    /// Tells the faults of a plan; answers whether they keep it from being carried out.
+    fn is_stopped(&self, plan: &Plan) -> bool {
+        for fault in &plan.faults {
+            self.reading.tell(fault);
+        }
+        let is_stopped = !plan.faults.is_empty() && !self.keep_going;
+        if is_stopped {
+            note(&format!("{}; nothing was written", counted(plan.faults.len(), "fault")));
+        }
+        is_stopped
+    }
+
+    fn show(&self, plan: &Plan) -> io::Result<()> {
+        let line = |line: &Line| if self.json { object(line) } else { line.to_string() };
+        let lines: Vec<String> = plan.lines.iter().map(line).collect();
+        match &lines[..] {
+            [] => note("nothing to do"),
+            lines => answer(&lines.join("\n"))?,
+        }
+        Ok(())
+    }
+}
+
+/// A line of the plan for a program.
+fn object(line: &Line) -> String {
+    let mut object = match &line.step {
+        Step::Create(_) => json!({"action": "create"}),
+        Step::Update(patch) => {
+            let changed: Vec<&str> = patch.written().iter().map(|(name, _)| name.as_str()).collect();
+            json!({"action": "update", "attributes": changed})
+        }
+        Step::Unchanged => json!({"action": "unchanged"}),
+        Step::Skip(why) => json!({"action": "skip", "reason": why}),
+        Step::Delete => json!({"action": "delete"}),
+    };
+    object["key"] = json!(line.name);
+    object.to_string()
+}

@@ -1,0 +1,128 @@
+//! An import into a repository that nobody serves.
+
+use std::fs;
+use std::sync::Arc;
+
+use anyhow::anyhow;
+
+use super::Target;
+use crate::cli::{Failure, check};
+use crate::config::ServeConfig;
+use crate::domain::{Catalog, Command, Revision};
+use crate::engine::{Condition, Snapshot, Submission, SubmitError, Tags, Wish};
+use crate::service::{Offline, StartError};
+use crate::store::StoreError;
+use crate::store::git::{Access, GitJournal, Options};
+
+impl Target {
+    /// Refuses what is wrong wherever the repository is.
+    pub(super) fn check(&self) -> anyhow::Result<()> {
+        Ok(self.options().check()?)
+    }
+
+    /// What is there; nothing where the repository is yet to be made.
+    pub(super) fn snapshot(&self) -> anyhow::Result<Option<Arc<Snapshot>>> {
+        let is_absent = match fs::read_dir(&self.repository) {
+            Ok(mut entries) => entries.next().is_none(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
+        if is_absent {
+            return Ok(None);
+        }
+        let journal = GitJournal::open(self.options())?;
+        check::served(journal, &self.folder).map(Some)
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            branch: self.branch.clone(),
+            folder: self.folder.clone(),
+            access: Access::Survey,
+            ..Options::new(&self.repository)
+        }
+    }
+
+    /// Carries out what was planned on a snapshot, all or nothing, once `ready` has been told that it can be.
+    pub(super) fn submit(
+        &self,
+        commands: Vec<Command>,
+        planned_on: Option<&Snapshot>,
+        ready: impl FnOnce() -> std::io::Result<()>,
+    ) -> Result<Option<Revision>, Failure> {
+        let config = ServeConfig {
+            branch: self.branch.clone(),
+            folder: self.folder.clone(),
+            signing_key: self.signing_key.clone(),
+            ..ServeConfig::new(&self.repository)
+        };
+        if GitJournal::init(&self.repository)? {
+            crate::cli::note(&format!("made {}", self.repository.display()));
+        }
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        runtime.block_on(async {
+            let offline = Offline::open(&config).await.map_err(served)?;
+            ready()?;
+            let changes = wishes(commands, planned_on);
+            let keys: Vec<_> = changes.iter().map(|wish| wish.command.key().clone()).collect();
+            let submission = Submission {
+                changes,
+                author: offline.person.clone(),
+                reason: self.reason.clone(),
+                request_id: None,
+                by_command: true,
+                dry_run: false,
+                once: None,
+            };
+            let written = offline.engine().0.submit(submission).await;
+            offline.close().await;
+            let written = written.map_err(|error| refused(error, |index| keys[index].to_string()))?;
+            Ok(written.revision)
+        })
+    }
+}
+
+/// The commands, each on the condition that its collection is still what was planned on.
+fn wishes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<Wish> {
+    let condition = |command: &Command| {
+        let entry = planned_on.and_then(|it| it.get(command.key().as_str()));
+        let if_match = entry.map(|entry| Tags::OneOf(vec![entry.tag()]));
+        Condition { if_match, ..Condition::default() }
+    };
+    commands.into_iter().map(|command| Wish { condition: condition(&command), command }).collect()
+}
+
+/// The collections of a snapshot.
+pub(super) fn catalog(snapshot: Option<&Snapshot>) -> Catalog {
+    snapshot
+        .into_iter()
+        .flat_map(|it| it.catalog().iter())
+        .map(|entry| Arc::clone(&entry.collection))
+        .collect()
+}
+
+/// Says what else there is where a service has the repository.
+fn served(error: StartError) -> anyhow::Error {
+    match error {
+        StartError::Repository(StoreError::Served { .. }) => {
+            anyhow!(
+                "{}",
+                "a service serves this repository; import through it: --to http://HOST:PORT/ (and --token-file FILE)"
+            )
+        }
+        error => error.into(),
+    }
+}
+
+/// Why nothing was written, with the collection that is to blame.
+fn refused(error: SubmitError, key: impl Fn(usize) -> String) -> anyhow::Error {
+    match error {
+        SubmitError::Refused { index, refusal } => anyhow!("{}: {refusal}; nothing was written", key(index)),
+        SubmitError::Condition { index, .. } | SubmitError::Clash { index, .. } => {
+            anyhow!("{} has changed meanwhile; nothing was written, import again", key(index))
+        }
+        SubmitError::Broken { index, problem } => {
+            anyhow!("{}: its file can't be read: {problem}; nothing was written", key(index))
+        }
+        error => anyhow!("{error}; nothing was written"),
+    }
+}

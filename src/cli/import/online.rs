@@ -1,0 +1,98 @@
+//! An import through a running service, in one batch.
+
+use anyhow::{Context as _, anyhow, bail};
+
+use super::Target;
+use crate::cli::through::Url;
+use crate::domain::{Catalog, Collection, Command, Key, Kind, Patch, Value};
+use crate::exchange;
+
+impl Target {
+    /// What the service serves to the token.
+    pub(super) fn list(&self, url: &Url) -> anyhow::Result<Catalog> {
+        Ok(self.collections(&url.join(&["collections"]))?.0)
+    }
+
+    /// The collections of a document of the service, and its entity tag.
+    fn collections(&self, url: &str) -> anyhow::Result<(Catalog, Option<String>)> {
+        let (bytes, tag) = self.through.get(url)?;
+        let unreadable = || format!("{url} answers what is no document of this API");
+        let source =
+            exchange::served(&bytes).map_err(|fault| anyhow!(fault.message)).with_context(unreadable)?;
+        if let Some(fault) = source.faults.first() {
+            return Err(anyhow!("{}", fault.message)).with_context(unreadable);
+        }
+        Ok((source.candidates.into_iter().map(|it| it.collection).collect(), tag))
+    }
+
+    /// Has the service carry out what was planned, all or nothing; answers the commit.
+    ///
+    /// Each change names the version that it builds on, so nothing is overwritten that came meanwhile.
+    pub(super) fn send(
+        &self,
+        url: &Url,
+        commands: &[Command],
+        planned_on: &Catalog,
+    ) -> anyhow::Result<Option<String>> {
+        let operations: anyhow::Result<Vec<Value>> =
+            commands.iter().map(|command| self.operation(url, command, planned_on)).collect();
+        let body = map([("atomic:operations", Value::List(operations?.into()))]).to_string();
+        let told = self.through.operate(&url.join(&["operations"]), body, self.reason.as_deref());
+        Ok(told.context("nothing was written, or all of it: import again to see")?.revision)
+    }
+
+    fn operation(&self, url: &Url, command: &Command, planned_on: &Catalog) -> anyhow::Result<Value> {
+        let tag = |key: &Key| self.tag(url, planned_on.get(key.as_str()).context("BUG: planned on nothing")?);
+        match command {
+            Command::Create(collection) => {
+                Ok(map([("op", "add".into()), ("data", resource(collection, attributes(collection)))]))
+            }
+            Command::Update { key, patch, .. } => {
+                let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
+                let data = resource(before, members(patch));
+                Ok(map([("op", "update".into()), ("data", data), ("meta", tag(key)?)]))
+            }
+            Command::Delete { key, .. } => {
+                let before = planned_on.get(key.as_str()).context("BUG: planned on nothing")?;
+                Ok(map([("op", "remove".into()), ("ref", map(identity(before))), ("meta", tag(key)?)]))
+            }
+            Command::Restore(_) => bail!("BUG: an import restores nothing"),
+        }
+    }
+
+    /// The version that a change builds on, if it is still the one that was planned on.
+    fn tag(&self, url: &Url, before: &Collection) -> anyhow::Result<Value> {
+        let key = before.key();
+        let (now, tag) = self.collections(&url.join(&["collections", key.as_str()]))?;
+        match (now.get(key.as_str()), tag) {
+            (Some(now), Some(tag)) if **now == *before => Ok(map([("ifMatch", tag.into())])),
+            _ => bail!("{key} has changed meanwhile; nothing was written, import again"),
+        }
+    }
+}
+
+fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn identity(collection: &Collection) -> [(&'static str, Value); 2] {
+    let kind = match collection.kind() {
+        Kind::Document => "document-collection",
+        Kind::Media => "media-collection",
+    };
+    [("type", kind.into()), ("id", collection.key().as_str().into())]
+}
+
+fn resource(collection: &Collection, attributes: Value) -> Value {
+    let [kind, id] = identity(collection);
+    map([kind, id, ("attributes", attributes)])
+}
+
+fn attributes(collection: &Collection) -> Value {
+    let all = collection.attributes().iter();
+    Value::Map(all.map(|(name, value)| (name.to_string(), value.clone())).collect())
+}
+
+fn members(patch: &Patch) -> Value {
+    Value::Map(patch.written().iter().cloned().collect())
+}

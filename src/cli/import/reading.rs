@@ -1,0 +1,147 @@
+//! What is imported, and how it is read.
+
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use crate::cli::Failure;
+use crate::domain::{Key, Value};
+use crate::exchange::{self, Form, Options, Source};
+use crate::format::Fault;
+use crate::format::foreign::SOURCE_BYTES_MAX;
+
+/// Where settings come from, in which form.
+#[derive(Debug, clap::Args)]
+pub(super) struct Reading {
+    /// The file; `-` is standard input.
+    #[arg(value_name = "FILE|-")]
+    file: PathBuf,
+
+    /// The form of the file; `auto` sees what it looks like.
+    #[arg(long, env = "COLLECTORY_FROM", value_name = "FORM", value_enum, default_value_t = From::Auto)]
+    from: From,
+
+    /// What becomes of Decap's collections of single files: they are skipped, or kept as a collection of
+    /// documents where all files of one lie in one folder.
+    #[arg(long, env = "COLLECTORY_FILES", value_name = "WHAT", value_enum, default_value_t = Files::Skip)]
+    files: Files,
+
+    /// The key of the media collection that Decap's `media_folder` becomes.
+    #[arg(long, env = "COLLECTORY_MEDIA_KEY", value_name = "KEY", default_value = "media",
+          value_parser = crate::cli::past::key)]
+    media_key: Key,
+
+    /// The folder of Laika's schemas, `.contentbase/schemas`: KEY.json becomes `x-schema` of KEY.
+    #[arg(long, env = "COLLECTORY_SCHEMAS", value_name = "DIR")]
+    schemas: Option<PathBuf>,
+}
+
+/// In which form settings come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum From {
+    /// As the file looks.
+    Auto,
+    /// Laika's settings, as JSON or YAML.
+    Laika,
+    /// The configuration of Decap, Netlify, Static or Sveltia CMS.
+    Decap,
+    /// A document of the API, as `collectory export` gives it.
+    Json,
+}
+
+/// What becomes of collections of single files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Files {
+    /// They are told and left out.
+    Skip,
+    /// They are kept where they have a folder.
+    Keep,
+}
+
+impl Reading {
+    /// Reads the file; `None` if nothing can be read of it, and that is told.
+    pub(super) fn read(&self) -> Result<Option<Source>, Failure> {
+        let form = match self.from {
+            From::Auto => None,
+            From::Laika => Some(Form::Laika),
+            From::Decap => Some(Form::Decap),
+            From::Json => Some(Form::Json),
+        };
+        if self.schemas.is_some() && matches!(form, Some(Form::Decap | Form::Json)) {
+            return Err(Failure::Usage(
+                "--schemas goes with --from laika: only Laika has schemas".to_owned(),
+            ));
+        }
+        let Some(schemas) = self.schemas()? else { return Ok(None) };
+        let options =
+            Options { keep_files: self.files == Files::Keep, media_key: self.media_key.clone(), schemas };
+        match exchange::read(&self.bytes()?, form, &options) {
+            Ok(source) => Ok(Some(source)),
+            Err(fault) => {
+                self.tell(&fault);
+                Ok(None)
+            }
+        }
+    }
+
+    /// Tells a fault at its place, as compilers do.
+    pub(super) fn tell(&self, fault: &Fault) {
+        tell(&self.file, fault);
+    }
+
+    fn bytes(&self) -> anyhow::Result<Vec<u8>> {
+        if self.file == Path::new("-") {
+            return bounded(io::stdin()).context("cannot read standard input");
+        }
+        read_file(&self.file)
+    }
+
+    /// The schemas by key; `None` if one can't be read, and that is told.
+    fn schemas(&self) -> anyhow::Result<Option<exchange::Schemas>> {
+        let mut schemas = exchange::Schemas::new();
+        let Some(folder) = &self.schemas else { return Ok(Some(schemas)) };
+        let failed = || format!("cannot read the folder {}", folder.display());
+        for entry in fs::read_dir(folder).with_context(failed)? {
+            let path = entry.with_context(failed)?.path();
+            let key = path.file_stem().and_then(|stem| stem.to_str()).map(str::to_owned);
+            let Some(key) = key.filter(|_| path.extension().is_some_and(|ending| ending == "json")) else {
+                continue;
+            };
+            match exchange::read_value(&read_file(&path)?) {
+                Ok(schema @ Value::Map(_)) => drop(schemas.insert(key, schema)),
+                Ok(_) => {
+                    let message = "a schema is an object".to_owned();
+                    tell(&path, &Fault { line: 1, column: 1, message });
+                    return Ok(None);
+                }
+                Err(fault) => {
+                    tell(&path, &fault);
+                    return Ok(None);
+                }
+            }
+        }
+        Ok(Some(schemas))
+    }
+}
+
+fn read_file(path: &Path) -> anyhow::Result<Vec<u8>> {
+    if path.is_dir() {
+        bail!("{} is a folder; name the file in it", path.display());
+    }
+    let read = || format!("cannot read {}", path.display());
+    bounded(File::open(path).with_context(read)?).with_context(read)
+}
+
+/// One byte more than is read is enough to refuse it.
+fn bounded(reader: impl io::Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    reader.take(SOURCE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn tell(path: &Path, Fault { line, column, message }: &Fault) {
+    // Whoever has closed standard error does not want to hear it.
+    let _closed = writeln!(io::stderr(), "{}:{line}:{column}: {message}", path.display());
+}

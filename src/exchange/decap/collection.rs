@@ -1,0 +1,233 @@
+//! One entry of `collections`.
+
+use super::super::Source;
+use super::{Context, DESCRIPTION, EXTRA, ORIGINAL_NAME, inner_path, keyed, media};
+use crate::domain::{Directory, Key, Kind, Segment, Value};
+use crate::format::foreign::{Content, Node};
+
+/// What has a home, or none here and never will.
+const NOT_EXTRA: [&str; 10] = [
+    "name",
+    "label",
+    "description",
+    "folder",
+    "identifier_field",
+    "fields",
+    "editor",
+    "backend",
+    "files",
+    "file",
+];
+
+/// What is about forms, or holds secrets, wherever it stands.
+const NEVER: [&str; 3] = ["fields", "editor", "backend"];
+
+/// The statuses of Decap's editorial workflow and of what a content store does beside it: each is its own
+/// directory.
+const STATUSES: [(&str, &str); 5] = [
+    ("draft", "Draft"),
+    ("pending_review", "Pending Review"),
+    ("pending_publish", "Pending Publish"),
+    ("archived", "Archived"),
+    ("trash", "Trash"),
+];
+
+/// Takes one entry over, or says why not; `place` is its place in the file, from 1.
+pub(super) fn take(
+    source: &mut Source,
+    media: &mut media::Folders,
+    node: &Node,
+    place: usize,
+    context: &Context<'_>,
+) {
+    if !node.is_map() {
+        return source
+            .faults
+            .push(node.at.fault(format!("collection {place}: expected a map with `name` and `folder`")));
+    }
+    let name = node.given("name").and_then(Node::as_text);
+    let called = name.map_or_else(|| format!("collection-{place}"), str::to_owned);
+    let folder = match folder(node, context.options.keep_files) {
+        Folder::Of(folder) => folder,
+        Folder::Skipped(why) => return source.skipped.push((called, why.to_owned())),
+        Folder::Wrong => {
+            let message = format!("{called}: it has neither a `folder` nor `files`");
+            return source.faults.push(node.at.fault(message));
+        }
+    };
+    let Some(name) = name else {
+        return source.faults.push(node.at.fault(format!("collection {place}: it has no `name`")));
+    };
+    let name_at = node.given("name").map_or(node.at, |name| name.at);
+    let (key, original) = keyed(source, name, place, name_at);
+    let at = node.given("folder").map_or(node.at, |folder| folder.at);
+    if folder.is_empty() {
+        source.hold(&key, node.at);
+        return source
+            .faults
+            .push(at.fault(format!("{key}: `folder` is empty; write where the collection lies")));
+    }
+    if let Err(why) = Directory::parse(&folder) {
+        source.hold(&key, node.at);
+        return source.faults.push(at.fault(format!("{key}: folder: {why}")));
+    }
+    let attributes = attributes(source, &key, node, folder, original, context);
+    source.take(key.clone(), Kind::Document, attributes, node.at, |path| locate(node, path));
+    media.note(&key, node);
+}
+
+/// Where a collection lies.
+enum Folder {
+    Of(String),
+    Skipped(&'static str),
+    Wrong,
+}
+
+fn folder(node: &Node, keep_files: bool) -> Folder {
+    if let Some(folder) = node.get("folder") {
+        return match folder.as_text().filter(|_| !folder.is_null()) {
+            Some(text) => Folder::Of(inner_path(text).to_owned()),
+            None => Folder::Of(String::new()),
+        };
+    }
+    if node.get("divider").is_some_and(Node::is_truthy) {
+        return Folder::Skipped("a divider is no collection");
+    }
+    match node.get("files").or_else(|| node.get("file")) {
+        None => Folder::Wrong,
+        Some(_) if !keep_files => Folder::Skipped("a collection of single files has no folder"),
+        Some(files) => match common_folder(files) {
+            Some(folder) => Folder::Of(folder),
+            None => Folder::Skipped("its files do not lie in one folder"),
+        },
+    }
+}
+
+/// The folder that all files of a collection lie in.
+fn common_folder(files: &Node) -> Option<String> {
+    let mut folders = files.items()?.iter().map(|file| {
+        let path = inner_path(file.given("file")?.as_text()?);
+        Some(path.rsplit_once('/')?.0.to_owned())
+    });
+    let first = folders.next()??;
+    folders.all(|other| other.as_ref() == Some(&first)).then_some(first)
+}
+
+fn attributes(
+    source: &mut Source,
+    key: &Key,
+    node: &Node,
+    folder: String,
+    original: Option<String>,
+    context: &Context<'_>,
+) -> Vec<(String, Value)> {
+    let given = |name: &str| node.given(name).map(scalar_text);
+    let format = format(node);
+    if let Err(other) = &format {
+        let at = node.given("format").or_else(|| node.given("extension")).map_or(node.at, |format| format.at);
+        source.notes.push(at.fault(format!("{key}: the format {} is left out", Value::from(other.as_str()))));
+    }
+    let statuses = context.is_workflow.then(statuses);
+    let all = [
+        ("name", given("label")),
+        ("directory", Some(Value::from(folder))),
+        ("recursive", Some(Value::Bool(is_recursive(node, context)))),
+        ("format", format.ok().flatten().map(Value::from)),
+        ("documentTitleKey", given("identifier_field")),
+        ("unpublishedStatuses", statuses),
+        (DESCRIPTION, given("description")),
+        (ORIGINAL_NAME, original.map(Value::from)),
+        (EXTRA, extra(node)),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// A scalar as it is written: `label: 2024` is a text to Decap's readers too. Anything else is for the
+/// rules to refuse.
+fn scalar_text(node: &Node) -> Value {
+    node.as_text().map_or_else(|| node.to_value(), Value::from)
+}
+
+fn is_recursive(node: &Node, context: &Context<'_>) -> bool {
+    let of = |i18n: Option<&Node>| {
+        i18n.and_then(|i18n| i18n.get("structure")).and_then(Node::as_text).map(str::to_owned)
+    };
+    let own = node.given("i18n").filter(|i18n| i18n.is_truthy());
+    let structure = own.and_then(|own| of(Some(own)).or_else(|| of(context.i18n)));
+    node.get("nested").is_some_and(Node::is_truthy)
+        || node.get("path").and_then(Node::as_text).is_some_and(|path| path.contains('/'))
+        || structure.as_deref() == Some("multiple_folders")
+}
+
+/// The format of documents; an error with the word of one that there is not here.
+fn format(node: &Node) -> Result<Option<&'static str>, String> {
+    let Some(word) = node.given("format").or_else(|| node.given("extension")).and_then(Node::as_text) else {
+        return Ok(None);
+    };
+    match word {
+        "md" | "markdown" => Ok(Some("markdown")),
+        word if word.ends_with("frontmatter") => Ok(Some("markdown")),
+        "json" => Ok(Some("json")),
+        "yaml" | "yml" => Ok(Some("yaml")),
+        other => Err(other.to_owned()),
+    }
+}
+
+fn statuses() -> Value {
+    let status = |(status, name): &(&str, &str)| {
+        let entry = [("directory".to_owned(), Value::from(*status)), ("name".to_owned(), Value::from(*name))];
+        ((*status).to_owned(), Value::Map(entry.into()))
+    };
+    Value::Map(STATUSES.iter().map(status).collect())
+}
+
+/// The small settings without a home, as they stand there.
+fn extra(node: &Node) -> Option<Value> {
+    let format = format(node);
+    let is_extra = |name: &str, value: &Node| match name {
+        name if NOT_EXTRA.contains(&name) => false,
+        // What a content store calls by another word is kept, so that an export can say it again.
+        "format" => {
+            format
+                != Ok(value
+                    .as_text()
+                    .and_then(|word| ["markdown", "json", "yaml"].into_iter().find(|it| *it == word)))
+        }
+        "media_folder" => !media::is_own(value),
+        _ => !value.is_null(),
+    };
+    let kept = node.entries().filter_map(|(name, value)| {
+        let name = name.as_text().filter(|name| is_extra(name, value))?;
+        Some((name.to_owned(), harmless(value)))
+    });
+    let kept: Box<[_]> = kept.collect();
+    (!kept.is_empty()).then_some(Value::Map(kept))
+}
+
+/// A value without what is never taken over.
+fn harmless(node: &Node) -> Value {
+    match &node.content {
+        Content::Plain(_) | Content::Text(_) => node.to_value(),
+        Content::List(items) => Value::List(items.iter().map(|item| harmless(item)).collect()),
+        Content::Map(entries) => {
+            let kept = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
+            let kept = kept.filter(|(name, _)| !NEVER.contains(name));
+            Value::Map(kept.map(|(name, value)| (name.to_owned(), harmless(value))).collect())
+        }
+    }
+}
+
+/// Where an attribute comes from.
+fn locate(node: &Node, path: &[Segment]) -> crate::format::foreign::Position {
+    let from = match path.first() {
+        Some(Segment::Name(name)) => match name.as_str() {
+            "name" => "label",
+            "directory" => "folder",
+            "documentTitleKey" => "identifier_field",
+            DESCRIPTION => "description",
+            _ => "name",
+        },
+        Some(Segment::Index(_)) | None => "name",
+    };
+    node.get(from).map_or(node.at, |from| from.at)
+}

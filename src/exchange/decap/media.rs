@@ -1,0 +1,66 @@
+//! Media folders: that of the whole site, and those of collections that lie outside of them.
+
+use super::super::{Options, Source};
+use super::{inner_path, url};
+use crate::domain::{Directory, Key, Kind, Value};
+use crate::format::foreign::{Node, Position};
+
+/// The media folders of collections, for when all keys of collections are known.
+#[derive(Default)]
+pub(super) struct Folders {
+    own: Vec<Folder>,
+}
+
+struct Folder {
+    key: Key,
+    path: String,
+    url: Option<Value>,
+    at: Position,
+}
+
+/// Whether a collection's media folder lies outside of the collection, from the root of the repository.
+pub(super) fn is_own(media_folder: &Node) -> bool {
+    media_folder.as_text().is_some_and(|path| path.starts_with('/'))
+}
+
+impl Folders {
+    /// Notes the media folder of a collection, if it has one of its own.
+    pub(super) fn note(&mut self, key: &Key, collection: &Node) {
+        let Some(folder) = collection.get("media_folder").filter(|folder| is_own(folder)) else { return };
+        let Ok(key) = Key::parse(&format!("{key}-media")) else { return };
+        let path = inner_path(folder.as_text().unwrap_or_default()).to_owned();
+        let url = collection.given("public_folder").and_then(url);
+        self.own.push(Folder { key, path, url, at: folder.at });
+    }
+
+    /// Takes them all over, that of the site first.
+    pub(super) fn take_all(self, source: &mut Source, root: &Node, options: &Options) {
+        let site = root.given("media_folder").map(|folder| Folder {
+            key: options.media_key.clone(),
+            path: inner_path(folder.as_text().unwrap_or_default()).to_owned(),
+            url: root.given("public_folder").and_then(url),
+            at: folder.at,
+        });
+        site.into_iter().chain(self.own).for_each(|folder| folder.take(source));
+    }
+}
+
+impl Folder {
+    fn take(self, source: &mut Source) {
+        if let Err(why) = Directory::parse(&self.path) {
+            source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
+            return;
+        }
+        let key = source.free(&self.key);
+        if key != self.key {
+            source.notes.push(self.at.fault(format!("the media collection {} becomes {key}", self.key)));
+        }
+        let all = [
+            ("directory", Some(Value::from(self.path))),
+            ("recursive", Some(Value::Bool(true))),
+            ("url", self.url),
+        ];
+        let attributes = all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        source.take(key, Kind::Media, attributes.collect(), self.at, |_| self.at);
+    }
+}

@@ -1,0 +1,84 @@
+//! Laika's settings file: `.contentbase/settings.json`, its YAML form, or the settings object.
+
+use super::{Options, Source};
+use crate::domain::{Attribute, Key, Kind, Shorthand, Value};
+use crate::format::Fault;
+use crate::format::foreign::Node;
+
+/// Where attributes go that no collection of ours has.
+pub(super) const EXTRA: &str = "x-laika";
+
+/// Where a collection's own schema goes.
+pub(super) const SCHEMA: &str = "x-schema";
+
+/// Reads the settings of a content store.
+pub(super) fn read(root: &Node, options: &Options) -> Result<Source, Fault> {
+    let mut source = Source::default();
+    let Some(collections) = root.given("collections") else { return Ok(source) };
+    if !collections.is_map() {
+        return Err(collections
+            .at
+            .fault("`collections` is a map in Laika's settings, from key to attributes"));
+    }
+    for (name, settings) in collections.entries() {
+        take(&mut source, name, settings, options);
+    }
+    for key in options.schemas.keys().filter(|key| collections.get(key).is_none()) {
+        source.notes.push(root.at.fault(format!("{key}: has a schema and no settings, and is left out")));
+    }
+    Ok(source)
+}
+
+fn take(source: &mut Source, name: &Node, settings: &Node, options: &Options) {
+    let text = name.as_text().unwrap_or_default();
+    let key = match Key::parse(text) {
+        Ok(key) => key,
+        Err(error) => return source.faults.push(name.at.fault(format!("{text}: {error}"))),
+    };
+    let told = |node: &Node, message: &str| node.at.fault(format!("{key}: {message}"));
+    if !settings.is_map() {
+        return source.faults.push(told(name, "expected its attributes, such as `type: document`"));
+    }
+    if let Some(inner) = settings.get("key").filter(|inner| inner.as_text() != Some(text)) {
+        return source
+            .faults
+            .push(told(inner, "its `key` is another one; the name of its entry is what counts"));
+    }
+    let Some(kind) = settings.get("type").and_then(Node::as_text).and_then(Kind::parse) else {
+        let at = settings.get("type").unwrap_or(name);
+        return source.faults.push(told(at, "its `type` is `document` or `media`"));
+    };
+    let schema = options.schemas.get(text).map(|schema| (SCHEMA.to_owned(), schema.clone()));
+    let attributes = attributes(kind, settings, schema);
+    source.take(key, kind, attributes, name.at, |path| settings.locate(path));
+}
+
+/// The attributes, those that Laika has and we don't in a map of their own.
+fn attributes(kind: Kind, settings: &Node, schema: Option<(String, Value)>) -> Vec<(String, Value)> {
+    let all = settings.entries().filter_map(|(name, value)| Some((name.as_text()?, value)));
+    let all = all.filter(|(name, _)| *name != "key" && !(*name == SCHEMA && schema.is_some()));
+    let (known, extra): (Vec<_>, Vec<_>) = all.partition(|(name, _)| is_known(kind, name));
+    let mut attributes: Vec<(String, Value)> = values(known);
+    let mut extra = values(extra);
+    if let Some((_, Value::Map(more))) =
+        attributes.iter().find(|(name, _)| name == EXTRA).filter(|_| !extra.is_empty())
+    {
+        extra.extend(more.iter().cloned());
+        attributes.retain(|(name, _)| name != EXTRA);
+    }
+    if !extra.is_empty() {
+        attributes.push((EXTRA.to_owned(), Value::Map(extra.into())));
+    }
+    attributes.extend(schema);
+    attributes
+}
+
+fn values(entries: Vec<(&str, &Node)>) -> Vec<(String, Value)> {
+    entries.into_iter().map(|(name, value)| (name.to_owned(), value.to_value())).collect()
+}
+
+/// Whether a collection of this kind can have the attribute as it is.
+pub(super) fn is_known(kind: Kind, name: &str) -> bool {
+    let shorthand = kind == Kind::Document && Shorthand::parse(name).is_some();
+    name == "type" || shorthand || Attribute::parse(kind, name).is_some()
+}

@@ -1,0 +1,173 @@
+//! What an import would do, key by key, and the one batch that does it.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::{Candidate, Source};
+use crate::domain::{Attribute, Catalog, Collection, Command, Key, Patch, Value, changes};
+use crate::format::Fault;
+
+/// What happens to a key that is there already with other settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Existing {
+    /// Nothing is written.
+    Fail,
+    /// It stays as it is.
+    Skip,
+    /// Attributes of the source win, others stay.
+    Merge,
+    /// It becomes what the source has.
+    Replace,
+}
+
+/// What happens to one key.
+#[derive(Debug, Clone)]
+pub(crate) enum Step {
+    /// The collection is made.
+    Create(Arc<Collection>),
+    /// These attributes change.
+    Update(Patch),
+    /// It is so already.
+    Unchanged,
+    /// It stays out, for a reason.
+    Skip(String),
+    /// The collection is not in the source, and goes.
+    Delete,
+}
+
+/// One line of a plan.
+#[derive(Debug, Clone)]
+pub(crate) struct Line {
+    /// The key, or the name of what has none.
+    pub(crate) name: String,
+    /// What happens.
+    pub(crate) step: Step,
+}
+
+/// What an import would do.
+#[derive(Debug, Default)]
+pub(crate) struct Plan {
+    /// One line a key, in the order of the keys.
+    pub(crate) lines: Vec<Line>,
+    /// What stands in the way, the faults of the source included.
+    pub(crate) faults: Vec<Fault>,
+}
+
+/// Plans an import over what is there. Nothing is deleted over a source with faults: what it has may be
+/// just what can't be read.
+pub(crate) fn plan(source: Source, there: &Catalog, existing: Existing, prune: bool) -> Plan {
+    let mut plan = Plan { lines: Vec::new(), faults: source.faults };
+    let keys: HashSet<Key> = source.candidates.iter().map(|it| it.collection.key().clone()).collect();
+    for candidate in &source.candidates {
+        match step(candidate, there, existing) {
+            Ok(step) => plan.lines.push(Line { name: candidate.collection.key().to_string(), step }),
+            Err(message) => plan.faults.push(candidate.at.fault(message)),
+        }
+    }
+    if prune && plan.faults.is_empty() {
+        let gone = there.iter().map(|it| it.key()).filter(|key| !keys.contains(*key));
+        plan.lines.extend(gone.map(|key| Line { name: key.to_string(), step: Step::Delete }));
+    }
+    plan.lines.extend(source.skipped.into_iter().map(|(name, why)| Line { name, step: Step::Skip(why) }));
+    plan.lines.sort_by(|one, two| one.name.cmp(&two.name));
+    plan.faults.sort_by_key(|fault| (fault.line, fault.column));
+    plan
+}
+
+fn step(candidate: &Candidate, there: &Catalog, existing: Existing) -> Result<Step, String> {
+    let wanted = &candidate.collection;
+    let key = wanted.key();
+    if let Some(other) = there.in_other_case(key) {
+        return Err(format!("{key}: there is {other}, which differs in letter case only"));
+    }
+    let Some(before) = there.get(key.as_str()) else {
+        return complete(wanted).map(|()| Step::Create(Arc::clone(wanted)));
+    };
+    if before.kind() != wanted.kind() {
+        return Err(format!("{key}: it is a {} collection here, and a kind can't change", before.kind()));
+    }
+    let after = match existing {
+        Existing::Merge => merged(before, wanted)?,
+        Existing::Fail | Existing::Skip | Existing::Replace => Arc::clone(wanted),
+    };
+    let changed: Vec<(String, Value)> = changes(Some(before), Some(&after))
+        .into_iter()
+        .map(|it| (it.attribute, it.to.unwrap_or(Value::Null)))
+        .collect();
+    if changed.is_empty() {
+        return Ok(Step::Unchanged);
+    }
+    match existing {
+        Existing::Skip => Ok(Step::Skip("it is there already".to_owned())),
+        Existing::Fail => Err(format!(
+            "{key}: it is there already with another {}; --existing merge, replace or skip says what becomes of it",
+            names(&changed)
+        )),
+        Existing::Merge | Existing::Replace => {
+            if changed.iter().any(|(name, _)| name == Attribute::UnpublishedStatuses.as_str()) {
+                complete(&after)?;
+            }
+            Ok(Step::Update(Patch::new(changed)))
+        }
+    }
+}
+
+fn merged(before: &Collection, wanted: &Collection) -> Result<Arc<Collection>, String> {
+    let patch = Patch::new(wanted.attributes().iter().map(|(name, value)| (name.to_string(), value.clone())));
+    let told = |violations: Vec<_>| {
+        format!(
+            "{}: {}",
+            before.key(),
+            violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+        )
+    };
+    before
+        .reverted(&patch)
+        .map(Arc::new)
+        .map_err(|violations: Vec<crate::domain::Violation>| told(violations))
+}
+
+/// A write needs what a file can do without.
+fn complete(collection: &Collection) -> Result<(), String> {
+    match collection.lacking().first() {
+        Some(violation) => Err(format!("{}: {violation}", collection.key())),
+        None => Ok(()),
+    }
+}
+
+/// The names of attributes, in a row.
+pub(crate) fn names(changed: &[(String, Value)]) -> String {
+    changed.iter().map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+impl Plan {
+    /// The changes, in the order of the keys.
+    pub(crate) fn commands(&self) -> Vec<Command> {
+        let command = |line: &Line| {
+            let key = || Key::parse(&line.name).ok();
+            match &line.step {
+                Step::Create(collection) => Some(Command::Create(Collection::clone(collection))),
+                Step::Update(patch) => {
+                    Some(Command::Update { key: key()?, kind: None, patch: patch.clone() })
+                }
+                Step::Delete => Some(Command::Delete { key: key()?, kind: None }),
+                Step::Unchanged | Step::Skip(_) => None,
+            }
+        };
+        self.lines.iter().filter_map(command).collect()
+    }
+}
+
+/// A line as people read it.
+impl std::fmt::Display for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let name = self.name.escape_debug();
+        match &self.step {
+            Step::Create(_) => write!(f, "create {name}"),
+            Step::Update(patch) => write!(f, "update {name}: {}", names(patch.written())),
+            Step::Unchanged => write!(f, "unchanged {name}"),
+            Step::Skip(why) => write!(f, "skip {name}: {why}"),
+            Step::Delete => write!(f, "delete {name}"),
+        }
+    }
+}

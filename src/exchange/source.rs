@@ -1,0 +1,98 @@
+//! What a source offers: candidates for collections, and all that is to be said of the rest.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::Schemas;
+use crate::domain::{Collection, Key, Kind, Segment, Value};
+use crate::format::foreign::Position;
+use crate::format::{self, FILE_BYTES_MAX, Fault};
+
+/// How a source is read.
+#[derive(Debug, Clone)]
+pub(crate) struct Options {
+    /// Whether a Decap collection of single files becomes one of documents where they lie in one folder.
+    pub(crate) keep_files: bool,
+    /// The key of the media collection that Decap's `media_folder` becomes.
+    pub(crate) media_key: Key,
+    /// What stands in Laika's `schemas` folder, if it is to be read.
+    pub(crate) schemas: Schemas,
+}
+
+/// A collection as the source has it.
+#[derive(Debug, Clone)]
+pub(crate) struct Candidate {
+    /// The collection.
+    pub(crate) collection: Arc<Collection>,
+    /// Where the source has it.
+    pub(crate) at: Position,
+}
+
+/// What a source offers.
+#[derive(Debug, Default)]
+pub(crate) struct Source {
+    /// The collections that can be taken over, with distinct keys, letter case aside.
+    pub(crate) candidates: Vec<Candidate>,
+    /// What has no place here, by name and reason.
+    pub(crate) skipped: Vec<(String, String)>,
+    /// What was taken over in another way than it stands there.
+    pub(crate) notes: Vec<Fault>,
+    /// What is wrong; no collection with a fault is among the candidates.
+    pub(crate) faults: Vec<Fault>,
+    /// The folded keys, and where each stands.
+    taken: HashMap<Key, Position>,
+}
+
+impl Source {
+    /// Takes a collection over, or tells what is wrong with it; `locate` says where an attribute stands.
+    pub(super) fn take(
+        &mut self,
+        key: Key,
+        kind: Kind,
+        attributes: Vec<(String, Value)>,
+        at: Position,
+        locate: impl Fn(&[Segment]) -> Position,
+    ) {
+        if let Some(other) = self.taken.insert(key.folded(), at) {
+            let message = format!(
+                "{key}: line {} has this key already, letter case aside, and some disks can't hold both",
+                other.line
+            );
+            self.faults.push(at.fault(message));
+            return;
+        }
+        match Collection::from_file(key.clone(), kind, attributes) {
+            Ok(collection) if format::write(&collection).len() > FILE_BYTES_MAX => {
+                self.faults.push(
+                    at.fault(format!("{key}: its settings would take more than {FILE_BYTES_MAX} bytes")),
+                );
+            }
+            Ok(collection) => self.candidates.push(Candidate { collection: Arc::new(collection), at }),
+            Err(violations) => {
+                let told = violations.iter().map(|it| locate(&it.path).fault(format!("{key}: {it}")));
+                self.faults.extend(told);
+            }
+        }
+    }
+
+    /// The key that is free: the one that is wanted, or `-2` and so on behind it.
+    pub(super) fn free(&self, wanted: &Key) -> Key {
+        if !self.taken.contains_key(&wanted.folded()) {
+            return wanted.clone();
+        }
+        let stem = &wanted.as_str()[..wanted.as_str().len().min(Key::BYTES_MAX - NUMBER_BYTES_MAX)];
+        let numbered = (2..).filter_map(|number: u32| Key::parse(&format!("{stem}-{number}")).ok());
+        numbered
+            .into_iter()
+            .find(|key| !self.taken.contains_key(&key.folded()))
+            .unwrap_or_else(|| wanted.clone())
+    }
+
+    /// Holds a key for a collection that has a fault.
+    pub(super) fn hold(&mut self, key: &Key, at: Position) {
+        self.taken.insert(key.folded(), at);
+    }
+}
+
+/// The most bytes of `-2` and so on.
+const NUMBER_BYTES_MAX: usize = 11;

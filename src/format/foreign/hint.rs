@@ -1,0 +1,77 @@
+//! What a file that can't be read looks like, and what to do about it.
+
+use crate::domain::{Value, shown};
+use crate::format::{Fault, diagnose};
+
+/// The fault of a text that is no YAML; `line` is where the parser gave up, from 1.
+pub(super) fn unreadable(text: &str, line: usize) -> Fault {
+    template(text, line)
+        .or_else(|| unquoted(text, line))
+        .or_else(|| diagnose::first(text).map(Fault::from))
+        .unwrap_or_else(|| Fault { line, column: 1, message: "this can't be understood here".to_owned() })
+}
+
+/// A fault in what the YAML says, told of a template as what it is.
+pub(super) fn closer(text: &str, fault: Fault) -> Fault {
+    template(text, fault.line).or_else(|| unquoted(text, fault.line)).unwrap_or(fault)
+}
+
+/// What a static site generator makes the configuration of.
+fn template(text: &str, line: usize) -> Option<Fault> {
+    const REMEDY: &str = "import what the site makes of it, such as _site/admin/config.yml";
+    for (number, content) in text.lines().enumerate().take(line) {
+        let tag = ["{%", "{{ site.", "{{site.", "{{ page.", "{{page.", "{{ include."]
+            .iter()
+            .filter_map(|tag| content.find(tag))
+            .min();
+        if let Some(at) = tag {
+            let column = content[..at].chars().count() + 1;
+            let message = format!(
+                "this looks like a Liquid template, as Jekyll has them: {}; {REMEDY}",
+                Value::from(shown(content[at..].trim()))
+            );
+            return Some(Fault { line: number + 1, column, message });
+        }
+    }
+    let is_fence = |line: &str| line.trim_end() == "---";
+    let mut fences = text.lines().enumerate().filter(|(_, line)| is_fence(line));
+    let (first, second) = (fences.next()?, fences.next()?);
+    let is_front_matter = first.0 == 0 && second.0 < line;
+    is_front_matter.then(|| Fault {
+        line: second.0 + 1,
+        column: 1,
+        message: format!("this looks like a Jekyll page, with front matter between two lines `---`; take those away, or {REMEDY}"),
+    })
+}
+
+/// A text that begins with `{{` and has no quotes, in the line where reading ended or the one before.
+fn unquoted(text: &str, line: usize) -> Option<Fault> {
+    let near = text.lines().enumerate().take(line).skip(line.saturating_sub(2));
+    near.collect::<Vec<_>>().into_iter().rev().find_map(|(number, content)| {
+        let at = content.find("{{")?;
+        let before = content[..at].trim_end_matches(' ');
+        if before.len() == at || !before.ends_with([':', '-', ',', '[']) {
+            return None;
+        }
+        let value = value_of(&content[at..]);
+        let quoted = Value::from(value);
+        let message = format!("a text that begins with `{{{{` needs quotes; write {quoted}");
+        Some(Fault { line: number + 1, column: content[..at].chars().count() + 1, message })
+    })
+}
+
+/// A value up to the end of its line, or to what ends it in brackets.
+fn value_of(rest: &str) -> &str {
+    let end = rest.find(" #").unwrap_or(rest.len());
+    let end = rest[..end].find([',', '"', '\'']).unwrap_or(end);
+    let mut open = 0_usize;
+    let outer = rest[..end].char_indices().find(|(_, c)| match c {
+        '{' => {
+            open += 1;
+            false
+        }
+        '}' => open.checked_sub(1).map(|left| open = left).is_none(),
+        _ => false,
+    });
+    rest[..outer.map_or(end, |(at, _)| at)].trim_end()
+}

@@ -1,0 +1,106 @@
+//! Settings files of other programs: YAML 1.2 and JSON, read as those programs read them.
+//!
+//! A collection file is read strictly (see [`read`](super::read)); a file that comes from elsewhere is
+//! read as its author's program reads it: with anchors, aliases and merge keys, with the scalars of the
+//! [core schema](https://yaml.org/spec/1.2.2/#103-core-schema), and with JSON, which is YAML 1.2 but for
+//! its surrogate pairs. What that program refuses is refused here too: a name that stands twice in a
+//! map, a second document. Every node knows where it stands, so that a fault can say so.
+
+mod build;
+mod hint;
+mod node;
+#[cfg(test)]
+mod tests;
+
+use saphyr_parser::Parser;
+
+use self::build::Builder;
+pub use self::node::{Content, Node, Position};
+use super::Fault;
+use super::place::place;
+use super::read::BYTE_ORDER_MARK;
+use super::tree::Found;
+
+/// The most bytes of a file that comes from elsewhere.
+pub const SOURCE_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The most nodes that aliases may add to those that are written.
+pub const EXPANDED_NODES_MAX: usize = 200_000;
+
+/// How deep lists and maps of such a file may be nested, aliases expanded.
+pub const SOURCE_DEPTH_MAX: usize = 100;
+
+/// Reads a file of another program; `None` of one that holds nothing.
+///
+/// # Errors
+///
+/// Says what can't be read, where, and what it looks like.
+pub fn read(bytes: &[u8]) -> Result<Option<Node>, Fault> {
+    if bytes.len() > SOURCE_BYTES_MAX {
+        return Err(at_start(format!("the file has more than the {SOURCE_BYTES_MAX} bytes that are read")));
+    }
+    let text = std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to()))?;
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    if text.starts_with(['{', '[']) || text.trim_start().starts_with('{') {
+        parse(&without_surrogates(text))
+    } else {
+        parse(text)
+    }
+}
+
+fn parse(text: &str) -> Result<Option<Node>, Fault> {
+    let mut builder = Builder::default();
+    for event in Parser::new_from_str(text) {
+        match event {
+            Ok((event, span)) => {
+                builder.take(event, span.start).map_err(|fault| hint::closer(text, fault))?;
+            }
+            Err(error) => return Err(hint::unreadable(text, error.marker().line())),
+        }
+    }
+    Ok(builder.root.map(|node| (*node).clone()).filter(|root| !root.is_null()))
+}
+
+fn at_start(message: String) -> Fault {
+    Fault { line: 1, column: 1, message }
+}
+
+fn not_utf8(bytes: &[u8], at: usize) -> Fault {
+    if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
+        return at_start("the file is UTF-16; save it as UTF-8".to_owned());
+    }
+    let text = std::str::from_utf8(&bytes[..at]).unwrap_or_default();
+    let message = format!("the byte 0x{:02x} is not UTF-8; save the file as UTF-8", bytes[at]);
+    place(text, Found { at, message }).into()
+}
+
+/// JSON writes a character beyond U+FFFF as two `\u` escapes (RFC 8259 section 7), YAML as one `\U`.
+fn without_surrogates(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let pair = rest.get(..12).and_then(surrogate_pair);
+        let len = match pair {
+            Some(c) => {
+                out.push_str(&format!("\\U{:08X}", u32::from(c)));
+                12
+            }
+            None => {
+                let len = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+                out.push_str(&rest[..len]);
+                len
+            }
+        };
+        rest = &rest[len..];
+    }
+    out + rest
+}
+
+/// The character that `\uD83D\uDE00` stands for.
+fn surrogate_pair(escapes: &str) -> Option<char> {
+    let unit = |text: &str| u16::from_str_radix(text.strip_prefix("\\u")?, 16).ok();
+    let units = [unit(escapes.get(..6)?)?, unit(escapes.get(6..)?)?];
+    char::decode_utf16(units).next()?.ok().filter(|c| c.len_utf16() == 2)
+}

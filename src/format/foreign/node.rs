@@ -1,0 +1,169 @@
+//! What a file of another program says, and where.
+
+use std::sync::Arc;
+
+use crate::domain::{Number, Segment, Value};
+use crate::format::Fault;
+
+/// A place in a file: line and column in characters, both from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: usize,
+    /// The column.
+    pub column: usize,
+}
+
+/// A value and where it stands; of an alias, where its anchor stands.
+#[derive(Debug, Clone)]
+pub struct Node {
+    /// Its first character.
+    pub at: Position,
+    /// What it is.
+    pub content: Content,
+}
+
+/// What a node is. Aliases share what they stand for.
+#[derive(Debug, Clone)]
+pub enum Content {
+    /// A scalar without quotes.
+    Plain(String),
+    /// A text in quotes or in a block.
+    Text(String),
+    /// A list.
+    List(Vec<Arc<Node>>),
+    /// A map: distinct names and their values, in the order of writing.
+    Map(Vec<(Arc<Node>, Arc<Node>)>),
+}
+
+impl Position {
+    /// A fault at this place.
+    #[must_use]
+    pub fn fault(self, message: impl Into<String>) -> Fault {
+        Fault { line: self.line, column: self.column, message: message.into() }
+    }
+}
+
+impl Node {
+    /// The value of a map's entry.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<&Self> {
+        self.entries().find(|(entry, _)| entry.as_text() == Some(name)).map(|(_, value)| value)
+    }
+
+    /// The same, but for one that is null.
+    #[must_use]
+    pub fn given(&self, name: &str) -> Option<&Self> {
+        self.get(name).filter(|value| !value.is_null())
+    }
+
+    /// The entries of a map.
+    pub fn entries(&self) -> impl Iterator<Item = (&Self, &Self)> {
+        let entries = match &self.content {
+            Content::Map(entries) => &entries[..],
+            Content::Plain(_) | Content::Text(_) | Content::List(_) => &[],
+        };
+        entries.iter().map(|(name, value)| (&**name, &**value))
+    }
+
+    /// The items of a list, if the node is one.
+    #[must_use]
+    pub fn items(&self) -> Option<&[Arc<Self>]> {
+        match &self.content {
+            Content::List(items) => Some(items),
+            Content::Plain(_) | Content::Text(_) | Content::Map(_) => None,
+        }
+    }
+
+    /// Whether the node is a map.
+    #[must_use]
+    pub const fn is_map(&self) -> bool {
+        matches!(self.content, Content::Map(_))
+    }
+
+    /// A scalar as it is written.
+    #[must_use]
+    pub fn as_text(&self) -> Option<&str> {
+        match &self.content {
+            Content::Plain(text) | Content::Text(text) => Some(text),
+            Content::List(_) | Content::Map(_) => None,
+        }
+    }
+
+    /// Whether nothing is said.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        matches!(&self.content, Content::Plain(text) if resolved(text) == Value::Null)
+    }
+
+    /// Whether JavaScript takes the value for true.
+    #[must_use]
+    pub fn is_truthy(&self) -> bool {
+        match &self.content {
+            Content::Plain(text) => {
+                !matches!(resolved(text), Value::Null | Value::Bool(false)) && text != "0"
+            }
+            Content::Text(text) => !text.is_empty(),
+            Content::List(_) | Content::Map(_) => true,
+        }
+    }
+
+    /// The value by the core schema of YAML 1.2; a number that JSON has no form for is a text.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        match &self.content {
+            Content::Plain(text) => resolved(text),
+            Content::Text(text) => Value::from(text.as_str()),
+            Content::List(items) => Value::List(items.iter().map(|item| item.to_value()).collect()),
+            Content::Map(entries) => Value::Map(
+                entries
+                    .iter()
+                    .map(|(name, value)| (name.as_text().unwrap_or_default().to_owned(), value.to_value()))
+                    .collect(),
+            ),
+        }
+    }
+
+    /// Where the way leads, as far as it goes.
+    #[must_use]
+    pub fn locate(&self, path: &[Segment]) -> Position {
+        let mut node = self;
+        for segment in path {
+            let next = match segment {
+                Segment::Name(name) => node.get(name),
+                Segment::Index(index) => node.items().and_then(|items| items.get(*index)).map(|item| &**item),
+            };
+            let Some(next) = next else { break };
+            node = next;
+        }
+        node.at
+    }
+}
+
+/// What a scalar without quotes is ([YAML 1.2.2, section 10.3.2](https://yaml.org/spec/1.2.2/#1032-tag-resolution)).
+fn resolved(text: &str) -> Value {
+    match text {
+        "" | "~" | "null" | "Null" | "NULL" => Value::Null,
+        "true" | "True" | "TRUE" => Value::Bool(true),
+        "false" | "False" | "FALSE" => Value::Bool(false),
+        _ => number(text).map_or_else(|| Value::from(text), Value::Number),
+    }
+}
+
+fn number(text: &str) -> Option<Number> {
+    let radix = |prefix, radix| i64::from_str_radix(text.strip_prefix(prefix)?, radix).ok();
+    let octal_or_hex = radix("0o", 8).or_else(|| radix("0x", 16)).filter(|number| *number >= 0);
+    if let Some(number) = octal_or_hex {
+        return Some(Number::Integer(number));
+    }
+    let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = digits.trim_start_matches('.').starts_with(|c: char| c.is_ascii_digit())
+        && digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
+    if !is_number {
+        return None;
+    }
+    let whole = text.strip_prefix('+').unwrap_or(text);
+    let integer = whole.parse().map(Number::Integer).or_else(|_| whole.parse().map(Number::Unsigned)).ok();
+    let float = || text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Number::Float);
+    integer.or_else(float)
+}

@@ -1,0 +1,3 @@
+//! Settings that come from other programs and go to them, on the command line.
+
+mod import;
