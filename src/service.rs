@@ -11,12 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
-use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching};
+use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching, WebPages};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Projection, Signal};
 use crate::http::server::{BindError, Bound, Server, Socket};
-use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Routes};
+use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
 use crate::service::running::Running;
 pub use crate::service::running::StopError;
@@ -218,6 +218,12 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
+    /// Whether the web pages are served below `/ui/`; they are unless it is said.
+    pub const fn ui(mut self, served: bool) -> Self {
+        self.config.ui = if served { WebPages::On } else { WebPages::Off };
+        self
+    }
+
     /// Signs every commit with the SSH key in this file; see [`SigningKey::read`].
     pub fn signing_key(mut self, file: impl Into<PathBuf>) -> Self {
         self.config.signing_key = Some(file.into());
@@ -275,6 +281,11 @@ impl ServiceBuilder<Guarded> {
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
         let places = places(&journal);
+        let place = Place {
+            repository: config.repository.display().to_string(),
+            branch: journal.branch().to_owned(),
+            folder: config.folder.clone(),
+        };
         let archive = journal.archive();
         let options = engine_options(&config, journal.branch());
         let engine = engine::start(wrap(journal), options).map_err(StartError::Thread)?;
@@ -290,6 +301,8 @@ impl ServiceBuilder<Guarded> {
             base_path: config.base_path.clone(),
             require_if_match: config.require_if_match,
             compress: config.compress,
+            ui: config.ui == WebPages::On,
+            place,
             cors: config.cors_origins.iter().cloned().collect(),
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),

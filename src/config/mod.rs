@@ -19,5 +19,5 @@ pub use crate::config::listen::Listen;
 pub use crate::config::origin::Origin;
 pub(crate) use crate::config::serve::listen_default;
 pub use crate::config::serve::{
-    FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching,
+    FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching, WebPages,
 };

@@ -70,6 +70,10 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_COMPRESS")]
     pub compress: bool,
 
+    /// Whether the web pages are served, below `/ui/`, with the same rights as the API.
+    #[arg(long, env = "COLLECTORY_UI", value_name = "WHETHER", value_enum, default_value_t = WebPages::On)]
+    pub ui: WebPages,
+
     /// Whether the repository is tidied up in the background: the small packs that writes leave are
     /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
     /// for a fast `git log` on a file. Without it that is left to `git gc`.
@@ -127,6 +131,7 @@ impl ServeConfig {
             cors_origins: Vec::new(),
             allow_hosts: Vec::new(),
             compress: false,
+            ui: WebPages::On,
             maintenance: Maintenance::On,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
@@ -149,6 +154,16 @@ pub enum Watching {
     System,
     /// Nothing but the tick.
     None,
+}
+
+/// Whether the web pages are served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum WebPages {
+    /// Below `/ui/`.
+    #[default]
+    On,
+    /// Not at all: every path is one of the API.
+    Off,
 }
 
 /// Whether the repository is looked after in the background.

@@ -50,7 +50,7 @@ pub use crate::engine::projection::problem::{Problem, Rewritten, Serving};
 pub use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
 pub use crate::engine::writer::signal::{Hint, Signal};
-pub use crate::format::Fault;
+pub use crate::format::{Fault, attribute_lines};
 use crate::store::{Journal, StoreError};
 
 /// How the engine works; every limit with its unit.

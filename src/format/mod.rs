@@ -140,6 +140,12 @@ pub fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
     if collection.lacking().is_empty() { Vec::new() } else { read::lacking(collection, bytes) }
 }
 
+/// The names that stand in a file's outermost map, each with its line, from 1; none where it is no YAML.
+#[must_use]
+pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
+    read::attribute_lines(bytes)
+}
+
 /// Writes a new file in canonical form.
 #[must_use]
 pub fn write(collection: &Collection) -> Vec<u8> {

@@ -36,6 +36,15 @@ pub(crate) fn lacking(collection: &Collection, bytes: &[u8]) -> Vec<Fault> {
     faults(places(text, found.collect()))
 }
 
+/// The names of the outermost map, each with its line.
+pub(super) fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
+    let text = std::str::from_utf8(bytes).unwrap_or_default();
+    let text = text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text);
+    let Some(root) = tree::parse(text).root else { return Vec::new() };
+    let line = |at: usize| text[..at].matches('\n').count() + 1;
+    root.entries().iter().map(|entry| (entry.name().to_owned(), line(entry.start))).collect()
+}
+
 /// Reads a text that is plain and right; whatever is wrong with another one is told by
 /// [`read_text`].
 fn read_plain(key: &Key, text: &str) -> Option<Collection> {

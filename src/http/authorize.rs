@@ -36,7 +36,7 @@ use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::domain::{Actor, Collection, Grant, Key, Patch};
-use crate::engine::Sight;
+use crate::engine::{Problem, Sight};
 
 /// The answer to "who" under way.
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
@@ -280,6 +280,11 @@ impl Allowed {
     /// Which of the collections a list shows.
     pub(crate) fn sight(&self) -> Sight<'_> {
         self.visibility.as_deref().map_or(Sight::All, |visible| Sight::Some(visible))
+    }
+
+    /// Whether a problem is told: one of a file without a key to those only who see every key.
+    pub(crate) fn sees_problem(&self, problem: &Problem) -> bool {
+        problem.collection.as_ref().map_or(self.sees_all(), |key| self.sees(key))
     }
 
     /// Whether a list shows this key.

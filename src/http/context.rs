@@ -43,6 +43,21 @@ pub struct Context {
     pub require_if_match: bool,
     /// Whether the whole list is sent compressed to those who take it so.
     pub compress: bool,
+    /// Whether the web pages are served.
+    pub ui: bool,
+    /// What is served from where, for the page about the service.
+    pub place: Place,
+}
+
+/// What is served from where, in the words of the operator.
+#[derive(Debug, Clone, Default)]
+pub struct Place {
+    /// The repository.
+    pub repository: String,
+    /// The served branch.
+    pub branch: String,
+    /// The collections folder.
+    pub folder: String,
 }
 
 impl Context {
@@ -63,6 +78,8 @@ impl Context {
             hosts: Hosts::default(),
             require_if_match: false,
             compress: false,
+            ui: true,
+            place: Place::default(),
         }
     }
 }

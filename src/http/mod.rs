@@ -13,7 +13,7 @@
 //!
 //! What is promised here:
 //!
-//! * Every answer is a JSON:API document (OpenAPI documents aside), also 404, 405, 413, 415 and
+//! * Every answer is a JSON:API document (OpenAPI documents and the pages of `ui` aside), also 404, 405, 413, 415 and
 //!   500, and carries `Cache-Control: no-store`, `Vary: Accept` and an `X-Request-Id`.
 //! * The order of checks is the same everywhere: path, method and media types; authorization;
 //!   existence; preconditions; syntax and values; conflicts.
@@ -35,6 +35,7 @@ pub mod server;
 mod testing;
 #[cfg(test)]
 mod tests;
+mod ui;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -55,6 +56,7 @@ use crate::http::request::call::{Call, Panicked, caught};
 use crate::http::request::head::{self, Head};
 use crate::http::request::id::RequestId;
 use crate::http::server::Answers;
+use crate::http::ui::Ui;
 
 pub use crate::http::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
@@ -62,7 +64,7 @@ pub use crate::http::authorize::{
 };
 pub use crate::http::browser::cors::Cors;
 pub use crate::http::browser::sites::Hosts;
-pub use crate::http::context::{Clock, Context, Guard, Readiness};
+pub use crate::http::context::{Clock, Context, Guard, Place, Readiness};
 pub use crate::http::request::call::Peer;
 
 /// Resources as the API shows them, for the command line.
@@ -109,6 +111,7 @@ pub struct Routes {
 struct Shared {
     context: Context,
     common: Common,
+    ui: Option<Ui>,
 }
 
 impl Routes {
@@ -116,7 +119,8 @@ impl Routes {
     #[must_use]
     pub fn new(context: Context) -> Self {
         let common = Common::of(&context);
-        Self { shared: Arc::new(Shared { context, common }) }
+        let ui = context.ui.then(Ui::new);
+        Self { shared: Arc::new(Shared { context, common, ui }) }
     }
 
     /// As one filter that answers every request, for any server of warp's.
@@ -159,6 +163,19 @@ impl Answers for Routes {
     }
 }
 
+/// Has a page answered by the pages, and all else by the API.
+async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    if let Some(ui) = ui {
+        if ui::below(call).is_some() {
+            return Ok(Box::pin(ui::answer(ui, call, body)).await);
+        }
+        if let Some(reply) = ui::front_door(call) {
+            return Ok(reply);
+        }
+    }
+    routes::answer(call, body).await
+}
+
 /// Answers one request, come what may.
 ///
 /// What is seldom needed is boxed, so that a read does not carry the room for it.
@@ -166,9 +183,9 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
     let id = RequestId::of(&head.headers, shared.context.clock);
     let span = id.span(&head.method, head.path());
     let answered = async move {
-        let Shared { context, common } = &*shared;
+        let Shared { context, common, ui } = &*shared;
         let call = Call::new(context, head, id);
-        let answered = caught(routes::answer(&call, &mut body)).await;
+        let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
         let reply = answered.unwrap_or_else(|error| {
             error.log();

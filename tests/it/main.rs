@@ -34,6 +34,7 @@ mod signatures;
 mod stories;
 mod support;
 mod tidying;
+mod ui;
 
 /// A file that no module names is never compiled, and a test in it never fails.
 #[test]

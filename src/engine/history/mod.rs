@@ -70,6 +70,7 @@ pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, KnownKey, Options, Progress};
 pub use crate::engine::history::past::undo::{Plan, UndoRefusal, Undoer};
 pub use crate::engine::history::past::{AsOf, PastEntry};
+pub use crate::engine::history::query::glance::LastChange;
 pub use crate::engine::history::query::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;
 use crate::engine::mirror::layers::Good;

@@ -50,6 +50,7 @@ impl<J: Journal> Mirror<J> {
         }
         next.uncommitted = self.count_uncommitted(&next);
         next.edited = Arc::new(self.edited());
+        next.saved = Arc::new(self.saved());
         self.snapshot = Arc::new(next);
         Ok(())
     }
@@ -311,6 +312,13 @@ impl<J: Journal> Mirror<J> {
             FileName::BadKey(_) | FileName::Other => None,
         });
         keys.collect()
+    }
+
+    /// What stands in the regular files that are saved and not committed, if such edits are served.
+    fn saved(&self) -> BTreeMap<String, Arc<Vec<u8>>> {
+        let edits = self.edits.iter().filter(|_| self.options.serve_uncommitted);
+        let files = edits.filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
+        files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
 
     /// How many hand edits are served that are not committed, deleted files included.

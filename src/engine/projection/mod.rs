@@ -147,6 +147,8 @@ pub struct Snapshot {
     pub uncommitted: usize,
     /// The collections that have an uncommitted hand edit, whatever is served of it.
     pub edited: Arc<BTreeSet<Key>>,
+    /// What stands in the saved files that are not committed, by the path inside the repository.
+    pub saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
     /// Why the work tree is not looked at, or what stands half-done there.
     pub work_tree: Option<Arc<str>>,
     /// The sum of what the entries weigh: follows a change without visiting the others.
@@ -212,6 +214,7 @@ impl Snapshot {
             rewritten: Arc::clone(&self.rewritten),
             uncommitted: self.uncommitted,
             edited: Arc::clone(&self.edited),
+            saved: Arc::clone(&self.saved),
             work_tree: self.work_tree.clone(),
             digest: self.digest,
             list: OnceLock::new(),

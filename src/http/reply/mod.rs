@@ -22,6 +22,7 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate::JSON_API;
 use crate::http::request::call::Call;
 use crate::http::request::id::X_REQUEST_ID;
+use crate::http::ui;
 
 /// Names the revision that an answer comes from.
 pub(crate) const COLLECTORY_REVISION: HeaderName = HeaderName::from_static("collectory-revision");
@@ -96,6 +97,14 @@ impl Reply {
         reply
     }
 
+    /// The document, for whoever asked on behalf of somebody; nothing of a stream.
+    pub(crate) fn body(&self) -> &[u8] {
+        match &self.content {
+            Content::Whole(body) => body,
+            Content::Stream(_) => &[],
+        }
+    }
+
     /// The same with one more header field.
     pub(crate) fn with(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.more.push((name, value));
@@ -124,8 +133,10 @@ impl Reply {
 
     /// The last touch to every answer.
     pub(crate) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
+        // Pages are for their own origin.
+        let is_page = call.context.ui && ui::below(&call).is_some();
         let Call { context, head, id, .. } = call;
-        if !context.cors.is_off() {
+        if !context.cors.is_off() && !is_page {
             context.cors.decorate(&head.headers, &mut self.more);
         }
         if head.method == Method::HEAD {

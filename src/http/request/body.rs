@@ -52,6 +52,15 @@ where
     }
 }
 
+/// One chunk.
+struct Whole(Option<Bytes>);
+
+impl Chunks for Whole {
+    fn poll(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
+        Poll::Ready(self.0.take().filter(|bytes| !bytes.is_empty()).map(Ok))
+    }
+}
+
 /// How reading a body ended.
 enum End {
     /// All of it is there.
@@ -70,11 +79,18 @@ impl Body {
         B: Buf + 'static,
         E: 'static,
     {
-        if head.has_body {
-            Self::announced(&head.headers, stream)
-        } else {
-            Self { chunks: None, declared_bytes: 0, is_held_back: false }
-        }
+        if head.has_body { Self::announced(&head.headers, stream) } else { Self::none() }
+    }
+
+    /// No body.
+    pub(crate) const fn none() -> Self {
+        Self { chunks: None, declared_bytes: 0, is_held_back: false }
+    }
+
+    /// A body that is there already.
+    pub(crate) fn whole(bytes: Bytes) -> Self {
+        let declared_bytes = bytes.len();
+        Self { chunks: Some(Box::new(Whole(Some(bytes)))), declared_bytes, is_held_back: false }
     }
 
     /// The body that follows these header fields.

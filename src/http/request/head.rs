@@ -43,6 +43,11 @@ impl Head {
         }
     }
 
+    /// The head of a request that the service makes itself on behalf of whoever sent this one.
+    pub(crate) fn asking(&self, method: Method, uri: Uri, headers: HeaderMap, has_body: bool) -> Self {
+        Self { method, address: Address::Uri(uri), headers, has_body, remote: self.remote }
+    }
+
     /// The path as it was sent.
     pub(crate) fn path(&self) -> &str {
         match &self.address {

@@ -11,6 +11,8 @@ mod stream;
 mod submit;
 mod undo;
 
+pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
+
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;

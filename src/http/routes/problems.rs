@@ -2,8 +2,8 @@
 
 use warp::http::StatusCode;
 
-use crate::engine::{Problem, Rewritten};
-use crate::http::authorize::{Action, Allowed};
+use crate::engine::Rewritten;
+use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
@@ -15,17 +15,9 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::ReadProblems).await?;
     let snapshot = call.snapshot()?;
     let fields = query::fields(&call.query()?, &["problem"])?;
-    let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| sees(&allowed, problem));
+    let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
     // They hold what everybody's collections were.
     let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
     let body = document::problems(seen, rewritten, &fields, &call.link());
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
-}
-
-/// Those who see some keys only see the problems of those, and none of files without a key.
-fn sees(allowed: &Allowed, problem: &Problem) -> bool {
-    match &problem.collection {
-        Some(key) => allowed.sees(key),
-        None => allowed.visibility.is_none(),
-    }
 }

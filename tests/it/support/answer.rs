@@ -106,7 +106,7 @@ impl Answer {
         )
     }
 
-    fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers
             .iter()
             .find(|(found, _)| found.eq_ignore_ascii_case(name))

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::domain::{Change, Collection, Key, Value, changes};
+use crate::domain::{Change, Collection, Key, Revision, Value, changes};
 use crate::engine::history::event::EventRecord;
 use crate::engine::history::{HistoryError, Reading, View};
 
@@ -26,12 +26,39 @@ impl View {
     ///
     /// [`HistoryError::UnknownKey`] when there is no such collection at the head.
     pub fn blame(&self, key: &Key, sees: &dyn Fn(&Key) -> bool) -> Result<Vec<Blame>, HistoryError> {
+        self.blame_until(key, u32::MAX, sees)
+    }
+
+    /// The same as of a revision along the first parents.
+    ///
+    /// # Errors
+    ///
+    /// [`HistoryError::UnknownKey`] when there was no such collection then, and
+    /// [`HistoryError::UnknownRevision`] for a revision elsewhere.
+    pub fn blame_as_of(
+        &self,
+        revision: Revision,
+        key: &Key,
+        sees: &dyn Fn(&Key) -> bool,
+    ) -> Result<Vec<Blame>, HistoryError> {
+        let commit = self.index.find(revision);
+        let commit = commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?;
+        self.blame_until(key, commit, sees)
+    }
+
+    /// The same up to the commit with this number.
+    fn blame_until(
+        &self,
+        key: &Key,
+        commit: u32,
+        sees: &dyn Fn(&Key) -> bool,
+    ) -> Result<Vec<Blame>, HistoryError> {
         let unknown = || HistoryError::UnknownKey(key.clone());
         let number = self.index.find_key(key.as_str()).ok_or_else(unknown)?;
         let mut open: Vec<Change> = Vec::new();
         let mut found: Vec<(Change, u32)> = Vec::new();
         let mut newer: Option<(u32, Arc<Collection>)> = None;
-        for event in self.lifetime(number, sees) {
+        for event in self.lifetime(number, commit, sees) {
             let row = self.index.event(event);
             let version = row.after.expect("nothing of a lifetime deletes");
             let Reading::Good(good) = self.shared.read(self.index.key(row.key), version)? else { continue };
@@ -46,7 +73,7 @@ impl View {
         }
         let (by, after) = newer.ok_or_else(unknown)?;
         settle(&mut open, &mut found, by, None, &after);
-        let present = self.standing_at(number, u32::MAX)?.ok_or_else(unknown)?;
+        let present = self.standing_at(number, commit)?.ok_or_else(unknown)?;
         let order = changes(None, Some(&present.good.collection));
         let mut blames = Vec::with_capacity(order.len());
         for change in order {
@@ -60,11 +87,12 @@ impl View {
 }
 
 impl View {
-    /// The events of a collection since it was created, newest first, and those under the key that its
+    /// The events of a collection since it was created up to a commit, newest first, and those under the key that its
     /// file was moved from; none when it is deleted.
-    fn lifetime(&self, key: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
+    fn lifetime(&self, key: u32, commit: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
         let mut events = Vec::new();
-        let mut next = Some((key, u32::MAX));
+        let end = if commit == u32::MAX { u32::MAX } else { self.index.events_of(commit).end };
+        let mut next = Some((key, end));
         while let Some((key, end)) = next.take() {
             let of_key = self.index.of_key(key);
             for event in (0..of_key.len()).rev().map(|at| of_key.at(at)).skip_while(|event| *event >= end) {

@@ -121,7 +121,11 @@ impl View {
     }
 
     /// When a commit was made.
-    fn time_of(&self, revision: Revision) -> Result<DateTime<Utc>, HistoryError> {
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn time_of(&self, revision: Revision) -> Result<DateTime<Utc>, HistoryError> {
         let commit = self.shared.archive.commit(revision)?;
         Ok(commit.ok_or_else(|| HistoryError::UnknownRevision(revision.to_string()))?.at)
     }

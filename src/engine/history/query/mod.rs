@@ -4,6 +4,7 @@
 //! is the business of [`http`](crate::http).
 
 pub(crate) mod filter;
+pub(crate) mod glance;
 pub(crate) mod page;
 pub(crate) mod rev_parse;
 pub(crate) mod time;

@@ -103,6 +103,11 @@ impl ErrorObject {
         Self { status, code, title, detail, source: None, more: None }
     }
 
+    /// What is told to the caller.
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
     fn more(&mut self) -> &mut More {
         self.more.get_or_insert_default()
     }

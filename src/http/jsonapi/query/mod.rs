@@ -59,6 +59,11 @@ impl Query {
         form_urlencoded::Serializer::new(String::new()).extend_pairs(kept).extend_pairs(page).finish()
     }
 
+    /// Names and values, in order.
+    pub(crate) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.pairs.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// The first value of a parameter.
     pub(crate) fn first(&self, name: &str) -> Option<&str> {
         self.pairs.iter().find(|(found, _)| found == name).map(|(_, value)| value.as_str())

@@ -1,0 +1,91 @@
+//! What a page shows beside the events themselves: told from the index alone where it can be.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use chrono::{DateTime, NaiveDate, Utc};
+use uuid::Uuid;
+
+use crate::domain::{Actor, Key, Revision};
+use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::page::Filter;
+use crate::engine::history::{Action, HistoryError, View};
+use crate::store::{BlobId, TreeEntry};
+
+/// When and by whom a collection was changed last.
+#[derive(Debug, Clone)]
+pub struct LastChange {
+    /// The event.
+    pub id: Uuid,
+    /// What happened.
+    pub action: Action,
+    /// The committer's time.
+    pub at: DateTime<Utc>,
+    /// The author.
+    pub actor: Arc<Actor>,
+}
+
+impl View {
+    /// The last event of a collection, up to a revision along the first parents if one is named; `None` where
+    /// there is none. No content is read, so a list can ask for each of its rows.
+    #[must_use]
+    pub fn last_change(&self, key: &Key, until: Option<Revision>) -> Option<LastChange> {
+        let number = self.index.find_key(key.as_str())?;
+        let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision))?;
+        let row = self.index.event(self.index.of_key_until(number, commit).next()?);
+        let commit = self.index.commit(row.commit);
+        let actor = Arc::clone(self.index.actor(commit.actor));
+        Some(LastChange { id: row.id, action: row.action, at: commit.time(), actor })
+    }
+
+    /// How many of the events that a filter lets through each day of UTC has, the days without one left out.
+    ///
+    /// # Errors
+    ///
+    /// As [`events`](Self::events).
+    pub fn events_by_day(&self, filter: &Filter) -> Result<BTreeMap<NaiveDate, usize>, HistoryError> {
+        let sieve = Sieve::new(self, filter)?;
+        let mut days = BTreeMap::new();
+        let mut last: Option<(u32, NaiveDate)> = None;
+        for event in sieve.newest_first() {
+            let commit = self.index.event(event).commit;
+            let day = match last {
+                Some((known, day)) if known == commit => day,
+                Some(_) | None => self.index.commit(commit).time().date_naive(),
+            };
+            last = Some((commit, day));
+            *days.entry(day).or_insert(0) += 1;
+        }
+        sieve.check()?;
+        Ok(days)
+    }
+
+    /// What a file of the collections folder holds at a revision, whether it can be read as a collection or not;
+    /// `None` if there is no regular file of this name.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn file(&self, revision: Revision, name: &str) -> Result<Option<Vec<u8>>, HistoryError> {
+        let files = self.shared.archive.files(revision, &|other| other == name)?;
+        match files.into_iter().find(|(found, _)| found == name) {
+            Some((_, TreeEntry::File(blob))) => Ok(Some(self.shared.content(blob)?)),
+            Some((_, TreeEntry::Special(_))) | None => Ok(None),
+        }
+    }
+
+    /// What was committed under an id.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the repository can't be read.
+    pub fn content(&self, blob: BlobId) -> Result<Vec<u8>, HistoryError> {
+        Ok(self.shared.content(blob)?)
+    }
+
+    /// A file of the collections folder as a path inside the repository.
+    #[must_use]
+    pub fn path(&self, name: &str) -> String {
+        self.shared.path(name)
+    }
+}

@@ -1,0 +1,89 @@
+//! The API, asked by the service itself on behalf of whoever looks at a page.
+//!
+//! Every write of a page, and every answer about the past, goes through the same routes as a request over the
+//! wire: the same authorizer with the same actions, the same conditions, merges, limits and words. There is
+//! no second way in.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use warp::http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH, TRANSFER_ENCODING};
+use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+
+use crate::domain::Value;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::request;
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
+use crate::http::routes;
+
+/// How deep the API's own documents are: deeper than any value in them.
+const DEPTH_MAX: usize = 128;
+
+const PREFER: HeaderName = HeaderName::from_static("prefer");
+
+/// What the sender of a page's request can't ask of the API with it.
+const LEFT_OUT: [HeaderName; 10] = [
+    ACCEPT,
+    CONTENT_TYPE,
+    CONTENT_LENGTH,
+    TRANSFER_ENCODING,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    PREFER,
+    HeaderName::from_static("commit-message"),
+    HeaderName::from_static("commit-message-encoded"),
+    HeaderName::from_static("idempotency-key"),
+];
+
+/// A request to the API.
+pub(crate) struct Request {
+    method: Method,
+    /// Below the base path, with the query.
+    target: String,
+    headers: Vec<(HeaderName, HeaderValue)>,
+    body: Bytes,
+}
+
+impl Request {
+    pub(crate) fn new(method: Method, target: impl Into<String>) -> Self {
+        Self { method, target: target.into(), headers: Vec::new(), body: Bytes::new() }
+    }
+
+    /// With a header field, if its value can be one.
+    pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
+        self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
+        self
+    }
+
+    /// Answers as the API does.
+    pub(crate) async fn answer(self, call: &Call<'_>) -> Result<Reply, ApiError> {
+        let target = format!("{}{}", call.context.base_path.as_str(), self.target);
+        let uri: Uri = target.parse().map_err(|_| ApiError::no_such_path(call.path()))?;
+        let mut headers: HeaderMap = call.headers().clone();
+        LEFT_OUT.iter().for_each(|name| drop(headers.remove(name)));
+        for (name, value) in self.headers {
+            headers.append(name, value);
+        }
+        let has_body = !self.body.is_empty();
+        let head = Arc::new(call.head.asking(self.method, uri, headers, has_body));
+        let mut body = if has_body { Body::whole(self.body) } else { Body::none() };
+        let inner = Call::new(call.context, head, call.id.clone());
+        Box::pin(routes::answer(&inner, &mut body)).await
+    }
+
+    /// The document that the API answers.
+    pub(crate) async fn read(self, call: &Call<'_>) -> Result<Value, ApiError> {
+        let reply = self.answer(call).await?;
+        match reply.body() {
+            [] => Ok(Value::Null),
+            body => request::parse(body, DEPTH_MAX).map_err(|_| ApiError::internal()),
+        }
+    }
+}
+
+/// What stands at a path of the API.
+pub(crate) async fn get(call: &Call<'_>, target: impl Into<String>) -> Result<Value, ApiError> {
+    Request::new(Method::GET, target).read(call).await
+}

@@ -1,0 +1,255 @@
+//! What all pages have: who looks, as of when, what is offered, and the links that lead on.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::domain::{Key, Revision};
+use crate::engine::Shown;
+use crate::engine::history::View;
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query::{AS_OF, Query};
+use crate::http::request::call::{Call, looking};
+use crate::http::routes::revision_text;
+use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
+use crate::http::ui::words::{At, short};
+use crate::http::ui::{Ui, below};
+
+/// What stands in a query as it is.
+const QUERY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// The parts of the page that the navigation leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nav {
+    Collections,
+    Timeline,
+    Compare,
+    Problems,
+    About,
+    Elsewhere,
+}
+
+/// The revision that everything is shown as of.
+#[derive(Debug, Clone)]
+pub(crate) struct AsOf {
+    /// As it was asked for.
+    pub(crate) text: String,
+    pub(crate) revision: Revision,
+    pub(crate) at: Option<At>,
+}
+
+impl AsOf {
+    pub(crate) fn short(&self) -> String {
+        short(&self.revision.to_string()).to_owned()
+    }
+}
+
+/// Somebody looks at a page.
+pub(crate) struct Visit<'a> {
+    pub(crate) ui: &'a Ui,
+    pub(crate) call: &'a Call<'a>,
+    pub(crate) query: Query,
+    pub(crate) as_of: Option<AsOf>,
+}
+
+impl<'a> Visit<'a> {
+    /// Reads what holds for every page.
+    ///
+    /// # Errors
+    ///
+    /// Those of a revision that there is not, or that the visitor may not look at.
+    pub(crate) async fn begin(ui: &'a Ui, call: &'a Call<'a>) -> Result<Self, ApiError> {
+        let query = call.query()?;
+        let as_of = match query.first(AS_OF).map(str::trim).filter(|text| !text.is_empty()) {
+            None => None,
+            Some(text) => {
+                call.authorize(Action::ListPast).await?;
+                Some(resolved(call, text.to_owned()).await?)
+            }
+        };
+        Ok(Self { ui, call, query, as_of })
+    }
+
+    /// A parameter; a blank one is none.
+    pub(crate) fn asked(&self, name: &str) -> Option<&str> {
+        self.query.first(name).map(str::trim).filter(|text| !text.is_empty())
+    }
+
+    /// The history, for a question off the threads that answer.
+    pub(crate) async fn past(&self) -> Result<View, ApiError> {
+        self.call.past().await
+    }
+
+    /// The frame of a page.
+    pub(crate) async fn frame(&self, title: impl Into<String>, nav: Nav) -> Frame {
+        let mut frame = Frame::of(self.ui, self.call, title, nav).await;
+        frame.as_of.clone_from(&self.as_of);
+        frame
+    }
+
+    /// The frame of a page that follows what happens, unless it shows what was.
+    pub(crate) async fn live_frame(&self, title: impl Into<String>, nav: Nav, key: Option<&Key>) -> Frame {
+        let frame = self.frame(title, nav).await;
+        if self.as_of.is_some() {
+            return frame;
+        }
+        let allowed = self.call.authorize(Action::Follow { key }).await.ok();
+        let snapshot = self.call.snapshot().ok();
+        let token = allowed.zip(snapshot).map(|(allowed, snapshot)| {
+            let sight = key.map_or_else(|| allowed.sight(), crate::engine::Sight::One);
+            Shown::of(&snapshot, sight).token.to_string()
+        });
+        Frame { live: token.map(|token| Live { token, key: key.map(Key::to_string) }), ..frame }
+    }
+}
+
+async fn resolved(call: &Call<'_>, text: String) -> Result<AsOf, ApiError> {
+    let view = call.past().await?;
+    looking(move || {
+        let revision =
+            view.resolve(&revision_text(&text)).map_err(|error| ApiError::from(error).parameter(AS_OF))?;
+        let at = view.time_of(revision).ok().map(At);
+        Ok(AsOf { text, revision, at })
+    })
+    .await
+}
+
+/// What a page follows.
+#[derive(Debug)]
+pub(crate) struct Live {
+    /// Names what the page shows.
+    pub(crate) token: String,
+    /// The collection, if it is one.
+    pub(crate) key: Option<String>,
+}
+
+/// What stands around the content of every page.
+#[derive(Debug)]
+pub(crate) struct Frame {
+    pub(crate) title: String,
+    pub(crate) nav: Nav,
+    /// Where the pages stand, without a `/` at the end.
+    pub(crate) base: String,
+    /// The page itself, below `base`.
+    pub(crate) path: String,
+    /// What else was asked for, for the control that shows it as it was.
+    pub(crate) kept: Vec<(String, String)>,
+    pub(crate) as_of: Option<AsOf>,
+    pub(crate) can_audit: bool,
+    pub(crate) can_read: bool,
+    pub(crate) problems: usize,
+    /// Who looks, where somebody decides who may.
+    pub(crate) who: Option<String>,
+    pub(crate) live: Option<Live>,
+}
+
+impl Frame {
+    /// The frame of a page about the present.
+    pub(crate) async fn of(_ui: &Ui, call: &Call<'_>, title: impl Into<String>, nav: Nav) -> Self {
+        let guarded = !call.context.guard.is_open();
+        let who = call.identity().await.ok().filter(|_| guarded).map(|it| it.actor.name().to_owned());
+        let query = call.query().unwrap_or_default();
+        let kept = query.pairs().filter(|(name, _)| *name != AS_OF);
+        Self {
+            title: title.into(),
+            nav,
+            base: format!("{}/ui", call.context.base_path.as_str()),
+            path: format!("/{}", below(call).unwrap_or_default()),
+            kept: kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            as_of: None,
+            can_audit: call.authorize(Action::ListEvents { key: None }).await.is_ok(),
+            can_read: call.authorize(Action::List).await.is_ok(),
+            problems: problems(call).await,
+            who,
+            live: None,
+        }
+    }
+
+    /// The address of a page, as of the same revision; `below` may have a query.
+    pub(crate) fn to(&self, below: &str) -> String {
+        let Some(as_of) = &self.as_of else { return self.now(below) };
+        let sign = if below.contains('?') { '&' } else { '?' };
+        format!("{}{sign}{AS_OF}={}", self.now(below), encoded(&as_of.text))
+    }
+
+    /// The address of a page that shows the present.
+    pub(crate) fn now(&self, below: &str) -> String {
+        format!("{}{below}", self.base)
+    }
+
+    /// This page about the present.
+    pub(crate) fn here_now(&self) -> String {
+        let kept: Vec<_> = self.kept.iter().map(|(name, value)| (name.as_str(), value.clone())).collect();
+        self.now(&with_query(&self.path, &kept))
+    }
+
+    /// A page of a collection.
+    pub(crate) fn collection(&self, key: &str, below: &str) -> String {
+        self.to(&format!("/collections/{key}{below}"))
+    }
+
+    /// A collection as it was at another revision.
+    pub(crate) fn at(&self, key: &str, revision: &str) -> String {
+        self.now(&format!("/collections/{key}?{AS_OF}={revision}"))
+    }
+
+    /// The page of an event.
+    pub(crate) fn event(&self, id: &str) -> String {
+        self.to(&format!("/events/{id}"))
+    }
+
+    /// All that one actor did.
+    pub(crate) fn by(&self, actor: &str) -> String {
+        self.to(&with_query("/events", &[("actor", actor.to_owned())]))
+    }
+
+    /// What a revision changed in a collection.
+    pub(crate) fn compare(&self, revision: &str, key: &str) -> String {
+        let before = format!("{revision}~1");
+        let asked = [("from", before), ("to", revision.to_owned()), ("key", key.to_owned())];
+        self.to(&with_query("/compare", &asked))
+    }
+
+    fn asset(&self, name: &str) -> String {
+        format!("{}/assets/{name}", self.base)
+    }
+
+    pub(crate) fn style(&self) -> String {
+        self.asset(&STYLE.name)
+    }
+
+    pub(crate) fn script(&self) -> String {
+        self.asset(&SCRIPT.name)
+    }
+
+    pub(crate) fn icon(&self) -> String {
+        self.asset(&ICON.name)
+    }
+
+    /// Marks the link to this part in the navigation.
+    pub(crate) fn current(&self, nav: Nav) -> bool {
+        self.nav == nav
+    }
+}
+
+/// How many files with a problem the visitor may see.
+async fn problems(call: &Call<'_>) -> usize {
+    let (Ok(allowed), Ok(snapshot)) = (call.authorize(Action::ReadProblems).await, call.snapshot()) else {
+        return 0;
+    };
+    snapshot.problems.values().filter(|problem| allowed.sees_problem(problem)).count()
+}
+
+/// A path with a query of those parameters that have a value.
+pub(crate) fn with_query(path: &str, parameters: &[(&str, String)]) -> String {
+    let mut address = path.to_owned();
+    for (name, value) in parameters.iter().filter(|(_, value)| !value.is_empty()) {
+        address.push(if address.contains('?') { '&' } else { '?' });
+        address.push_str(&format!("{}={}", encoded(name), encoded(value)));
+    }
+    address
+}
+
+/// A text as it stands in a path or a query.
+pub(crate) fn encoded(text: &str) -> String {
+    utf8_percent_encode(text, QUERY).to_string()
+}

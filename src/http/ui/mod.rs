@@ -1,0 +1,123 @@
+//! The web page: for people who would rather look than read JSON.
+//!
+//! ```text
+//! /ui/… ──▶ Visit ──▶ pages/NAME.rs ──▶ templates/NAME.html ──▶ Reply
+//!           who, as of  snapshot, View,   escaped, no script
+//!           when        the API itself
+//! ```
+//!
+//! A page is one handler and one template of the same name. Reads take the snapshot or a view of the history,
+//! as the API's routes do; whatever writes asks the API itself ([`api`]), so there is one place where it is
+//! decided what may be done. Everything works without a script; with it, pages follow what happens.
+//!
+//! What never happens here: a decision of its own about rights, conditions, limits or words of errors;
+//! anything loaded from elsewhere; inline script or style.
+
+mod api;
+mod assets;
+pub(crate) mod escape;
+mod frame;
+mod pages;
+mod words;
+
+use askama::Template;
+use warp::http::header::{
+    ACCEPT, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
+use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
+
+use crate::http::browser::sites;
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::request::call::{Call, Panicked, caught};
+use crate::http::ui::frame::Visit;
+
+/// What may be loaded and where forms may go: what this service serves, and nothing inline.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+
+const CROSS_ORIGIN_OPENER_POLICY: HeaderName = HeaderName::from_static("cross-origin-opener-policy");
+
+/// What every answer below `/ui/` says. (With the referrer policy `no-referrer` Chromium would send
+/// `Origin: null` with our own forms.)
+const HEADERS: [(HeaderName, HeaderValue); 4] = [
+    (CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY)),
+    (X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (REFERRER_POLICY, HeaderValue::from_static("same-origin")),
+    (CROSS_ORIGIN_OPENER_POLICY, HeaderValue::from_static("same-origin")),
+];
+
+/// What pages share.
+#[derive(Debug)]
+pub(crate) struct Ui;
+
+impl Ui {
+    pub(crate) fn new() -> Self {
+        Self
+    }
+}
+
+/// The path below `/ui/`, if it is one of a page.
+pub(crate) fn below<'a>(call: &'a Call<'_>) -> Option<&'a str> {
+    call.path().strip_prefix(call.context.base_path.as_str())?.strip_prefix("/ui/")
+}
+
+/// Leads a browser that asks for the service itself to its pages.
+pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
+    let below = call.path().strip_prefix(call.context.base_path.as_str())?;
+    let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
+    let is_asked = matches!(below, "" | "/" | "/ui") && is_read && wants_html(call);
+    is_asked.then(|| see_other(&format!("{}/ui/", call.context.base_path.as_str())))
+}
+
+/// Whether a page is asked for by its name, as browsers do and programs don't.
+fn wants_html(call: &Call<'_>) -> bool {
+    let accepts = call.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    accepts.flat_map(|value| value.split(',')).any(|one| {
+        let (essence, parameters) = one.split_once(';').unwrap_or((one, ""));
+        essence.trim().eq_ignore_ascii_case("text/html") && !parameters.replace(' ', "").starts_with("q=0")
+    })
+}
+
+/// Answers a request for a page, come what may.
+pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
+    let answered = caught(checked(ui, call, body)).await;
+    let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
+        Ok(reply) => reply,
+        Err(error) => {
+            error.log();
+            pages::error::page(ui, call, error).await
+        }
+    };
+    HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
+}
+
+async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let path = below(call).unwrap_or_default();
+    if let Some(name) = path.strip_prefix("assets/") {
+        return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
+    }
+    let bytes_max = call.context.limits.uri_bytes_max;
+    if call.path().len() + call.raw_query().len() > bytes_max {
+        let detail = format!("Path and query have at most {bytes_max} bytes together.");
+        return Err(ApiError::new(Code::URI_TOO_LONG, detail));
+    }
+    sites::check_host(call)?;
+    let visit = Visit::begin(ui, call).await?;
+    pages::answer(&visit, path, body).await
+}
+
+/// A page.
+fn page(status: StatusCode, template: &impl Template) -> Reply {
+    match template.render() {
+        Ok(html) => Reply::typed(status, "text/html; charset=utf-8", html.into()),
+        // Writing to memory can't fail, and nothing else can.
+        Err(_) => Reply::typed(StatusCode::INTERNAL_SERVER_ERROR, "text/plain", "Internal error".into()),
+    }
+}
+
+/// Leads to another page.
+fn see_other(path: &str) -> Reply {
+    let location = HeaderValue::try_from(path).unwrap_or(HeaderValue::from_static("/"));
+    Reply::empty(StatusCode::SEE_OTHER).with(LOCATION, location)
+}

@@ -1,0 +1,75 @@
+//! What this service is, what it serves, and how much is too much.
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::Value;
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::ui;
+use crate::http::ui::api;
+use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::words::{items, shown, text};
+
+#[derive(Template)]
+#[template(path = "about.html")]
+struct Page {
+    frame: Frame,
+    facts: Vec<(&'static str, String)>,
+    limits: Vec<(String, String)>,
+    who: Option<String>,
+    grants: Vec<String>,
+}
+
+pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    let call = visit.call;
+    let document = api::get(call, "/capabilities").await?;
+    let none = Value::Null;
+    let about = document.get("data").and_then(|data| data.get("attributes")).unwrap_or(&none);
+    let limits = match about.get("limits") {
+        Some(Value::Map(limits)) => {
+            limits.iter().map(|(name, limit)| (name.clone(), limit.to_string())).collect()
+        }
+        _ => Vec::new(),
+    };
+    let grants = items(about.get("grants")).iter().map(|grant| {
+        let listed = |name: &str| items(grant.get(name)).iter().map(shown).collect::<Vec<_>>().join(", ");
+        format!("{} for {}", listed("may"), listed("keys"))
+    });
+    let guarded = !call.context.guard.is_open();
+    let who = about.get("actor").filter(|_| guarded).map(|it| text(it, "name").to_owned());
+    let page = Page {
+        frame: visit.frame("About", Nav::About).await,
+        facts: facts(visit).await?,
+        limits,
+        who,
+        grants: if guarded { grants.collect() } else { Vec::new() },
+    };
+    Ok(ui::page(StatusCode::OK, &page))
+}
+
+async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiError> {
+    let call = visit.call;
+    let snapshot = call.snapshot()?;
+    let allowed = call.authorize(Action::List).await.ok();
+    let sees_all = allowed.as_ref().is_some_and(crate::http::Allowed::sees_all);
+    let place = &call.context.place;
+    let mut facts = vec![("Version", env!("CARGO_PKG_VERSION").to_owned()), ("Branch", place.branch.clone())];
+    let may_operate = call.authorize(Action::Operate).await.is_ok();
+    facts.extend(may_operate.then(|| ("Repository", place.repository.clone())));
+    facts.push(("Folder", place.folder.clone()));
+    facts.extend(snapshot.revision.map(|revision| ("Revision", revision.to_string())));
+    if sees_all {
+        facts.push(("Collections", snapshot.catalog().len().to_string()));
+        facts.push(("Uncommitted edits", snapshot.uncommitted.to_string()));
+        facts.push(("Files with problems", snapshot.problems.len().to_string()));
+    }
+    let audits_all = call.authorize(Action::ListEvents { key: None }).await.is_ok_and(|it| it.sees_all());
+    if audits_all && let Ok(view) = visit.past().await {
+        facts.push(("Commits", view.commits_len().to_string()));
+        facts.push(("Events", view.events_len().to_string()));
+    }
+    facts.extend(snapshot.work_tree.as_ref().map(|note| ("Work tree", note.to_string())));
+    Ok(facts)
+}

@@ -1,0 +1,165 @@
+//! One collection: its settings.
+
+use std::sync::Arc;
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::{Attribute, Key};
+use crate::engine::{Entry, Snapshot};
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::call::looking;
+use crate::http::ui;
+use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::words::{At, shown};
+
+#[derive(Template)]
+#[template(path = "collection.html")]
+struct Page {
+    frame: Frame,
+    head: Head,
+    settings: Vec<Setting>,
+}
+
+/// What stands above everything about one collection.
+pub(crate) struct Head {
+    pub(crate) key: String,
+    pub(crate) kind: Option<&'static str>,
+    pub(crate) name: String,
+    pub(crate) uncommitted: bool,
+    pub(crate) problem: Option<Trouble>,
+    pub(crate) last: Option<Last>,
+    /// Which of its pages this is.
+    pub(crate) tab: &'static str,
+    /// Whether the visitor may look at its past.
+    pub(crate) can_audit: bool,
+}
+
+/// What is wrong with its file.
+pub(crate) struct Trouble {
+    pub(crate) path: String,
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) message: String,
+    pub(crate) serving: &'static str,
+}
+
+/// Its last change.
+pub(crate) struct Last {
+    pub(crate) event: String,
+    pub(crate) at: At,
+    pub(crate) actor: String,
+}
+
+/// One attribute.
+struct Setting {
+    name: String,
+    meaning: &'static str,
+    value: String,
+    folds: bool,
+}
+
+impl Head {
+    /// What is there to say of a collection, which need not be there any more.
+    pub(crate) async fn of(visit: &Visit<'_>, key: &Key, entry: Option<&Entry>, tab: &'static str) -> Self {
+        let action = Action::ListEvents { key: Some(key) };
+        let can_audit = visit.call.authorize(action).await.is_ok();
+        let view = if can_audit { visit.past().await.ok() } else { None };
+        let until = visit.as_of.as_ref().map(|it| it.revision);
+        let last = view.and_then(|view| view.last_change(key, until));
+        let served = visit.call.snapshot().ok().filter(|_| visit.as_of.is_none());
+        let problem = entry.and_then(|it| it.problem.clone());
+        let problem = problem.or_else(|| served.and_then(|it| it.problem_of(key.as_str()).cloned()));
+        let name = entry.and_then(|it| it.collection.get(&Attribute::Name)?.as_text());
+        Self {
+            key: key.to_string(),
+            kind: entry.map(|it| it.collection.kind().as_str()),
+            name: name.unwrap_or_default().to_owned(),
+            uncommitted: entry.is_some_and(|it| it.uncommitted),
+            problem: problem.map(|it| Trouble {
+                path: it.path.clone(),
+                line: it.first().line,
+                column: it.first().column,
+                message: it.first().message.clone(),
+                serving: it.serving.as_str(),
+            }),
+            last: last.map(|it| Last {
+                event: it.id.to_string(),
+                at: At(it.at),
+                actor: it.actor.name().to_owned(),
+            }),
+            tab,
+            can_audit,
+        }
+    }
+}
+
+pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError> {
+    let entry = entry(visit, key).await?;
+    let frame = visit.live_frame(key.as_str(), Nav::Collections, Some(key)).await;
+    let head = Head::of(visit, key, entry.as_deref(), "settings").await;
+    let settings = entry.as_ref().map(|entry| settings(entry)).unwrap_or_default();
+    Ok(ui::page(StatusCode::OK, &Page { frame, head, settings }))
+}
+
+/// A collection as it is, or was; nothing where its file never was valid.
+///
+/// # Errors
+///
+/// 404 with who deleted it, for those who may know.
+pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Entry>>, ApiError> {
+    let call = visit.call;
+    if let Some(as_of) = &visit.as_of {
+        call.authorize(Action::ReadPast { key }).await?;
+        let (view, revision, key) = (visit.past().await?, as_of.revision, key.clone());
+        return looking(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
+    }
+    call.authorize(Action::Read { key }).await?;
+    let snapshot = call.snapshot()?;
+    let is_broken = |snapshot: &Snapshot| snapshot.problem_of(key.as_str()).is_some();
+    match snapshot.get(key.as_str()) {
+        Some(entry) => Ok(Some(Arc::clone(entry))),
+        None if is_broken(&snapshot) => Ok(None),
+        None => {
+            let error = ApiError::no_such_collection(key.as_str());
+            Err(match call.deletion_of(key).await {
+                Some(deletion) => error.with_more(&deletion),
+                None => error,
+            })
+        }
+    }
+}
+
+fn settings(entry: &Entry) -> Vec<Setting> {
+    let collection = &entry.collection;
+    let setting = |name: &str, meaning, value: String| {
+        let folds = value.len() > 1000;
+        Setting { name: name.to_owned(), meaning, value, folds }
+    };
+    let kind = setting("type", "What the collection holds.", collection.kind().to_string());
+    let others = collection.attributes().iter();
+    let others =
+        others.map(|(attribute, value)| setting(attribute.as_str(), meaning(attribute), shown(value)));
+    std::iter::once(kind).chain(others).collect()
+}
+
+/// What an attribute is for.
+pub(crate) const fn meaning(attribute: &Attribute) -> &'static str {
+    match attribute {
+        Attribute::Name => "What people call the collection.",
+        Attribute::Directory => "Where the content store keeps it.",
+        Attribute::Recursive => "Whether folders inside the directory belong to it.",
+        Attribute::Format => "The format of its documents.",
+        Attribute::DocumentTitleKey => "Which key of a document holds its title.",
+        Attribute::DocumentDescriptionKey => "Which key of a document holds its description.",
+        Attribute::DocumentStatusKey => "Which key of a document holds its status.",
+        Attribute::UnpublishedStatuses => "Where documents of each unpublished status are kept.",
+        Attribute::RevisionDirectory => "Where old revisions of documents are kept.",
+        Attribute::Accept => "Which media it takes.",
+        Attribute::Url => "Where its media are served.",
+        Attribute::PathFormat => "How the path of a new medium is made.",
+        Attribute::Extension(_) => "A setting of your own.",
+    }
+}

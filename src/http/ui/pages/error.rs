@@ -1,0 +1,42 @@
+//! What went wrong, and what to do next.
+
+use askama::Template;
+use warp::http::StatusCode;
+use warp::http::header::RETRY_AFTER;
+
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::call::Call;
+use crate::http::ui;
+use crate::http::ui::Ui;
+use crate::http::ui::frame::{Frame, Nav};
+
+#[derive(Template)]
+#[template(path = "error.html")]
+struct Page {
+    frame: Frame,
+    status: u16,
+    details: Vec<String>,
+    /// After how many seconds the page asks again by itself.
+    retry_after_s: Option<String>,
+}
+
+/// The page for a failure, in the API's words.
+pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
+    let status = error.status();
+    let headers = error.headers().to_vec();
+    let retry_after_s = headers.iter().find(|(name, _)| *name == RETRY_AFTER);
+    let retry_after_s = retry_after_s.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()));
+    let title = match status {
+        StatusCode::NOT_FOUND => "Nothing is here",
+        StatusCode::FORBIDDEN => "This is not for you",
+        StatusCode::UNAUTHORIZED => "Sign in",
+        StatusCode::SERVICE_UNAVAILABLE => "Not yet",
+        status if status.is_server_error() => "Something of ours failed",
+        _ => "That did not work",
+    };
+    let details = error.into_errors().into_iter().map(|error| error.detail().to_owned()).collect();
+    let frame = Frame::of(ui, call, title, Nav::Elsewhere).await;
+    let reply = ui::page(status, &Page { frame, status: status.as_u16(), details, retry_after_s });
+    headers.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
+}

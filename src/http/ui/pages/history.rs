@@ -1,0 +1,48 @@
+//! The events of one collection: any two compared, any of them to go back to.
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::Key;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::ui;
+use crate::http::ui::api;
+use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
+use crate::http::ui::pages::collection::Head;
+use crate::http::ui::pages::events::{EventView, cursors, target, total};
+use crate::http::ui::words::items;
+
+#[derive(Template)]
+#[template(path = "history.html")]
+struct Page {
+    frame: Frame,
+    head: Head,
+    events: Vec<EventView>,
+    total: usize,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError> {
+    let until = visit.as_of.as_ref().map(|as_of| ("filter[until]", as_of.revision.to_string()));
+    let asked: Vec<_> = until.into_iter().collect();
+    let path = format!("/collections/{key}/events");
+    let document = api::get(visit.call, target(&path, &asked, visit)).await?;
+    let frame = visit.live_frame(format!("{key}: history"), Nav::Collections, Some(key)).await;
+    let snapshot = visit.call.snapshot()?;
+    let head = Head::of(visit, key, snapshot.get(key.as_str()).map(AsRef::as_ref), "history").await;
+    let link = |name: &'static str, cursor: Option<String>| {
+        cursor.map(|cursor| frame.to(&with_query(&format!("/collections/{key}/history"), &[(name, cursor)])))
+    };
+    let (newer, older) = cursors(&document);
+    let page = Page {
+        newer: link("before", newer),
+        older: link("after", older),
+        events: items(document.get("data")).iter().map(EventView::of).collect(),
+        total: total(&document),
+        head,
+        frame,
+    };
+    Ok(ui::page(StatusCode::OK, &page))
+}

@@ -1,0 +1,182 @@
+//! What is broken, where, since when, by whom, and what is served instead.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::{Key, Value};
+use crate::engine::history::View;
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::call::looking;
+use crate::http::ui;
+use crate::http::ui::api;
+use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::pages::source::Wrong;
+use crate::http::ui::words::{At, items, number, short, text};
+
+/// How many lines around a fault are shown.
+const LINES_AROUND: usize = 2;
+
+/// Of how many problems the lines are shown; the others are told without.
+const SHOWN_WITH_LINES_MAX: usize = 100;
+
+#[derive(Template)]
+#[template(path = "problems.html")]
+struct Page {
+    frame: Frame,
+    problems: Vec<Problem>,
+}
+
+struct Problem {
+    kind: String,
+    path: String,
+    key: String,
+    line: usize,
+    column: usize,
+    message: String,
+    serving: String,
+    since: Option<At>,
+    revision: String,
+    author: String,
+    lines: Vec<Line>,
+}
+
+/// A line of the file.
+struct Line {
+    number: usize,
+    text: String,
+    wrong: Option<Wrong>,
+}
+
+impl Problem {
+    fn of(resource: &Value) -> Self {
+        let none = Value::Null;
+        let attributes = resource.get("attributes").unwrap_or(&none);
+        let own = |name: &str| text(attributes, name).to_owned();
+        let path = own("path");
+        Self {
+            kind: own("kind"),
+            path: if path.is_empty() { text(resource, "id").to_owned() } else { path },
+            key: own("collection"),
+            line: number(attributes.get("line")),
+            column: number(attributes.get("column")),
+            message: own("message"),
+            serving: own("serving"),
+            since: At::parse(text(attributes, "since")),
+            revision: own("revision"),
+            author: attributes.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
+            lines: Vec::new(),
+        }
+    }
+
+    fn short(&self) -> &str {
+        short(&self.revision)
+    }
+
+    /// Shows the lines around the fault.
+    fn show(&mut self, content: &[u8]) {
+        let text = String::from_utf8_lossy(content);
+        let from = self.line.saturating_sub(LINES_AROUND + 1);
+        let lines = text.lines().enumerate().skip(from).take(self.line + LINES_AROUND - from);
+        self.lines = lines
+            .map(|(at, text)| {
+                let is_here = at + 1 == self.line;
+                let wrong = is_here.then(|| Wrong::of(text, self.column, self.message.clone()));
+                Line { number: at + 1, text: text.to_owned(), wrong }
+            })
+            .collect();
+    }
+}
+
+pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    let page = match &visit.as_of {
+        None => present(visit).await?,
+        Some(_) => past(visit).await?,
+    };
+    Ok(ui::page(StatusCode::OK, &page))
+}
+
+async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
+    let document = api::get(visit.call, "/problems").await?;
+    let frame = visit.live_frame("Problems", Nav::Problems, None).await;
+    let saved = Arc::clone(&visit.call.snapshot()?.saved);
+    let view = visit.past().await?;
+    looking(move || {
+        let mut problems: Vec<_> = items(document.get("data")).iter().map(Problem::of).collect();
+        let mut files = Files { view, saved, read: BTreeMap::new() };
+        for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
+            if let Some(content) = files.get(&problem.path, problem.revision.is_empty()) {
+                problem.show(&content);
+            }
+        }
+        Ok(Page { frame, problems })
+    })
+    .await
+}
+
+/// Contents of broken files, each read once.
+struct Files {
+    view: View,
+    saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
+    read: BTreeMap<String, Arc<Vec<u8>>>,
+}
+
+impl Files {
+    fn get(&mut self, path: &str, is_saved: bool) -> Option<Arc<Vec<u8>>> {
+        if let Some(bytes) = self.saved.get(path).filter(|_| is_saved) {
+            return Some(Arc::clone(bytes));
+        }
+        if let Some(bytes) = self.read.get(path) {
+            return Some(Arc::clone(bytes));
+        }
+        let name = path.strip_prefix(&self.view.path("")).unwrap_or(path);
+        let bytes = Arc::new(self.view.file(self.view.head()?, name).ok()??);
+        self.read.insert(path.to_owned(), Arc::clone(&bytes));
+        Some(bytes)
+    }
+}
+
+/// What was wrong at a revision.
+async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
+    let allowed = visit.call.authorize(Action::ListPast).await?;
+    let frame = visit.frame("Problems", Nav::Problems).await;
+    let view = visit.past().await?;
+    let revision = visit.as_of.as_ref().map(|it| it.revision);
+    looking(move || {
+        let Some(revision) = revision else { return Err(ApiError::internal()) };
+        let past = view.as_of(revision)?;
+        let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
+        let mut problems = Vec::new();
+        for (path, fault) in &past.problems {
+            let name = path.strip_prefix(&view.path("")).unwrap_or(path);
+            let key = name.rsplit_once('.').and_then(|(stem, _)| Key::parse(stem).ok());
+            if !sees(key.as_ref()) {
+                continue;
+            }
+            let entry = key.as_ref().and_then(|key| past.entries.get(key));
+            let mut problem = Problem {
+                kind: "file".to_owned(),
+                path: path.clone(),
+                key: key.map(|key| key.to_string()).unwrap_or_default(),
+                line: fault.line,
+                column: fault.column,
+                message: fault.message.clone(),
+                serving: if entry.is_some() { "last-good" } else { "nothing" }.to_owned(),
+                since: None,
+                revision: String::new(),
+                author: String::new(),
+                lines: Vec::new(),
+            };
+            if let Some(content) = view.file(revision, name)? {
+                problem.show(&content);
+            }
+            problems.push(problem);
+        }
+        Ok(Page { frame, problems })
+    })
+    .await
+}

@@ -1,0 +1,153 @@
+//! The file of a collection as it stands there, and who gave each attribute its value.
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::{Key, Revision, Shorthand};
+use crate::engine::history::{Blame, View};
+use crate::engine::{Entry, attribute_lines};
+use crate::http::authorize::{Action, Allowed};
+use crate::http::jsonapi::document::history;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::call::looking;
+use crate::http::ui;
+use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::pages::collection::{self, Head};
+use crate::http::ui::words::At;
+
+#[derive(Template)]
+#[template(path = "source.html")]
+struct Page {
+    frame: Frame,
+    head: Head,
+    path: String,
+    lines: Vec<Line>,
+    /// Why nobody is named beside the lines, if that is so.
+    unblamed: Option<&'static str>,
+}
+
+struct Line {
+    text: String,
+    /// Who gave the attribute that begins here its value.
+    by: Option<By>,
+    /// What is wrong here.
+    faults: Vec<Wrong>,
+}
+
+struct By {
+    attribute: String,
+    event: String,
+    actor: String,
+    at: At,
+    reason: Option<String>,
+}
+
+/// A fault of a line.
+pub(crate) struct Wrong {
+    /// Blanks up to the column.
+    pub(crate) indent: String,
+    pub(crate) column: usize,
+    pub(crate) message: String,
+}
+
+pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError> {
+    let entry = collection::entry(visit, key).await?;
+    let frame = visit.live_frame(format!("{key}: source"), Nav::Collections, Some(key)).await;
+    let head = Head::of(visit, key, entry.as_deref(), "source").await;
+    let blaming = visit.call.authorize(Action::ReadBlame { key }).await.ok();
+    let view = visit.past().await?;
+    let saved = visit.call.snapshot()?.saved.clone();
+    let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
+    let page = looking(move || {
+        let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
+        let broken = head.problem.as_ref().map(|it| it.path.clone());
+        let path = broken.unwrap_or_else(|| view.path(&name));
+        let by_hand = saved.get(&path).filter(|_| as_of.is_none());
+        let bytes = match by_hand {
+            Some(bytes) => bytes.to_vec(),
+            None => committed(&view, as_of, entry.as_deref(), &path)?,
+        };
+        let blames = blamed(&view, as_of, &key, blaming.as_ref());
+        let unblamed = match (&blaming, by_hand) {
+            (None, _) => Some("Who gave each value is for those who may look at the past."),
+            (_, Some(_)) => {
+                Some("The saved file is not committed; the names beside it are of what was committed last.")
+            }
+            _ => None,
+        };
+        let mut lines = lines(&bytes, &blames, blaming.as_ref());
+        if let Some(trouble) = &head.problem {
+            let problem = entry.as_ref().and_then(|it| it.problem.clone());
+            let faults = problem.map(|it| it.faults.clone()).unwrap_or_else(|| {
+                let (line, column, message) = (trouble.line, trouble.column, trouble.message.clone());
+                vec![crate::engine::Fault { line, column, message }]
+            });
+            for fault in faults {
+                if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
+                    line.faults.push(Wrong::of(&line.text, fault.column, fault.message));
+                }
+            }
+        }
+        Ok(Page { frame, head, path, lines, unblamed })
+    })
+    .await?;
+    Ok(ui::page(StatusCode::OK, &page))
+}
+
+impl Wrong {
+    /// A fault at a column of a line; wide characters keep the caret where it belongs.
+    pub(crate) fn of(line: &str, column: usize, message: String) -> Self {
+        let before = line.chars().take(column.saturating_sub(1));
+        let indent = before.map(|c| if c == '\t' { '\t' } else { ' ' }).collect();
+        Self { indent, column, message }
+    }
+}
+
+/// What was committed of a file, broken or not.
+fn committed(
+    view: &View,
+    as_of: Option<Revision>,
+    entry: Option<&Entry>,
+    path: &str,
+) -> Result<Vec<u8>, ApiError> {
+    let name = path.strip_prefix(&view.path("")).unwrap_or(path);
+    let fine = entry.filter(|entry| !entry.stale && !entry.uncommitted && entry.file() == name);
+    if let Some(entry) = fine {
+        return Ok(view.content(entry.blob)?);
+    }
+    let Some(revision) = as_of.or_else(|| view.head()) else { return Ok(Vec::new()) };
+    Ok(view.file(revision, name)?.unwrap_or_default())
+}
+
+fn blamed(view: &View, as_of: Option<Revision>, key: &Key, blaming: Option<&Allowed>) -> Vec<Blame> {
+    let Some(allowed) = blaming else { return Vec::new() };
+    let sees = |key: &Key| allowed.sees(key);
+    let blames = match as_of {
+        None => view.blame(key, &sees),
+        Some(revision) => view.blame_as_of(revision, key, &sees),
+    };
+    // A collection that was never committed, or a revision off the first parents, has nobody to name.
+    blames.unwrap_or_default()
+}
+
+fn lines(bytes: &[u8], blames: &[Blame], blaming: Option<&Allowed>) -> Vec<Line> {
+    let text = String::from_utf8_lossy(bytes);
+    let names = attribute_lines(bytes);
+    let by = |number: usize| {
+        let (name, _) = names.iter().find(|(_, line)| *line == number)?;
+        let attribute = Shorthand::parse(name).map_or(name.as_str(), |_| "unpublishedStatuses");
+        let blame = blames.iter().find(|blame| blame.attribute == attribute)?;
+        let event = &blame.event;
+        let reason = event.message.reason.clone();
+        Some(By {
+            attribute: name.clone(),
+            event: event.id.to_string(),
+            actor: event.actor.name().to_owned(),
+            at: At(event.at),
+            reason: reason.filter(|_| blaming.is_some_and(|allowed| history::is_whole(event, allowed))),
+        })
+    };
+    let line = |(at, text): (usize, &str)| Line { text: text.to_owned(), by: by(at + 1), faults: Vec::new() };
+    text.lines().enumerate().map(line).collect()
+}

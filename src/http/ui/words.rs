@@ -1,0 +1,228 @@
+//! Values, times and differences in words, as the templates want them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use similar::{ChangeTag, TextDiff};
+
+use crate::domain::Value;
+
+/// Of texts that differ a lot, the rest is shown as one piece after so long.
+const DIFFERENCE_WAIT_MAX: Duration = Duration::from_millis(20);
+
+/// A value that is longer is folded.
+const FOLD_CHARS_MIN: usize = 400;
+
+/// A time: exact for machines, readable for people; the script shows it in the zone of the reader.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct At(pub(crate) DateTime<Utc>);
+
+impl At {
+    /// A time of the API.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        DateTime::parse_from_rfc3339(text).ok().map(|time| Self(time.with_timezone(&Utc)))
+    }
+
+    pub(crate) fn iso(&self) -> String {
+        self.0.to_rfc3339_opts(SecondsFormat::Secs, true)
+    }
+
+    pub(crate) fn shown(&self) -> String {
+        self.0.format("%-d %b %Y, %H:%M UTC").to_string()
+    }
+
+    pub(crate) fn day(&self) -> String {
+        self.0.format("%A, %-d %B %Y").to_string()
+    }
+}
+
+/// A value as people read it: a text as it is, anything else as JSON on lines of its own.
+pub(crate) fn shown(value: &Value) -> String {
+    match value {
+        Value::Text(text) if text.is_empty() => "\"\"".to_owned(),
+        Value::Text(text) => text.to_string(),
+        other => pretty(other),
+    }
+}
+
+/// JSON with a line for each member, as `x-` attributes are edited.
+pub(crate) fn pretty(value: &Value) -> String {
+    let mut out = String::new();
+    write_pretty(value, 0, &mut out);
+    out
+}
+
+fn write_pretty(value: &Value, depth: usize, out: &mut String) {
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        out.push_str(&"  ".repeat(depth));
+    };
+    match value {
+        Value::List(items) if !items.is_empty() => {
+            out.push('[');
+            for (at, item) in items.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                line(out, depth + 1);
+                write_pretty(item, depth + 1, out);
+            }
+            line(out, depth);
+            out.push(']');
+        }
+        Value::Map(members) if !members.is_empty() => {
+            out.push('{');
+            for (at, (name, member)) in members.iter().enumerate() {
+                out.push_str(if at == 0 { "" } else { "," });
+                line(out, depth + 1);
+                out.push_str(&Value::from(name.as_str()).to_string());
+                out.push_str(": ");
+                write_pretty(member, depth + 1, out);
+            }
+            line(out, depth);
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}
+
+/// A piece of a text, and whether the other text lacks it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) text: String,
+    pub(crate) differs: bool,
+}
+
+/// One side of a change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) pieces: Vec<Piece>,
+    /// Whether it is long enough to be folded.
+    pub(crate) folds: bool,
+}
+
+/// An attribute before and after, word by word.
+#[derive(Debug, Clone)]
+pub(crate) struct ChangeView {
+    pub(crate) attribute: String,
+    pub(crate) from: Option<Side>,
+    pub(crate) to: Option<Side>,
+}
+
+impl ChangeView {
+    pub(crate) fn new(attribute: &str, from: Option<&Value>, to: Option<&Value>) -> Self {
+        let (from, to) = match (from.map(shown), to.map(shown)) {
+            (Some(from), Some(to)) => {
+                let (from, to) = word_by_word(&from, &to);
+                (Some(from), Some(to))
+            }
+            (from, to) => (from.map(whole), to.map(whole)),
+        };
+        Self { attribute: attribute.to_owned(), from, to }
+    }
+
+    /// From the API's list of changes.
+    pub(crate) fn list(changes: Option<&Value>) -> Vec<Self> {
+        items(changes)
+            .iter()
+            .map(|change| Self::new(text(change, "attribute"), change.get("from"), change.get("to")))
+            .collect()
+    }
+}
+
+fn whole(text: String) -> Side {
+    let folds = text.len() > FOLD_CHARS_MIN;
+    Side { pieces: vec![Piece { text, differs: false }], folds }
+}
+
+/// Both sides of a changed text, what differs marked.
+fn word_by_word(from: &str, to: &str) -> (Side, Side) {
+    let difference = TextDiff::configure().timeout(DIFFERENCE_WAIT_MAX).diff_words(from, to);
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for change in difference.iter_all_changes() {
+        let (text, differs) = (change.value(), change.tag() != ChangeTag::Equal);
+        if change.tag() != ChangeTag::Insert {
+            push(&mut before, text, differs);
+        }
+        if change.tag() != ChangeTag::Delete {
+            push(&mut after, text, differs);
+        }
+    }
+    let side = |pieces, text: &str| Side { pieces, folds: text.len() > FOLD_CHARS_MIN };
+    (side(before, from), side(after, to))
+}
+
+fn push(pieces: &mut Vec<Piece>, text: &str, differs: bool) {
+    match pieces.last_mut().filter(|last| last.differs == differs) {
+        Some(last) => last.text.push_str(text),
+        None => pieces.push(Piece { text: text.to_owned(), differs }),
+    }
+}
+
+/// A line of a unified difference.
+#[derive(Debug, Clone)]
+pub(crate) struct DiffLine {
+    /// `add`, `del`, `hunk`, `file` or nothing.
+    pub(crate) kind: &'static str,
+    pub(crate) text: String,
+}
+
+/// The lines of unified text, each with what it is.
+pub(crate) fn diff_lines(text: &str) -> Vec<DiffLine> {
+    let kind = |line: &str| match line.as_bytes() {
+        [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] | [b'd', b'i', b'f', b'f', ..] => "file",
+        [b'@', b'@', ..] => "hunk",
+        [b'+', ..] => "add",
+        [b'-', ..] => "del",
+        _ => "",
+    };
+    text.lines().map(|line| DiffLine { kind: kind(line), text: line.to_owned() }).collect()
+}
+
+/// The text of a member; empty if there is none.
+pub(crate) fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value.get(name).and_then(Value::as_text).unwrap_or_default()
+}
+
+/// The items of a list; none of anything else.
+pub(crate) fn items(value: Option<&Value>) -> &[Value] {
+    match value {
+        Some(Value::List(items)) => items,
+        _ => &[],
+    }
+}
+
+/// A whole number that is a member; 0 if there is none.
+pub(crate) fn number(value: Option<&Value>) -> usize {
+    value.map_or(0, |value| value.to_string().parse().unwrap_or(0))
+}
+
+/// The first digits of a revision, as git shows them.
+pub(crate) fn short(revision: &str) -> &str {
+    revision.get(..8).unwrap_or(revision)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_is_told_word_by_word() {
+        let (one, two) = (Value::from("All posts here"), Value::from("All notes here"));
+        let change = ChangeView::new("name", Some(&one), Some(&two));
+        let told = |side: Option<Side>| -> String {
+            let pieces = side.unwrap().pieces;
+            pieces
+                .iter()
+                .map(|it| if it.differs { format!("[{}]", it.text) } else { it.text.clone() })
+                .collect()
+        };
+        assert_eq!(told(change.from), "All [posts] here");
+        assert_eq!(told(change.to), "All [notes] here");
+    }
+
+    #[test]
+    fn json_stands_on_lines() {
+        let value = Value::Map([("a".to_owned(), Value::List(["b".into(), Value::Null].into()))].into());
+        assert_eq!(pretty(&value), "{\n  \"a\": [\n    \"b\",\n    null\n  ]\n}");
+        assert_eq!(pretty(&Value::List([].into())), "[]");
+    }
+}
