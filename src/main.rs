@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use collectory::cli::{Cli, report};
+use collectory::cli::{Cli, askpass, report};
 use mimalloc::MiMalloc;
 
 /// With the system's own allocator a start takes a quarter longer, and a write a tenth.
@@ -11,5 +11,9 @@ use mimalloc::MiMalloc;
 static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
+    // Git has started us to be told a password.
+    if let Some(answer) = askpass() {
+        return answer;
+    }
     report(Cli::parse().run())
 }

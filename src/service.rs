@@ -1,6 +1,7 @@
 //! The service put together: the only place where the parts meet, and it decides nothing.
 
 mod offline;
+mod remote;
 mod running;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching, WebPages};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
-use crate::engine::{self, Projection, Signal};
+use crate::engine::{self, Engine, Hint, Projection, Remote, Signal};
 use crate::http::server::{BindError, Bound, Server, Socket};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
@@ -22,6 +23,7 @@ use crate::service::running::Running;
 pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
+use crate::store::remote::{Link, Poll, RemoteJournal};
 use crate::store::{Journal, StoreError};
 use crate::watch::{self, Places};
 
@@ -265,11 +267,22 @@ impl ServiceBuilder<Guarded> {
     ///
     /// Says what kept it from starting; nothing runs then.
     pub async fn start(self) -> Result<Service, StartError> {
-        self.start_with(|journal| journal).await
+        match remote::url(&self.config.remote)? {
+            None => self.start_with(|journal, _| journal).await,
+            Some(_) => {
+                let share = |journal, link: Option<Arc<Link>>| {
+                    RemoteJournal::new(journal, link.expect("there is a link where there is a remote"))
+                };
+                self.start_with(share).await
+            }
+        }
     }
 
     /// Starts with what `wrap` makes of the journal.
-    async fn start_with<J: Journal>(self, wrap: impl FnOnce(GitJournal) -> J) -> Result<Service, StartError> {
+    async fn start_with<J: Journal>(
+        self,
+        wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
+    ) -> Result<Service, StartError> {
         let Self { config, socket, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
@@ -288,7 +301,9 @@ impl ServiceBuilder<Guarded> {
         };
         let archive = journal.archive();
         let options = engine_options(&config, journal.branch());
-        let engine = engine::start(wrap(journal), options).map_err(StartError::Thread)?;
+        let link = remote::link(&config, &journal)?;
+        let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
+        let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
         let projection = &engine.projection;
         let history_options = history_options(&config, projection.clone());
         let (history, follower) = History::start(Arc::new(archive), projection.heads(), history_options)
@@ -306,6 +321,7 @@ impl ServiceBuilder<Guarded> {
             cors: config.cors_origins.iter().cloned().collect(),
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),
+            remote: link.map(Remote::new),
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
@@ -316,9 +332,16 @@ impl ServiceBuilder<Guarded> {
             bound,
             limits: config.limits,
             shutdown,
-            running: Some(Running { engine, history, follower, watch }),
+            running: Some(Running { engine, history, follower, watch, poll }),
         })
     }
+}
+
+/// Asks the remote from now on, and tells the writer what is new there.
+fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
+    let signals = engine.signals.clone();
+    // Where the queue is full the writer is about to look anyway.
+    Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
 }
 
 /// Says so where whoever reaches this machine can do, or overhear, what was perhaps meant for fewer.
@@ -359,7 +382,11 @@ fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
 fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
     let options = journal_options(config)?;
     let signing_key = options.signing_key.clone();
-    if GitJournal::init(&config.repository)? {
+    let is_new = match remote::url(&config.remote)? {
+        Some(url) => remote::init(config, &url)?,
+        None => GitJournal::init(&config.repository)?,
+    };
+    if is_new {
         tracing::info!(path = %config.repository.display(), "made a new repository");
     }
     let journal = GitJournal::open(options)?;

@@ -179,6 +179,14 @@ fn counted(count: usize, noun: &str) -> String {
     }
 }
 
+/// Answers git, which has started this program to be told a user or a password; `None` when it has not.
+#[must_use]
+pub fn askpass() -> Option<ExitCode> {
+    let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
+    let told = answer(&crate::store::remote::askpass(&arguments)?);
+    Some(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// Answers on standard output.
 fn answer(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();

@@ -141,6 +141,12 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.history_wait_ms_max)]
     pub history_wait_ms_max: u64,
 
+    /// How long a read with `Collectory-Min-Revision` waits for what it wants to be answered from, before 503
+    /// with Retry-After.
+    #[arg(long, env = "COLLECTORY_MIN_REVISION_WAIT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.min_revision_wait_ms)]
+    pub min_revision_wait_ms: u64,
+
     /// How long requests under way may take to finish at a shutdown, before they are cut off.
     #[arg(long, env = "COLLECTORY_SHUTDOWN_GRACE_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.shutdown_grace_ms)]
@@ -175,6 +181,7 @@ impl Limits {
         heartbeat_ms: 15_000,
         lag_events_max: 10_000,
         history_wait_ms_max: 2_000,
+        min_revision_wait_ms: 2_000,
         shutdown_grace_ms: 10_000,
     };
 

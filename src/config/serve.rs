@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::config::{BasePath, Limits, Listen, Origin};
+use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -104,6 +104,10 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
     pub signing_key: Option<PathBuf>,
 
+    /// The remote that is shared with other services, if there is one.
+    #[command(flatten)]
+    pub remote: RemoteConfig,
+
     /// The limits.
     #[command(flatten)]
     pub limits: Limits,
@@ -136,6 +140,7 @@ impl ServeConfig {
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             signing_key: None,
+            remote: RemoteConfig::DEFAULT,
             limits: Limits::DEFAULT,
         }
     }

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
+use uuid::Uuid;
 
 use crate::domain::{Actor, Command, Key, Refusal, Revision};
 use crate::engine::idempotency::{Ledger, Once};
@@ -149,7 +150,7 @@ pub enum Outcome {
     Deleted,
 }
 
-/// Why a submission was not carried out; nothing of it is in the repository.
+/// Why a submission was not carried out; nothing of it is in the repository, unless that is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubmitError {
     /// The domain says no.
@@ -206,6 +207,21 @@ pub enum SubmitError {
     /// The service is shutting down.
     #[error("the service is shutting down")]
     ShuttingDown,
+    /// The remote that shares the branch does not take it.
+    #[error("the remote refuses the write: {why}")]
+    RemoteRefused {
+        /// What the remote said, fit to be shown.
+        why: String,
+    },
+    /// The remote that shares the branch can't be asked.
+    #[error("the remote cannot be reached")]
+    RemoteUnreachable,
+    /// The remote has not said whether it took the commit: it may be there, or come to be.
+    #[error("the remote has not said whether it took the write")]
+    OutcomeUnknown {
+        /// The events that tell later whether it did.
+        events: Vec<Uuid>,
+    },
     /// The repository can't be written now; the text is fit for a client and names no path outside
     /// the repository.
     #[error("{reason}")]

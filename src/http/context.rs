@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::config::{BasePath, Limits};
 use crate::engine::history::History;
-use crate::engine::{Handle, Projection};
+use crate::engine::{Handle, Projection, Remote};
 use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
@@ -23,6 +23,8 @@ pub struct Context {
     pub projection: Projection,
     /// What was: who changed what, when and why.
     pub history: Option<History>,
+    /// The remote that the branch is shared with, if it is.
+    pub remote: Option<Remote>,
     /// Ends the streams of events, which would go on for ever.
     pub shutdown: Shutdown,
     /// Who is asked before anything happens.
@@ -68,6 +70,7 @@ impl Context {
             handle,
             projection,
             history: None,
+            remote: None,
             shutdown: Shutdown::default(),
             guard,
             readiness: Readiness::default(),

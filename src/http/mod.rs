@@ -26,6 +26,7 @@ mod authorize;
 mod browser;
 mod context;
 mod jsonapi;
+mod min_revision;
 pub mod policy;
 mod reply;
 mod request;

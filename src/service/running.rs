@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::history::History;
 use crate::engine::{Engine, Head, Signal};
 use crate::shutdown::Unfinished;
+use crate::store::remote::Poll;
 use crate::watch::Watch;
 
 /// How long the threads are waited for at least, however much of the grace period is used up: the
@@ -24,6 +25,8 @@ pub(crate) struct Running {
     /// Reads the history along.
     pub(crate) follower: JoinHandle<()>,
     pub(crate) watch: Watch,
+    /// Asks the remote, if there is one.
+    pub(crate) poll: Option<Poll>,
 }
 
 /// Why a service did not stop in order. Everything that was acknowledged is durable all the same.
@@ -84,7 +87,8 @@ impl Running {
     }
 
     fn join(self) -> Result<(), StopError> {
-        let Self { engine, follower, watch, history: _ } = self;
+        let Self { engine, follower, watch, poll, history: _ } = self;
+        drop(poll);
         let ended = [("writer", engine.writer.join()), ("history", follower.join()), ("watch", watch.join())];
         match ended.iter().find(|(_, outcome)| outcome.is_err()) {
             Some((thread, _)) => Err(StopError::Panicked { thread }),

@@ -98,7 +98,7 @@ async fn hooked_with(
     let mut config = ServeConfig::new(folder.join("settings"));
     config.listen = SocketAddr::from(([127, 0, 0, 1], 0)).into();
     let builder = Service::configured(config).limits(limits).authorizer(AllowAll);
-    builder.start_with(|journal| Hooked { journal, hook }).await.unwrap()
+    builder.start_with(|journal, _| Hooked { journal, hook }).await.unwrap()
 }
 
 async fn soon<T>(what: impl Future<Output = T>) -> T {

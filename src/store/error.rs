@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::domain::Revision;
+use crate::store::remote::RemoteError;
 
 /// Why the repository could not do what it was asked.
 ///
@@ -88,6 +89,10 @@ pub enum StoreError {
         /// What is wrong with it.
         damage: Damage,
     },
+
+    /// The remote that shares the branch stands in the way.
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 
     /// libgit2 refused; nothing of the batch is visible.
     #[error("cannot {action}")]

@@ -13,6 +13,7 @@ mod error;
 pub mod git;
 mod kept;
 pub mod memory;
+pub mod remote;
 pub mod signature;
 
 use std::collections::BTreeMap;
@@ -330,4 +331,29 @@ pub trait Journal: Send + 'static {
     fn tend(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
+}
+
+/// A journal that can make commits before it is decided whether its branch goes on to them, for who has to ask
+/// somebody else in between.
+///
+/// # Errors
+///
+/// Both methods return a [`StoreError`] as those of [`Journal`] do, [`StoreError::HeadMoved`] when the branch is
+/// not at `expected`.
+#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
+pub trait TwoPhase: Journal {
+    /// Makes a chain of commits on top of `expected`, durably, and leaves the branch where it is. Commits that the
+    /// branch never comes to are unreachable objects, which `git gc` removes.
+    fn prepare(&mut self, expected: Option<Revision>, drafts: &[Draft])
+    -> Result<Vec<Committed>, StoreError>;
+
+    /// Moves the branch from `expected` to a commit that is here with all that it reaches, durably; `why` stands in
+    /// the reflog. The work tree follows with the next [`catch_up`](Journal::catch_up).
+    fn advance(
+        &mut self,
+        expected: Option<Revision>,
+        to: Revision,
+        why: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError>;
 }

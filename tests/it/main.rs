@@ -29,6 +29,7 @@ mod operations;
 mod policy;
 mod preconditions;
 mod queries;
+mod remote;
 mod repositories;
 mod signatures;
 mod stories;

@@ -114,6 +114,8 @@ struct Records {
     by_scope: HashMap<Scope, Record>,
     /// The oldest first; one that was forgotten or made again is passed over.
     by_age: VecDeque<(DateTime<Utc>, Scope)>,
+    /// The commit up to which commits were read.
+    read: Option<Revision>,
 }
 
 struct Record {
@@ -181,12 +183,24 @@ impl Ledger {
         self.records().by_scope.remove(&scope);
     }
 
-    /// Reads back what the commits of the retention tell, as many as are remembered.
+    /// Notes that the branch went on by commits that are recorded already.
+    pub(crate) fn went_on(&self, from: Option<Revision>, to: Revision) {
+        let mut records = self.records();
+        if records.read == from {
+            records.read = Some(to);
+        }
+    }
+
+    /// Reads back what the commits tell that were not read yet: of the retention, as many as are remembered.
     pub(crate) fn read_back<J: Journal>(&self, journal: &mut J, head: Revision) -> Result<(), StoreError> {
+        let read = self.records().read;
+        if read == Some(head) {
+            return Ok(());
+        }
         let mut found = Vec::new();
         let mut left = self.len_max;
         journal.log(head, &mut |commit| {
-            if left == 0 || self.is_over(commit.at) {
+            if left == 0 || self.is_over(commit.at) || Some(commit.revision) == read {
                 return false;
             }
             left -= 1;
@@ -201,6 +215,7 @@ impl Ledger {
         for (scope, fingerprint, at, revision) in found.into_iter().rev() {
             self.record(scope, fingerprint, at, Made::Commit(revision));
         }
+        self.records().read = Some(head);
         Ok(())
     }
 }

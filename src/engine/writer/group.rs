@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::domain::{Key, Revision};
 use crate::engine::Options;
-use crate::engine::handle::{Job, SubmitError, Written};
+use crate::engine::handle::{Job, Submission, SubmitError, Written};
 use crate::engine::idempotency::{Ledger, Made, Scope, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::plan::input::{ground, keys_of, names_with_rivals};
@@ -19,6 +19,8 @@ use crate::engine::projection::Projection;
 use crate::engine::writer::refuse::{reason, refuse, unavailable};
 use crate::engine::writer::signal::Hint;
 use crate::engine::writer::{make_durable, publish};
+use crate::format::message;
+use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
 
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
@@ -42,10 +44,6 @@ pub(crate) struct Group<'a, J> {
 impl<J: Journal> Group<'_, J> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
-        if let Err(error) = self.answer_known(&mut jobs) {
-            refuse(jobs, &error);
-            return false;
-        }
         for race in 0..=self.options.races_max {
             jobs.retain(|job| !job.reply.is_closed() || race > 0);
             if jobs.is_empty() {
@@ -60,7 +58,7 @@ impl<J: Journal> Group<'_, J> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    publish(self.projection, self.mirror);
+                    publish(self.projection, self.ledger, self.mirror);
                     self.projection.note_write_trouble(Some(reason(&error)));
                     refuse(jobs, &error);
                     return false;
@@ -75,16 +73,24 @@ impl<J: Journal> Group<'_, J> {
 
     /// Answers what an earlier request of the same name was answered.
     fn answer_known(&mut self, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
-        if needs_disk(jobs.iter().filter(|job| job.submission.once.is_some())) {
+        if needs_disk(jobs.iter().filter(|job| self.is_known(job))) {
             make_durable(self.mirror)?;
         }
         replay::answer_known(self.mirror, self.ledger, jobs)
+    }
+
+    /// Whether something was granted under the name of a job.
+    fn is_known(&self, job: &Job) -> bool {
+        let Submission { author, once, .. } = &job.submission;
+        once.as_ref().is_some_and(|once| self.ledger.is_recorded(author, once))
     }
 
     /// Decides, appends, publishes and answers; says whether there was something to append. On an
     /// error nobody has been answered.
     fn attempt(&mut self, jobs: &mut Vec<Job>) -> Result<Option<bool>, StoreError> {
         self.look_at_files(jobs)?;
+        publish(self.projection, self.ledger, self.mirror);
+        self.answer_known(jobs)?;
         self.defer(jobs);
         let expected = self.mirror.snapshot().revision;
         let ground = ground(self.mirror, self.options, jobs)?;
@@ -94,13 +100,20 @@ impl<J: Journal> Group<'_, J> {
         let now = ground.now;
         let mut committed = Vec::new();
         if !drafts.is_empty() {
-            committed = self.mirror.journal.append(expected, &drafts)?;
+            committed = match self.mirror.journal.append(expected, &drafts) {
+                Err(StoreError::Remote(RemoteError::Unknown)) => {
+                    answer_unknown(std::mem::take(jobs), &answers, &drafts);
+                    return Ok(Some(false));
+                }
+                committed => committed?,
+            };
             let head = committed
                 .last()
                 .map_or_else(|| expected.expect("BUG: a chain without commits"), |it| it.revision);
             log_batch(jobs.len(), drafts.len(), head, started.elapsed());
             self.tell_fallbacks(fallbacks);
             self.mirror.adopt(head, files_of(&drafts, &committed), &catalog)?;
+            self.ledger.went_on(expected, head);
         } else if needs_disk(jobs.iter()) {
             make_durable(self.mirror)?;
         }
@@ -108,7 +121,7 @@ impl<J: Journal> Group<'_, J> {
         for (job, answer) in jobs.iter().zip(&answers) {
             record(self.ledger, job, answer, &committed, now);
         }
-        publish(self.projection, self.mirror);
+        publish(self.projection, self.ledger, self.mirror);
         self.answer(std::mem::take(jobs), answers);
         Ok(Some(!drafts.is_empty()))
     }
@@ -177,6 +190,22 @@ impl<J: Journal> Group<'_, J> {
                 preview,
             }));
         }
+    }
+}
+
+/// Answers a group of which nobody knows whether its commits are on the branch. What needs none of them rests on
+/// a branch that nobody knows either.
+fn answer_unknown(jobs: Vec<Job>, answers: &[Result<Granted, SubmitError>], drafts: &[Draft]) {
+    for (job, answer) in jobs.into_iter().zip(answers) {
+        let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
+        let refusal = draft.map_or(SubmitError::RemoteUnreachable, |draft| SubmitError::OutcomeUnknown {
+            events: message::parse(&drafts[draft].message)
+                .events
+                .iter()
+                .filter_map(|event| event.id)
+                .collect(),
+        });
+        job.answer(Err(refusal));
     }
 }
 

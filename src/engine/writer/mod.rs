@@ -218,7 +218,7 @@ impl<J: Journal> Writer<J> {
         let before = mirror.snapshot().revision;
         let outcome = mirror.refresh(&last);
         self.untended += usize::from(mirror.snapshot().revision != before);
-        publish(&self.projection, mirror);
+        publish(&self.projection, &self.ledger, mirror);
         let error = outcome.err();
         self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
         if error.is_some() || self.trouble.is_some() {
@@ -265,7 +265,7 @@ impl<J: Journal> Writer<J> {
         for question in questions {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
-                State::Mirrored(mirror) => match make_durable(mirror) {
+                State::Mirrored(mirror) => match confirm(mirror, self.options.races_max) {
                     Ok(()) => replay::answer(mirror, &self.ledger, &question),
                     Err(error) => Err(refusal(&error)),
                 },
@@ -284,8 +284,14 @@ impl Drop for End {
     }
 }
 
-/// Makes what the mirror shows the truth for readers.
-fn publish<J: Journal>(projection: &Projection, mirror: &Mirror<J>) {
+/// Makes what the mirror shows the truth for readers. What others have recorded in commits is known before that, so
+/// that who sees a change finds its record.
+fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mirror<J>) {
+    if let Some(head) = mirror.snapshot().revision
+        && let Err(error) = ledger.read_back(&mut mirror.journal, head)
+    {
+        tracing::warn!(error = %chain(&error), "which requests the new commits answer could not be read; it is tried again");
+    }
     let next = mirror.snapshot();
     let same = projection.snapshot().is_some_and(|current| Arc::ptr_eq(&current, next));
     if !same {
@@ -299,4 +305,15 @@ fn publish<J: Journal>(projection: &Projection, mirror: &Mirror<J>) {
 fn make_durable<J: Journal>(mirror: &mut Mirror<J>) -> Result<(), StoreError> {
     let head = mirror.snapshot().revision;
     mirror.journal.make_durable(head)
+}
+
+/// The same for who has nothing to decide again when the branch has moved.
+fn confirm<J: Journal>(mirror: &mut Mirror<J>, races_max: usize) -> Result<(), StoreError> {
+    for _ in 0..races_max {
+        match make_durable(mirror) {
+            Err(StoreError::HeadMoved { .. }) => mirror.refresh(&Hint::Branch)?,
+            made => return made,
+        }
+    }
+    make_durable(mirror)
 }

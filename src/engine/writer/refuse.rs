@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::engine::chain;
 use crate::engine::handle::{Job, SubmitError};
 use crate::store::StoreError;
+use crate::store::remote::RemoteError;
 
 /// Answers a whole batch that the repository could not take.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &StoreError) {
@@ -29,6 +30,7 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
                 "the branch `{branch}` is checked out in another work tree, whose next commit would revert this"
             ))
         }
+        StoreError::Remote(error) => of_remote(error),
         StoreError::HeadMoved { .. }
         | StoreError::Served { .. }
         | StoreError::Unsuitable { .. }
@@ -44,6 +46,16 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
     }
 }
 
+/// What a client is told when the remote stands in the way; the operator was told when it was noticed.
+fn of_remote(error: &RemoteError) -> SubmitError {
+    match error {
+        RemoteError::Unreachable(_) => SubmitError::RemoteUnreachable,
+        RemoteError::Refused(why) => SubmitError::RemoteRefused { why: why.clone() },
+        RemoteError::Unknown => SubmitError::OutcomeUnknown { events: Vec::new() },
+        RemoteError::Stopped(why) => unavailable(why),
+    }
+}
+
 /// Why the repository can't be read, for everybody: no path of the machine is in it. The log has the
 /// whole.
 pub(crate) fn reason(error: &StoreError) -> String {
@@ -55,6 +67,9 @@ pub(crate) fn reason(error: &StoreError) -> String {
         StoreError::Unsuitable { why, .. } => why.clone(),
         StoreError::Locked { .. } | StoreError::Served { .. } => "somebody else holds it".to_owned(),
         StoreError::ShownElsewhere { .. } => "another work tree shows its branch".to_owned(),
+        // What it said may name paths of that machine, and the log has it.
+        StoreError::Remote(RemoteError::Unreachable(_)) => "the remote cannot be reached".to_owned(),
+        StoreError::Remote(error) => error.to_string(),
         // What libgit2 said of its configuration may hold a path.
         StoreError::HeadMoved { found: None, .. } => "its branch is gone".to_owned(),
         StoreError::HeadMoved { .. }

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::json;
+use chrono::SecondsFormat;
+use serde_json::{Value, json};
 use warp::http::StatusCode;
 
+use crate::engine::Remote;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -44,6 +46,9 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
             false => "the last write could not be made".into(),
         };
     }
+    if let Some(remote) = &call.context.remote {
+        meta["remote"] = told(remote, guard.is_open());
+    }
     if !guard.is_open() {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));
     }
@@ -56,4 +61,22 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         meta["workTree"] = (&**note).into();
     }
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
+}
+
+/// How it stands with the remote; a stranger is told no more than that.
+fn told(remote: &Remote, is_open: bool) -> Value {
+    let status = remote.status();
+    if !is_open {
+        return json!({"state": status.state.as_str()});
+    }
+    let contact = status.last_contact.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
+    json!({
+        "url": status.url,
+        "ack": "pushed",
+        "state": status.state.as_str(),
+        "ahead": status.ahead,
+        "behind": status.behind,
+        "lastContact": contact,
+        "lastError": status.last_error,
+    })
 }

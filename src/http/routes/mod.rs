@@ -23,6 +23,7 @@ use crate::domain::Key;
 use crate::http::browser::sites;
 use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -151,6 +152,7 @@ async fn answer_to(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> 
     let target = target?;
     let allow = target.allow();
     sites::check_site(call)?;
+    min_revision::wait(call).await?;
     match target {
         Target::Collections => match verb {
             Get => Box::pin(collections::list(call)).await,

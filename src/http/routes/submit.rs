@@ -1,6 +1,7 @@
 //! What all writes share on their way to the writer and back.
 
 use bytes::Bytes;
+use warp::http::StatusCode;
 
 use crate::domain::{Actor, Refusal};
 use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
@@ -64,6 +65,9 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown
+        | SubmitError::RemoteRefused { .. }
+        | SubmitError::RemoteUnreachable
+        | SubmitError::OutcomeUnknown { .. }
         | SubmitError::Unavailable { .. } => {}
     }
     error
@@ -108,6 +112,19 @@ impl Asked {
         let once = self.once.as_ref().filter(|_| !self.preferences.dry_run);
         once.is_some_and(|once| call.context.handle.is_recorded(author, once))
     }
+
+    /// Whether the writer is to answer what seems to be refused: because something was granted under the name
+    /// already, or because others may have changed meanwhile what the refusal rests on.
+    pub(super) fn is_for_the_writer(&self, call: &Call<'_>, author: &Actor, refusal: &ApiError) -> bool {
+        let rests_on_the_head = || {
+            matches!(
+                refusal.status(),
+                StatusCode::NOT_FOUND | StatusCode::CONFLICT | StatusCode::PRECONDITION_FAILED
+            )
+        };
+        self.is_recorded(call, author)
+            || call.context.remote.is_some() && !self.preferences.dry_run && rests_on_the_head()
+    }
 }
 
 /// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
@@ -139,6 +156,9 @@ pub(crate) fn told(error: SubmitError, condition: &Condition) -> ApiError {
         | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown
+        | SubmitError::RemoteRefused { .. }
+        | SubmitError::RemoteUnreachable
+        | SubmitError::OutcomeUnknown { .. }
         | SubmitError::Unavailable { .. }) => error.into(),
     }
 }

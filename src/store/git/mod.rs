@@ -22,6 +22,7 @@ pub use read::archive::GitArchive;
 pub(crate) use read::archive::testing;
 pub use read::rev_parse;
 pub use repo::access::Access;
+pub use repo::init::NewRepository;
 pub use repo::layout::around;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 pub use write::sign::{SigningKey, SigningKeyError, Unfit};

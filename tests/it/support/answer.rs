@@ -49,6 +49,9 @@ const ERRORS: &[(u16, &str, &str)] = &[
     (428, "precondition_required", "Precondition Required"),
     (500, "internal_error", "Internal Error"),
     (503, "service_unavailable", "Service Unavailable"),
+    (503, "remote_refused", "Remote Refused"),
+    (503, "remote_unreachable", "Remote Unreachable"),
+    (503, "outcome_unknown", "Outcome Unknown"),
 ];
 
 /// What was asked, as far as checking the answer needs it.

@@ -38,6 +38,9 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     if let Some(size) = more.and_then(|more| more.page_size_max) {
         object["meta"] = json!({"page": {"maxSize": size}});
     }
+    if let Some(events) = more.map(|more| &more.events).filter(|events| !events.is_empty()) {
+        object["meta"] = json!({"events": events.iter().map(ToString::to_string).collect::<Vec<_>>()});
+    }
     serde_json::to_writer(&mut *out, &object).expect("writing JSON to memory can't fail");
     if let Some(current) = more.and_then(|more| more.current.as_ref()) {
         // The resource is there as bytes: the object is opened again to take it in.

@@ -79,6 +79,11 @@ impl ApiError {
         Self::new(Code::SERVICE_UNAVAILABLE, detail).with_header(RETRY_AFTER, seconds.max(1).into())
     }
 
+    /// An error that may be over soon.
+    fn later(error: ErrorObject) -> Self {
+        Self::from(error).with_header(RETRY_AFTER, RETRY_AFTER_DEFAULT.as_secs().into())
+    }
+
     /// The first snapshot is not there yet.
     pub(crate) fn loading() -> Self {
         Self::unavailable("The repository is still being read.", RETRY_AFTER_DEFAULT)
@@ -241,6 +246,19 @@ impl From<SubmitError> for ApiError {
             SubmitError::ShuttingDown => {
                 Self::unavailable("The service is shutting down.", RETRY_AFTER_DEFAULT)
             }
+            SubmitError::RemoteRefused { why } => Self::later(ErrorObject::new(
+                Code::REMOTE_REFUSED,
+                format!("The remote refuses the write: {why}"),
+            )),
+            SubmitError::RemoteUnreachable => Self::later(ErrorObject::new(
+                Code::REMOTE_UNREACHABLE,
+                "The remote that keeps the collections cannot be reached; nothing was changed.",
+            )),
+            SubmitError::OutcomeUnknown { events } => {
+                let detail = "The remote has not said whether it took the write, which may be there already or come \
+                              to be; the events named tell later, and the same Idempotency-Key never does it twice.";
+                Self::later(ErrorObject::new(Code::OUTCOME_UNKNOWN, detail).with_events(events))
+            }
             SubmitError::Unavailable { reason, retry_after } => Self::unavailable(reason, retry_after),
         }
     }
@@ -294,6 +312,9 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Busy
         | SubmitError::Loading
         | SubmitError::ShuttingDown
+        | SubmitError::RemoteRefused { .. }
+        | SubmitError::RemoteUnreachable
+        | SubmitError::OutcomeUnknown { .. }
         | SubmitError::Unavailable { .. } => None,
     }
 }

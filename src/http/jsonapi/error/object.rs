@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
+use uuid::Uuid;
 use warp::http::StatusCode;
 
 use crate::domain::{Segment, Violation};
@@ -43,6 +44,12 @@ impl Code {
         Self(StatusCode::INTERNAL_SERVER_ERROR, "internal_error", "Internal Error");
     pub(crate) const SERVICE_UNAVAILABLE: Self =
         Self(StatusCode::SERVICE_UNAVAILABLE, "service_unavailable", "Service Unavailable");
+    pub(crate) const REMOTE_REFUSED: Self =
+        Self(StatusCode::SERVICE_UNAVAILABLE, "remote_refused", "Remote Refused");
+    pub(crate) const REMOTE_UNREACHABLE: Self =
+        Self(StatusCode::SERVICE_UNAVAILABLE, "remote_unreachable", "Remote Unreachable");
+    pub(crate) const OUTCOME_UNKNOWN: Self =
+        Self(StatusCode::SERVICE_UNAVAILABLE, "outcome_unknown", "Outcome Unknown");
 }
 
 /// What in the request is to blame.
@@ -78,6 +85,8 @@ pub(crate) struct More {
     pub(crate) clashes: Vec<Clash>,
     /// `meta.current`: the resource that a precondition met.
     pub(crate) current: Option<Arc<Entry>>,
+    /// `meta.events`: the ids of what may have happened.
+    pub(crate) events: Vec<Uuid>,
 }
 
 impl ErrorObject {
@@ -163,6 +172,12 @@ impl ErrorObject {
     /// Shows what a precondition met.
     pub(crate) fn with_current(mut self, current: Arc<Entry>) -> Self {
         self.more().current = Some(current);
+        self
+    }
+
+    /// Names what may have happened.
+    pub(crate) fn with_events(mut self, events: Vec<Uuid>) -> Self {
+        self.more().events = events;
         self
     }
 

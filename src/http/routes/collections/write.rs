@@ -41,7 +41,7 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     asked.preferences.merge_attributes = false;
     if let Some(key) = &new.key
         && let Err(error) = check(&condition, snapshot.get(key.as_str()))
-        && !asked.is_recorded(call, &allowed.actor)
+        && !asked.is_for_the_writer(call, &allowed.actor, &error)
     {
         return Err(error);
     }
@@ -64,7 +64,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let condition = match examined(call, &key, change.clone(), faults.clone(), asked.preferences) {
         Ok(condition) => condition,
         // The first answer counts, not what has become of the collection since.
-        Err(error) => match (&change, asked.is_recorded(call, &allowed.actor)) {
+        Err(error) => match (&change, asked.is_for_the_writer(call, &allowed.actor, &error)) {
             (Ok(change), true) if change.faults.is_empty() && faults.is_empty() => {
                 etag::condition(call.headers())?
             }
@@ -106,7 +106,9 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     asked.preferences.merge_attributes = false;
     let condition = match existing(call, &key, false) {
         Ok((_, condition)) => condition,
-        Err(_) if asked.is_recorded(call, &allowed.actor) => etag::condition(call.headers())?,
+        Err(error) if asked.is_for_the_writer(call, &allowed.actor, &error) => {
+            etag::condition(call.headers())?
+        }
         Err(error) => return Err(error),
     };
     query::none(&call.query()?)?;

@@ -21,6 +21,7 @@
 
 pub(crate) mod open;
 pub(crate) mod options;
+mod two_phase;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -135,7 +136,7 @@ impl GitJournal {
         self.writer.barrier.flushes()
     }
 
-    fn check_writable(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn check_writable(&mut self) -> Result<(), StoreError> {
         match self.access {
             Access::Serve => self.keep_service_lock(),
             Access::Read | Access::Survey => Err(self.layout.unsuitable("it was opened for reading only")),

@@ -17,7 +17,7 @@ use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::access::Access;
 use crate::store::git::repo::branch::Branch;
-use crate::store::git::repo::init;
+use crate::store::git::repo::init::{self, NewRepository};
 use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::linked_worktrees;
 use crate::store::git::worktree::apply::checkout::Checkout;
@@ -32,7 +32,22 @@ impl GitJournal {
     ///
     /// Refuses a folder that holds something but no repository.
     pub fn init(path: &Path) -> Result<bool, StoreError> {
-        init::init(path, &Barrier::default())
+        Self::init_as(path, NewRepository::default())
+    }
+
+    /// The same for a repository of another kind.
+    ///
+    /// # Errors
+    ///
+    /// Refuses a folder that holds something but no repository.
+    pub fn init_as(path: &Path, new: NewRepository<'_>) -> Result<bool, StoreError> {
+        init::init(path, new, &Barrier::default())
+    }
+
+    /// Whether there is a repository, or at least something in its place.
+    #[must_use]
+    pub fn is_there(path: &Path) -> bool {
+        fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_some())
     }
 
     /// Opens a repository.

@@ -12,15 +12,37 @@ use crate::store::git::repo::layout::Layout;
 /// The branch of a new repository.
 const BRANCH: &str = "main";
 
-/// Makes a repository with a work tree at `path` when nothing is there, and answers whether it did.
+/// What a new repository is to be.
+#[derive(Debug, Clone, Copy)]
+pub struct NewRepository<'a> {
+    /// Whether it has no work tree.
+    pub is_bare: bool,
+    /// The branch that `HEAD` names, without `refs/heads/`.
+    pub branch: &'a str,
+}
+
+impl Default for NewRepository<'_> {
+    fn default() -> Self {
+        Self { is_bare: false, branch: BRANCH }
+    }
+}
+
+impl NewRepository<'_> {
+    fn git_dir(self, path: &Path) -> PathBuf {
+        if self.is_bare { path.to_owned() } else { path.join(".git") }
+    }
+}
+
+/// Makes a repository at `path` when nothing is there, and answers whether it did.
 ///
 /// # Errors
 ///
 /// Refuses a folder that holds something but no repository.
-pub(crate) fn init(path: &Path, barrier: &Barrier) -> Result<bool, StoreError> {
+pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Result<bool, StoreError> {
     let failed = |source| StoreError::at("make a repository at", path, source);
     let path = &std::path::absolute(path).map_err(failed)?;
-    if !is_unfinished(path) {
+    let git_dir = new.git_dir(path);
+    if !is_unfinished(path, &git_dir) {
         if path.join(".git").exists() || Layout::find(path, ".").is_ok() {
             return Ok(false);
         }
@@ -29,9 +51,8 @@ pub(crate) fn init(path: &Path, barrier: &Barrier) -> Result<bool, StoreError> {
             return Layout::find(path, ".").map(|_| false);
         }
     }
-    let git_dir = path.join(".git");
     barrier.make_folder(Path::new("/"), &git_dir)?;
-    fill(&git_dir).map_err(failed)?;
+    fill(&git_dir, new).map_err(failed)?;
     // `HEAD` comes last, when all the rest is on disk: without it the folder is no repository yet.
     barrier.file_system(&git_dir)?;
     fs::rename(git_dir.join(HEAD_DRAFT), git_dir.join("HEAD")).map_err(failed)?;
@@ -39,11 +60,11 @@ pub(crate) fn init(path: &Path, barrier: &Barrier) -> Result<bool, StoreError> {
     Ok(true)
 }
 
-fn fill(git_dir: &Path) -> io::Result<()> {
+fn fill(git_dir: &Path, new: NewRepository<'_>) -> io::Result<()> {
     FOLDERS.iter().try_for_each(|folder| fs::create_dir_all(git_dir.join(folder)))?;
-    fs::write(git_dir.join("config"), CONFIG)?;
+    fs::write(git_dir.join("config"), if new.is_bare { BARE_CONFIG } else { CONFIG })?;
     fs::write(git_dir.join("description"), DESCRIPTION)?;
-    fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{BRANCH}\n"))
+    fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{}\n", new.branch))
 }
 
 fn is_empty(path: &Path) -> Result<bool, StoreError> {
@@ -55,15 +76,15 @@ fn is_empty(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Whether this is a folder in which [`init`] was cut short: nothing but a part of what it makes is there.
-fn is_unfinished(path: &Path) -> bool {
-    let git_dir = path.join(".git");
+fn is_unfinished(path: &Path, git_dir: &Path) -> bool {
     let made = FOLDERS.iter().flat_map(|folder| Path::new(folder).ancestors());
     let made: BTreeSet<PathBuf> = made
         .chain(["config", "description", HEAD_DRAFT].map(Path::new))
         .map(|inside| git_dir.join(inside))
         .collect();
-    let is_alone = fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
-    is_alone && git_dir.is_dir() && holds_only(&git_dir, &made)
+    let is_alone = git_dir == path && git_dir.join(HEAD_DRAFT).exists()
+        || git_dir != path && fs::read_dir(path).is_ok_and(|entries| entries.count() == 1);
+    is_alone && git_dir.is_dir() && holds_only(git_dir, &made)
 }
 
 fn holds_only(folder: &Path, made: &BTreeSet<PathBuf>) -> bool {
@@ -84,6 +105,14 @@ const CONFIG: &str = "[core]
 \trepositoryformatversion = 0
 \tfilemode = true
 \tbare = false
+\tlogallrefupdates = true
+";
+
+/// What `git init --bare` writes, and reflogs, which tell what was where before.
+const BARE_CONFIG: &str = "[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
 \tlogallrefupdates = true
 ";
 

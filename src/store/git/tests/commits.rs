@@ -1,7 +1,9 @@
 //! Commits as git sees them.
 
+use chrono::DateTime;
+
 use super::support::*;
-use crate::store::{Journal as _, StoreError};
+use crate::store::{Journal as _, StoreError, TwoPhase as _};
 
 #[test]
 fn a_first_commit_is_a_commit_that_git_likes() {
@@ -56,4 +58,31 @@ fn a_lost_race_changes_nothing() {
     append(&mut journal, &[set("posts.yaml", "ours\n")]);
     assert_eq!((repo.saved("posts.yaml").as_str(), repo.status().as_str()), ("ours\n", ""));
     repo.check();
+}
+
+#[test]
+fn commits_are_made_before_the_branch_goes_on_to_them() {
+    for repo in [Repo::new(), Repo::bare()] {
+        let mut journal = repo.open();
+        append(&mut journal, &[set("posts.yaml", "a\n")]);
+        let old = journal.head().unwrap();
+        let made = journal.prepare(old, &[set("posts.yaml", "b\n")]).unwrap();
+        let new = made[0].revision;
+        assert_eq!(journal.head().unwrap(), old, "nothing has moved");
+        assert_eq!(repo.git(&["show", &format!("{new}:collections/posts.yaml")]), "b\n", "it is there");
+        journal.advance(old, new, "pushed", DateTime::UNIX_EPOCH).unwrap();
+        journal.catch_up().unwrap();
+        assert_eq!(journal.head().unwrap(), Some(new));
+        if journal.folder().is_some() {
+            assert_eq!((repo.saved("posts.yaml").as_str(), repo.status().as_str()), ("b\n", ""));
+            let log = std::fs::read_to_string(repo.path().join(".git/logs/refs/heads/main")).unwrap();
+            assert!(log.trim_end().ends_with("\tcollectory: pushed"), "{log}");
+        }
+        let error = journal.advance(old, new, "again", DateTime::UNIX_EPOCH).unwrap_err();
+        assert!(
+            matches!(error, StoreError::HeadMoved { expected, found } if expected == old && found == Some(new))
+        );
+        append(&mut journal, &[set("posts.yaml", "c\n")]);
+        repo.check();
+    }
 }

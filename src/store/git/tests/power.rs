@@ -351,7 +351,7 @@ fn a_power_cut_at_the_first_start_leaves_what_can_be_started() {
         }
     });
     let path = root.join("settings");
-    assert!(init::init(&path, &Barrier::default()).unwrap());
+    assert!(init::init(&path, init::NewRepository::default(), &Barrier::default()).unwrap());
     start_again(&mut disk.lock().unwrap(), None);
     let options = Options { lock_wait_ms_max: 0, ..Options::new(&path) };
     let mut journal = GitJournal::open(options).unwrap();

@@ -10,8 +10,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
+
 use crate::domain::Revision;
-use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::barrier::{Barrier, Unflushed};
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::LockDraft;
 use crate::store::git::packs::store::{KeepFile, PackDraft, Packs};
@@ -94,6 +96,46 @@ impl Writer {
         Ok(())
     }
 
+    /// Puts a group on disk, and leaves the branch where it is.
+    pub(crate) fn put(&mut self, before: Option<Revision>, group: &Group) -> Result<(), StoreError> {
+        self.make_durable(before)?;
+        // After trouble nothing is known of the disk.
+        self.durable = None;
+        let pack = self.packs.draft(&group.pack, &self.barrier)?;
+        let name = pack.name().to_owned();
+        self.put_pack(pack, &[]).inspect_err(|_| self.packs.abandon(&name))?;
+        drop(KeepFile::of(&self.packs, &name));
+        self.durable = Some(group.trees.revision);
+        Ok(())
+    }
+
+    /// Moves the branch to a commit that is there, durably.
+    pub(crate) fn advance(
+        &mut self,
+        expected: Option<Revision>,
+        to: Revision,
+        why: &str,
+        at: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.make_durable(Some(to))?;
+        let steps = [(to, format!("collectory: {why}"))];
+        let step = Move {
+            branch: &self.branch.name,
+            expected,
+            steps: &steps,
+            actor: &self.committer.actor,
+            at,
+            wait: self.lock_wait,
+        };
+        // After trouble nothing is known of the disk.
+        self.durable = None;
+        let draft = step.draft(&self.branch.layout)?;
+        self.barrier.files(&[draft.content()])?;
+        self.move_branch(&step, draft)?;
+        self.durable = Some(Some(to));
+        Ok(())
+    }
+
     /// Whether the branch has moved to a group though its publication failed, since the last flush
     /// comes after the move. Then files and index must not be left behind.
     pub(crate) fn has_come_to(&self, group: &Group) -> bool {
@@ -104,11 +146,16 @@ impl Writer {
     /// after a power cut may be named by what may survive one.
     fn put_contents(&self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
         let draft = step.draft(&self.branch.layout)?;
-        let [content, index] = pack.files();
-        self.barrier.files(&[content, index, draft.content()])?;
-        self.packs.finish(pack)?;
-        self.barrier.folder(self.packs.folder())?;
+        self.put_pack(pack, &[draft.content()])?;
         Ok(draft)
+    }
+
+    /// The same for a pack and whatever is to be flushed along with it.
+    fn put_pack(&self, pack: PackDraft, others: &[&Unflushed]) -> Result<(), StoreError> {
+        let [content, index] = pack.files();
+        self.barrier.files(&[&[content, index], others].concat())?;
+        self.packs.finish(pack)?;
+        self.barrier.folder(self.packs.folder())
     }
 
     fn move_branch(&self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {

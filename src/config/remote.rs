@@ -1,0 +1,139 @@
+//! Which remote is shared with others, and how.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which remote is shared with others, and how.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Many machines")]
+pub struct RemoteConfig {
+    /// Share the branch of this remote with any number of other services: `https://HOST/PATH`,
+    /// `ssh://HOST/PATH`, `HOST:PATH` or a folder. A repository that is absent or empty is cloned from it.
+    #[arg(id = "remote", long = "remote", env = "COLLECTORY_REMOTE", value_name = "URL")]
+    pub url: Option<String>,
+
+    /// The branch of the remote; by default called as the served one.
+    #[arg(id = "remote_branch", long = "remote-branch", env = "COLLECTORY_REMOTE_BRANCH", value_name = "NAME", requires = "remote",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    pub branch: Option<String>,
+
+    /// Take a remote whose words anybody on the way can read and change: http:// and git://.
+    #[arg(
+        id = "remote_insecure",
+        long = "remote-insecure",
+        env = "COLLECTORY_REMOTE_INSECURE",
+        requires = "remote"
+    )]
+    pub insecure: bool,
+
+    /// How often the remote is asked when nobody tells of a change, a fifth more or less; 0 is never.
+    #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
+    pub poll_ms: u64,
+
+    /// How long one exchange with the remote may take; its processes are ended then. A write whose push has had
+    /// no answer by then is answered 503 with the code `outcome_unknown`.
+    #[arg(id = "remote_timeout_ms", long = "remote-timeout-ms", env = "COLLECTORY_REMOTE_TIMEOUT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Self::DEFAULT.timeout_ms, requires = "remote",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout_ms: u64,
+
+    /// The least time between two pushes, for a remote that allows few; more writes share one then.
+    #[arg(id = "remote_push_interval_ms", long = "remote-push-interval-ms", env = "COLLECTORY_REMOTE_PUSH_INTERVAL_MS", value_name = "MS",
+          hide_short_help = true, default_value_t = Self::DEFAULT.push_interval_ms, requires = "remote")]
+    pub push_interval_ms: u64,
+
+    /// The private key for ssh; without it the operator's own agent and keys.
+    #[arg(
+        id = "remote_key",
+        long = "remote-key",
+        env = "COLLECTORY_REMOTE_KEY",
+        value_name = "FILE",
+        requires = "remote"
+    )]
+    pub key: Option<PathBuf>,
+
+    /// The hosts that ssh trusts, as in `known_hosts`; without it the operator's own.
+    #[arg(
+        id = "remote_known_hosts",
+        long = "remote-known-hosts",
+        env = "COLLECTORY_REMOTE_KNOWN_HOSTS",
+        value_name = "FILE",
+        requires = "remote"
+    )]
+    pub known_hosts: Option<PathBuf>,
+
+    /// The file with the token or password for https, read again for each use; the user is that of the URL,
+    /// or `x-access-token`. Without it the operator's own credential helpers.
+    #[arg(
+        id = "remote_token_file",
+        long = "remote-token-file",
+        env = "COLLECTORY_REMOTE_TOKEN_FILE",
+        value_name = "FILE",
+        requires = "remote"
+    )]
+    pub token_file: Option<PathBuf>,
+
+    /// What a remote that was rewritten means: the branch here follows it, and what went is kept and told; or
+    /// writes stop until somebody has decided.
+    #[arg(id = "remote_rewrite", long = "remote-rewrite", env = "COLLECTORY_REMOTE_REWRITE", value_name = "WHAT", value_enum,
+          default_value_t = Rewrite::Follow, requires = "remote")]
+    pub rewrite: Rewrite,
+
+    /// Give the clone of the remote a work tree; without it it is bare.
+    #[arg(long, env = "COLLECTORY_WORK_TREE", requires = "remote")]
+    pub work_tree: bool,
+}
+
+/// What a remote that was rewritten means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Rewrite {
+    /// It is followed.
+    Follow,
+    /// Writes stop until somebody has decided.
+    Stop,
+}
+
+impl RemoteConfig {
+    /// What holds unless something else is set: no remote.
+    pub const DEFAULT: Self = Self {
+        url: None,
+        branch: None,
+        insecure: false,
+        poll_ms: 5_000,
+        timeout_ms: 15_000,
+        push_interval_ms: 0,
+        key: None,
+        known_hosts: None,
+        token_file: None,
+        rewrite: Rewrite::Follow,
+        work_tree: false,
+    };
+
+    /// [`poll_ms`](Self::poll_ms) as a duration; `None` is never.
+    #[must_use]
+    pub const fn poll(&self) -> Option<Duration> {
+        match self.poll_ms {
+            0 => None,
+            ms => Some(Duration::from_millis(ms)),
+        }
+    }
+
+    /// [`timeout_ms`](Self::timeout_ms) as a duration.
+    #[must_use]
+    pub const fn timeout(&self) -> Duration {
+        Duration::from_millis(self.timeout_ms)
+    }
+
+    /// [`push_interval_ms`](Self::push_interval_ms) as a duration.
+    #[must_use]
+    pub const fn push_interval(&self) -> Duration {
+        Duration::from_millis(self.push_interval_ms)
+    }
+}
+
+impl Default for RemoteConfig {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}

@@ -1,0 +1,98 @@
+//! Reading one's own writes: `Collectory-Min-Revision`, a revision that an answer has to contain, or `latest`.
+
+use std::time::Duration;
+
+use crate::domain::Revision;
+use crate::engine::{Head, Projection};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::request::call::Call;
+
+/// The header.
+const MIN_REVISION: &str = "collectory-min-revision";
+
+/// When to ask again for a revision that has not come in time.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// What an answer has to contain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Wanted {
+    /// Whatever is the newest everywhere when it is asked for.
+    Latest,
+    /// This revision.
+    Revision(Revision),
+}
+
+/// Waits until what is served contains what the request wants to be answered from, if it says so.
+///
+/// # Errors
+///
+/// 400 for what is neither a revision nor `latest`, 404 for a revision that is not on the branch, 503 when it does
+/// not come in time; what the hook answers to a stranger.
+pub(crate) async fn wait(call: &Call<'_>) -> Result<(), ApiError> {
+    let Some(wanted) = wanted(call)? else { return Ok(()) };
+    call.identity().await?;
+    let most = Duration::from_millis(call.context.limits.min_revision_wait_ms);
+    tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
+}
+
+fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
+    let Some(value) = call.headers().get(MIN_REVISION) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default();
+    if text == "latest" {
+        return Ok(Some(Wanted::Latest));
+    }
+    let revision = text.parse().map_err(|_| {
+        let detail = "it names a revision by all its 40 digits, or says `latest`";
+        ErrorObject::new(Code::INVALID_DATA, detail).header("Collectory-Min-Revision")
+    })?;
+    Ok(Some(Wanted::Revision(revision)))
+}
+
+async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
+    let remote = call.context.remote.as_ref();
+    if let Wanted::Revision(revision) = wanted {
+        if is_served(call, revision).await? {
+            return Ok(());
+        }
+        if remote.is_none() {
+            return Err(not_there(revision));
+        }
+    }
+    let Some(remote) = remote else { return Ok(()) };
+    let head = remote.latest().await.map_err(|_| late())?;
+    if let Some(head) = head {
+        let mut heads = call.context.projection.heads();
+        heads.mark_unchanged();
+        while !is_served(call, head).await? {
+            heads.changed().await.map_err(|_| late())?;
+        }
+    }
+    match wanted {
+        Wanted::Revision(revision) if !is_served(call, revision).await? => Err(not_there(revision)),
+        Wanted::Revision(_) | Wanted::Latest => Ok(()),
+    }
+}
+
+/// Whether what is served contains a revision.
+async fn is_served(call: &Call<'_>, revision: Revision) -> Result<bool, ApiError> {
+    if served(&call.context.projection) == Some(revision) {
+        return Ok(true);
+    }
+    Ok(call.past().await?.reaches(revision)?)
+}
+
+fn served(projection: &Projection) -> Option<Revision> {
+    match *projection.heads().borrow() {
+        Head::At(head) => head,
+        Head::Unread | Head::Ended => None,
+    }
+}
+
+fn late() -> ApiError {
+    ApiError::unavailable("What the answer is to contain has not come in time; try again.", RETRY_AFTER)
+}
+
+fn not_there(revision: Revision) -> ApiError {
+    let detail = format!("There is no revision {revision} on the branch.");
+    ErrorObject::new(Code::NOT_FOUND, detail).header("Collectory-Min-Revision").into()
+}

@@ -1,0 +1,42 @@
+//! Commits in two steps: made and on disk first, on the branch later or never.
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::Revision;
+use crate::store::git::journal::GitJournal;
+use crate::store::git::repo::linked_worktrees;
+use crate::store::{Committed, Draft, Journal as _, StoreError, TwoPhase};
+
+impl TwoPhase for GitJournal {
+    fn prepare(
+        &mut self,
+        expected: Option<Revision>,
+        drafts: &[Draft],
+    ) -> Result<Vec<Committed>, StoreError> {
+        self.check_writable()?;
+        let found = self.head()?;
+        if found != expected {
+            return Err(StoreError::HeadMoved { expected, found });
+        }
+        let trees = self.reader.take_trees(expected)?;
+        let group = self.writer.build(trees, drafts)?;
+        self.writer.put(expected, &group)?;
+        self.reader.recent_commits.remember(group.steps);
+        self.reader.recent_commits.keep(group.changes);
+        self.reader.keep_trees(group.trees);
+        Ok(group.committed)
+    }
+
+    fn advance(
+        &mut self,
+        expected: Option<Revision>,
+        to: Revision,
+        why: &str,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        self.check_writable()?;
+        self.recover_locks()?;
+        linked_worktrees::check_elsewhere(&self.branch)?;
+        self.writer.advance(expected, to, why, now)
+    }
+}

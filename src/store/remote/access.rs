@@ -1,0 +1,139 @@
+//! How this instance identifies itself to the remote, without a secret in an argument, a variable or a log.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::store::remote::url::{RemoteUrl, Transport};
+
+/// The user where the URL names none, as git hosts take it beside a token.
+const USER_DEFAULT: &str = "x-access-token";
+
+/// Names the file with the token to the program that git asks for a password, which is our own.
+const TOKEN_FILE: &str = "COLLECTORY_ASKPASS_TOKEN_FILE";
+
+/// Names the user to it.
+const USER: &str = "COLLECTORY_ASKPASS_USER";
+
+/// The longest path of a socket (`sun_path` of unix(7)), less what ssh adds to it.
+const SOCKET_PATH_BYTES_MAX: usize = 60;
+
+/// Where the secrets are. The files are read again for each use.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Access {
+    /// The private key for ssh.
+    pub key: Option<PathBuf>,
+    /// The hosts that ssh may trust.
+    pub known_hosts: Option<PathBuf>,
+    /// The token for https.
+    pub token_file: Option<PathBuf>,
+}
+
+impl Access {
+    pub(crate) const fn has_token(&self) -> bool {
+        self.token_file.is_some()
+    }
+
+    /// Gives a git command what it needs to identify itself.
+    pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: &Path) {
+        command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never").env_remove("GIT_ASKPASS");
+        if let (Some(file), Ok(program)) = (&self.token_file, std::env::current_exe()) {
+            // The operator's helpers would be asked first.
+            command.args(["-c", "credential.helper="]);
+            command.env("GIT_ASKPASS", program).env(TOKEN_FILE, file);
+            command.env(USER, url.user().unwrap_or(USER_DEFAULT));
+        }
+        let is_theirs = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some());
+        if url.transport() == Transport::Ssh
+            && (self.key.is_some() || self.known_hosts.is_some() || !is_theirs)
+        {
+            command.env("GIT_SSH_COMMAND", self.ssh(folder)).env("GIT_SSH_VARIANT", "ssh");
+        }
+    }
+
+    fn ssh(&self, folder: &Path) -> String {
+        let mut options = vec![
+            "BatchMode=yes".to_owned(),
+            "StrictHostKeyChecking=yes".to_owned(),
+            "ConnectTimeout=10".to_owned(),
+            "ServerAliveInterval=5".to_owned(),
+            "ServerAliveCountMax=2".to_owned(),
+        ];
+        if folder.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+            let path = folder.join("ssh-%C");
+            options.extend(["ControlMaster=auto".to_owned(), "ControlPersist=60".to_owned()]);
+            options.push(format!("ControlPath={}", path.display()));
+        }
+        if let Some(key) = &self.key {
+            options.extend(["IdentitiesOnly=yes".to_owned(), "IdentityAgent=none".to_owned()]);
+            options.push(format!("IdentityFile={}", key.display()));
+        }
+        if let Some(hosts) = &self.known_hosts {
+            options.extend(["GlobalKnownHostsFile=/dev/null".to_owned()]);
+            options.push(format!("UserKnownHostsFile={}", hosts.display()));
+        }
+        let options = options.iter().map(|option| format!(" -o {}", quoted(option)));
+        std::iter::once("ssh".to_owned()).chain(options).collect()
+    }
+
+    /// Lets go connections that are kept for the next command, after one that hung.
+    pub(crate) fn forget_connections(&self, folder: &Path) {
+        let Ok(entries) = fs::read_dir(folder) else { return };
+        let sockets =
+            entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with("ssh-"));
+        sockets.for_each(|entry| drop(fs::remove_file(entry.path())));
+    }
+
+    /// A text without the token.
+    pub(crate) fn without_secrets(&self, text: &str) -> String {
+        match self.token_file.as_deref().and_then(token) {
+            Some(token) if !token.is_empty() => text.replace(&token, "***"),
+            Some(_) | None => text.to_owned(),
+        }
+    }
+}
+
+fn token(file: &Path) -> Option<String> {
+    Some(fs::read_to_string(file).ok()?.trim().to_owned())
+}
+
+/// What to answer when git has started us to be told a user or a password; `None` when it has not.
+#[must_use]
+pub fn askpass(arguments: &[String]) -> Option<String> {
+    let file = std::env::var_os(TOKEN_FILE)?;
+    let [_, prompt] = arguments else { return None };
+    if prompt.starts_with("Username") {
+        return std::env::var_os(USER)?.into_string().ok();
+    }
+    token(Path::new(&file))
+}
+
+/// One word for the shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ssh_is_told_what_to_trust_and_never_asks() {
+        let access =
+            Access { key: Some("/k'ey".into()), known_hosts: Some("/hosts".into()), token_file: None };
+        let ssh = access.ssh(Path::new("/srv/x"));
+        for part in [
+            "-o 'BatchMode=yes'",
+            "-o 'StrictHostKeyChecking=yes'",
+            r"-o 'IdentityFile=/k'\''ey'",
+            "-o 'UserKnownHostsFile=/hosts'",
+            "-o 'ControlPath=/srv/x/ssh-%C'",
+        ] {
+            assert!(ssh.contains(part), "{ssh}");
+        }
+        assert!(
+            !access.ssh(Path::new(&"x".repeat(200))).contains("ControlPath"),
+            "no socket has so long a path"
+        );
+    }
+}

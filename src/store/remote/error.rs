@@ -1,0 +1,18 @@
+//! What can go wrong with a remote.
+
+/// Why a remote could not do what it was asked, or why it was not asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RemoteError {
+    /// It can't be asked; nothing has been changed there. The text is for the operator.
+    #[error("the remote cannot be reached: {0}")]
+    Unreachable(String),
+    /// It has been asked and does not want it, in its own words.
+    #[error("the remote refuses it: {0}")]
+    Refused(String),
+    /// It has got the commits, or part of them, and has not said what became of them.
+    #[error("the remote has not said whether it took the commits")]
+    Unknown,
+    /// The operator has to decide first what is to become of the branch.
+    #[error("{0}")]
+    Stopped(String),
+}

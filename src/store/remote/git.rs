@@ -1,0 +1,358 @@
+//! The `git` command, which speaks to the remote.
+//!
+//! It runs in a `GIT_DIR` of our own whose `GIT_OBJECT_DIRECTORY` is that of the served repository: what it
+//! fetches is there for us, and nothing that the served repository has in its configuration, its hooks or its
+//! refs has a say. The operator's own configuration has, where no flag of ours says otherwise. It never asks
+//! anybody anything.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::access::Access;
+use crate::store::remote::process::{self, Ended};
+use crate::store::remote::pushed::{Pushed, status_of};
+use crate::store::remote::url::RemoteUrl;
+use crate::store::remote::words::sentence;
+
+/// The oldest git that knows `core.fsync`.
+const VERSION_MIN: (u32, u32) = (2, 36);
+
+/// Variables that would point git at another repository or configuration (`git rev-parse --local-env-vars`).
+const LOCAL_VARIABLES: [&str; 16] = [
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+    "GIT_COMMON_DIR",
+    "GIT_CONFIG",
+    "GIT_CONFIG_COUNT",
+    "GIT_CONFIG_PARAMETERS",
+    "GIT_DIR",
+    "GIT_GRAFT_FILE",
+    "GIT_IMPLICIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_NAMESPACE",
+    "GIT_NO_REPLACE_OBJECTS",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_PREFIX",
+    "GIT_REPLACE_REF_BASE",
+    "GIT_SHALLOW_FILE",
+    "GIT_WORK_TREE",
+];
+
+/// What holds for every command, over what the operator has configured.
+const SETTINGS: [&str; 12] = [
+    "core.fsync=all",
+    "core.fsmonitor=false",
+    "core.askPass=",
+    "credential.interactive=false",
+    "fetch.unpackLimit=1",
+    "fetch.fsckObjects=true",
+    "fetch.writeCommitGraph=false",
+    "gc.auto=0",
+    "maintenance.auto=false",
+    "push.gpgSign=false",
+    "push.negotiate=false",
+    "submodule.recurse=false",
+];
+
+/// What `pre-push` does, which git runs when it knows what the remote has and before it sends anything: it leaves a
+/// mark if there is something to be sent.
+const PRE_PUSH: &str = "#!/bin/sh\n\
+    if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
+
+/// A ref of ours, which no remote has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Note {
+    /// The head of the remote that the branch here contains.
+    Base,
+    /// What a poll has seen.
+    Polled,
+    /// What was seen after a push.
+    Judged,
+}
+
+impl Note {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Base => "refs/collectory/base",
+            Self::Polled => "refs/collectory/polled",
+            Self::Judged => "refs/collectory/judged",
+        }
+    }
+}
+
+/// The branch of a remote, as the `git` command reaches it.
+#[derive(Debug)]
+pub struct Git {
+    folder: PathBuf,
+    objects: PathBuf,
+    url: RemoteUrl,
+    branch: String,
+    access: Access,
+    /// Whether a mark was ever left: where nothing can be executed in our folder its absence means nothing.
+    leaves_marks: AtomicBool,
+}
+
+impl Git {
+    /// Prepares our own `GIT_DIR` inside a repository.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it can't be written, or git is missing or too old.
+    pub fn open(
+        common_dir: &Path,
+        url: RemoteUrl,
+        branch: &str,
+        access: Access,
+    ) -> Result<Self, RemoteError> {
+        let folder = common_dir.join("collectory/remote");
+        let failed = |error: io::Error| {
+            RemoteError::Unreachable(format!("cannot write {}: {error}", folder.display()))
+        };
+        fill(&folder).map_err(failed)?;
+        let objects = common_dir.join("objects");
+        let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned();
+        Ok(Self { folder, objects, url, branch, access, leaves_marks: AtomicBool::new(false) })
+    }
+
+    /// Where the remote is.
+    pub const fn url(&self) -> &RemoteUrl {
+        &self.url
+    }
+
+    /// Its branch, as people call it.
+    pub fn branch(&self) -> &str {
+        &self.branch
+    }
+
+    /// The head of the branch, asked for without fetching it; `None` when there is no such branch.
+    pub(crate) fn ask(&self, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        let full = format!("refs/heads/{}", self.branch);
+        let ended = self.talk(&["ls-remote", "--quiet", "--", &self.address(), &full], until)?;
+        let line = |line: &str| {
+            line.split_once('\t').filter(|(_, name)| *name == full).map(|(oid, _)| oid.to_owned())
+        };
+        match ended.output.lines().find_map(line) {
+            None => Ok(None),
+            Some(oid) => {
+                oid.parse().map(Some).map_err(|_| RemoteError::Unreachable("it names no commit".to_owned()))
+            }
+        }
+    }
+
+    /// Fetches the branch and answers its head; `None` when there is no such branch.
+    pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        let refspec = format!("+refs/heads/{}:{}", self.branch, note.name());
+        let arguments = [
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+            "--no-recurse-submodules",
+            "--no-show-forced-updates",
+            "--",
+            &self.address(),
+            &refspec,
+        ];
+        match self.talk(&arguments, until) {
+            Ok(_) => Ok(self.noted(note)),
+            // Whether there is no such branch, git says in words only.
+            Err(error) => match self.ask(until) {
+                Ok(None) => Ok(None),
+                Ok(Some(_)) | Err(_) => Err(error),
+            },
+        }
+    }
+
+    /// The head of the branch as the side that takes pushes has it, for one that reads from elsewhere.
+    pub(crate) fn ask_writing_side(
+        &self,
+        tip: Revision,
+        until: Instant,
+    ) -> Result<Option<Revision>, RemoteError> {
+        let refspec = format!("+{tip}:refs/heads/{}", self.branch);
+        let arguments =
+            ["-c", "core.abbrev=no", "push", "--dry-run", "--porcelain", "--", &self.address(), &refspec];
+        let ended = self.talk(&arguments, until)?;
+        Ok(match status_of(&ended.output, &self.branch) {
+            Some(('=', _)) => Some(tip),
+            Some((_, summary)) => summary.split("..").next().and_then(|old| old.parse().ok()),
+            None => None,
+        })
+    }
+
+    /// Asks the remote to let its branch go on from `lease` to `tip`.
+    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+        let lease = lease.map_or_else(String::new, |lease| lease.to_string());
+        let lease = format!("--force-with-lease=refs/heads/{}:{lease}", self.branch);
+        let refspec = format!("{tip}:refs/heads/{}", self.branch);
+        let arguments = [
+            "push",
+            "--porcelain",
+            "--no-follow-tags",
+            "--no-recurse-submodules",
+            &lease,
+            "--",
+            &self.address(),
+            &refspec,
+        ];
+        let mark = self.folder.join("push-mark");
+        drop(fs::remove_file(&mark));
+        let mut command = self.command(&arguments);
+        command.env("COLLECTORY_PUSH_MARK", &mark);
+        let ended = match process::run(command, until) {
+            Ok(ended) => ended,
+            Err(error) => return Pushed::NotSent(format!("cannot run git: {error}")),
+        };
+        let is_marked = mark.exists();
+        if is_marked {
+            self.leaves_marks.store(true, Ordering::Relaxed);
+        }
+        let is_sent = is_marked || !self.leaves_marks.load(Ordering::Relaxed);
+        let said = self.discreet(&ended);
+        if ended.status.is_none() {
+            self.access.forget_connections(&self.folder);
+        }
+        Pushed::of(&ended, &self.branch, is_sent, said)
+    }
+
+    /// Whether two commits have a common past.
+    pub(crate) fn are_related(
+        &self,
+        one: Revision,
+        other: Revision,
+        until: Instant,
+    ) -> Result<bool, RemoteError> {
+        let command = self.command(&["merge-base", &one.to_string(), &other.to_string()]);
+        let ended =
+            process::run(command, until).map_err(|error| RemoteError::Unreachable(error.to_string()))?;
+        match ended.status.and_then(|status| status.code()) {
+            Some(0) => Ok(true),
+            Some(1) => Ok(false),
+            _ => Err(RemoteError::Unreachable(self.discreet(&ended))),
+        }
+    }
+
+    /// What was noted.
+    pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
+        fs::read_to_string(self.folder.join(note.name())).ok()?.trim().parse().ok()
+    }
+
+    /// Notes up to where the branch here contains the remote's. A note that is lost names an older head.
+    pub(crate) fn note_base(&self, base: Revision) -> io::Result<()> {
+        let path = self.folder.join(Note::Base.name());
+        let draft = self.folder.join("base.new");
+        fs::create_dir_all(path.parent().expect("a ref is below refs"))?;
+        fs::write(&draft, format!("{base}\n"))?;
+        fs::rename(draft, path)
+    }
+
+    fn address(&self) -> String {
+        self.url.for_git(!self.access.has_token())
+    }
+
+    /// Runs a command that only asks.
+    fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
+        let ended = process::run(self.command(arguments), until)
+            .map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))?;
+        if ended.status.is_none() {
+            self.access.forget_connections(&self.folder);
+            return Err(RemoteError::Unreachable("it took longer than --remote-timeout-ms".to_owned()));
+        }
+        match ended.is_well() {
+            true => Ok(ended),
+            false => Err(RemoteError::Unreachable(self.discreet(&ended))),
+        }
+    }
+
+    /// What was said, fit to be shown.
+    fn discreet(&self, ended: &Ended) -> String {
+        self.access.without_secrets(&sentence(&ended.error))
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new("git");
+        for name in LOCAL_VARIABLES {
+            command.env_remove(name);
+        }
+        command
+            .env("GIT_DIR", &self.folder)
+            .env("GIT_OBJECT_DIRECTORY", &self.objects)
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("LC_ALL", "C")
+            .current_dir(&self.folder);
+        for setting in SETTINGS {
+            command.args(["-c", setting]);
+        }
+        command.arg("-c").arg(format!("core.hooksPath={}", self.folder.join("hooks").display()));
+        self.access.lend(&mut command, &self.url, &self.folder);
+        command.args(arguments);
+        command
+    }
+}
+
+/// Whether the `git` command is there and new enough.
+///
+/// # Errors
+///
+/// Says what is to be installed.
+pub fn check_version() -> Result<(), RemoteError> {
+    let wanted = format!("{}.{} or newer has to be installed", VERSION_MIN.0, VERSION_MIN.1);
+    let said = Command::new("git").arg("version").output();
+    let said = said.map_err(|error| RemoteError::Unreachable(format!("git {wanted}: {error}")))?;
+    let text = String::from_utf8_lossy(&said.stdout).into_owned();
+    let mut numbers = text.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
+    let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    match version >= VERSION_MIN {
+        true => Ok(()),
+        false => Err(RemoteError::Unreachable(format!("git {wanted}, this is {}", text.trim()))),
+    }
+}
+
+/// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when nobody knows.
+pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Option<String> {
+    let scratch = std::env::temp_dir();
+    let mut command = Command::new("git");
+    for name in LOCAL_VARIABLES {
+        command.env_remove(name);
+    }
+    command
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("LC_ALL", "C")
+        .env("GIT_CEILING_DIRECTORIES", "/")
+        .current_dir("/");
+    command.args(["-c", "core.askPass="]);
+    access.lend(&mut command, url, &scratch);
+    command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
+    let ended = process::run(command, until).ok().filter(Ended::is_well)?;
+    let name = ended
+        .output
+        .lines()
+        .find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"))?;
+    Some(name.to_owned())
+}
+
+/// Makes what git wants of a `GIT_DIR`, and our hook.
+fn fill(folder: &Path) -> io::Result<()> {
+    for inner in ["refs", "hooks", "objects"] {
+        fs::create_dir_all(folder.join(inner))?;
+    }
+    fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
+    fs::write(folder.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
+    let hook = folder.join("hooks/pre-push");
+    if fs::read_to_string(&hook).is_ok_and(|text| text == PRE_PUSH) {
+        return Ok(());
+    }
+    let draft = folder.join("hooks/pre-push.new");
+    drop(fs::remove_file(&draft));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&draft)?;
+    file.write_all(PRE_PUSH.as_bytes())?;
+    drop(file);
+    fs::rename(draft, hook)
+}

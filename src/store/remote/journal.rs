@@ -1,0 +1,424 @@
+//! The journal around a journal.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::{Actor, Revision};
+use crate::store::remote::RemoteError;
+use crate::store::remote::git::Note;
+use crate::store::remote::link::{Link, LinkState, Sighting, pause};
+use crate::store::remote::pushed::Pushed;
+use crate::store::{
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, TwoPhase,
+    WorkTree,
+};
+
+/// How often commits that were not sent, or refused, are pushed.
+const TRIES_MAX: u32 = 3;
+
+/// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
+const REFUSALS_MAX: u32 = 2;
+
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A journal whose branch goes on only to what the remote has.
+pub struct RemoteJournal<J> {
+    inner: J,
+    link: Arc<Link>,
+    /// The head of the remote that the branch here contains.
+    base: Option<Revision>,
+    /// How many races were lost in a row.
+    lost: u32,
+}
+
+impl<J: TwoPhase> RemoteJournal<J> {
+    /// A journal that shares its branch with others by a link.
+    pub fn new(inner: J, link: Arc<Link>) -> Self {
+        let base = link.git.noted(Note::Base);
+        Self { inner, link, base, lost: 0 }
+    }
+
+    fn note_base(&mut self, base: Revision) {
+        if self.base == Some(base) {
+            return;
+        }
+        self.base = Some(base);
+        if let Err(error) = self.link.git.note_base(base) {
+            tracing::warn!(%error, "up to where the remote is known could not be noted");
+        }
+    }
+
+    /// Brings the branch to where the remote has been seen; answers where it is then.
+    fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+        self.settle()?;
+        let Some(sighting) = self.sighting(local.is_some()) else {
+            return match local {
+                Some(_) => Ok(local),
+                None => Err(self.not_there_yet().into()),
+            };
+        };
+        match (local, sighting.head) {
+            (None, None) => Ok(None),
+            (local, head) if local == head => {
+                self.note_base(local.expect("they are not both absent"));
+                if self.link.is_stopped() {
+                    self.link.is_well();
+                }
+                Ok(local)
+            }
+            (None, Some(head)) => {
+                // From then on it is known that the work tree is empty because nothing was there.
+                self.inner.catch_up()?;
+                self.advance(None, head, "cloned from the remote")
+            }
+            (Some(local), None) => {
+                if sighting.epoch == self.link.epoch() {
+                    self.stop_without_branch();
+                }
+                Ok(Some(local))
+            }
+            (Some(local), Some(head)) => self.follow_from(local, head, sighting),
+        }
+    }
+
+    fn follow_from(
+        &mut self,
+        local: Revision,
+        head: Revision,
+        sighting: Sighting,
+    ) -> Result<Option<Revision>, StoreError> {
+        if self.inner.descends(head, local)? {
+            return self.advance(Some(local), head, "fetched from the remote");
+        }
+        if sighting.epoch != self.link.epoch() && self.inner.descends(local, head)? {
+            // It was asked before our push had come there.
+            return Ok(Some(local));
+        }
+        let is_continued = match self.base {
+            Some(base) => self.inner.descends(head, base)?,
+            None => true,
+        };
+        match is_continued {
+            true if self.inner.descends(local, head)? => self.push_ahead(local, head),
+            true => {
+                let why = format!(
+                    "the branch here ({local}) and that of the remote ({head}) have both gone on; merge them, push the merge, and writes go on by themselves"
+                );
+                self.link.stop(LinkState::Stopped, why);
+                Ok(Some(local))
+            }
+            false => self.follow_rewritten(local, head),
+        }
+    }
+
+    /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.
+    fn push_ahead(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        self.note_base(head);
+        let ahead = self.inner.left_behind(local, head)?.len();
+        self.link.known().ahead = ahead;
+        if self.link.check_writable().is_err() && !self.link.is_stopped() {
+            return Ok(Some(local));
+        }
+        match self.push(Some(head), local) {
+            Ok(()) => {
+                self.note_base(local);
+                tracing::info!(commits = ahead, revision = %local, "commits of the branch here were pushed to the remote");
+                Ok(Some(local))
+            }
+            // It is known now where the remote is, or told that it is not.
+            Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The remote does not have any more what it had.
+    fn follow_rewritten(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        let until = self.link.deadline();
+        match self.link.git.ask_writing_side(local, until) {
+            Ok(Some(found)) if found == head => {}
+            Ok(_) => {
+                tracing::debug!(%head, "the remote answers from a side that lags behind; asked again");
+                return Ok(Some(local));
+            }
+            Err(error) => {
+                self.link.missed(&error);
+                return Ok(Some(local));
+            }
+        }
+        if !self.link.git.are_related(local, head, until).map_err(StoreError::Remote)? {
+            let why = format!(
+                "the remote has another history now ({head}), which has nothing in common with what is served here ({local}); \
+                 `collectory remote accept` takes it, `collectory remote restore --force` puts back what was"
+            );
+            self.link.stop(LinkState::Rewritten, why);
+            return Ok(Some(local));
+        }
+        if !self.link.settings.follow_rewrites {
+            let why = format!(
+                "the remote was rewritten: it had {local} and has {head} now; `collectory remote accept` follows it, \
+                 `collectory remote restore` brings back what went"
+            );
+            self.link.stop(LinkState::Stopped, why);
+            return Ok(Some(local));
+        }
+        self.link.counters.rewrites.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
+        self.advance(Some(local), head, "followed the rewritten remote")
+    }
+
+    fn stop_without_branch(&self) {
+        let branch = self.link.git.branch();
+        let why = format!(
+            "the remote has no branch `{branch}`, though there are commits of it here; \
+             `collectory remote restore --force` makes it, or name another one with --remote-branch"
+        );
+        self.link.stop(LinkState::Rewritten, why);
+    }
+
+    /// What was seen last; with nothing here that could be served meanwhile, the first look is waited for.
+    fn sighting(&self, is_served: bool) -> Option<Sighting> {
+        if !is_served {
+            self.link.wait_for_first_look();
+        }
+        self.link.known().sighting
+    }
+
+    fn not_there_yet(&self) -> RemoteError {
+        let told = self.link.status().last_error;
+        RemoteError::Unreachable(told.unwrap_or_else(|| "it has not answered yet".to_owned()))
+    }
+
+    fn advance(
+        &mut self,
+        from: Option<Revision>,
+        to: Revision,
+        why: &str,
+    ) -> Result<Option<Revision>, StoreError> {
+        match self.inner.advance(from, to, why, self.link.now()) {
+            Ok(()) => {
+                self.note_base(to);
+                if self.link.is_stopped() {
+                    self.link.is_well();
+                }
+                Ok(Some(to))
+            }
+            // Somebody here was faster; it is looked at again.
+            Err(StoreError::HeadMoved { found, .. }) => Ok(found),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Finds out what became of commits whose push had no answer.
+    fn settle(&mut self) -> Result<(), StoreError> {
+        let (pending, sighting) = {
+            let known = self.link.known();
+            (known.pending.clone(), known.sighting)
+        };
+        let (Some(pending), Some(sighting)) = (pending, sighting) else { return Ok(()) };
+        let is_seen_since = sighting.epoch == self.link.epoch();
+        let head = sighting.head.filter(|_| is_seen_since);
+        let has_landed = match (&pending.pushed, head) {
+            (Some(Pushed::Accepted), _) => true,
+            (_, Some(head)) => self.inner.descends(head, pending.tip)?,
+            (_, None) => false,
+        };
+        if has_landed {
+            tracing::info!(tip = %pending.tip, "the remote has taken the push that it did not answer");
+            self.link.settled();
+            let local = self.inner.head()?;
+            if local == pending.lease {
+                self.advance(local, pending.tip, "pushed to the remote")?;
+            }
+            return Ok(());
+        }
+        if !is_seen_since {
+            return Ok(());
+        }
+        match (&pending.pushed, sighting.head == pending.lease) {
+            (Some(Pushed::Answered(why)), true) => {
+                self.link.settled();
+                self.link.refused(why);
+            }
+            // It may still be under way.
+            (_, true) => {}
+            // With a lease on what was, it can't come any more.
+            (_, false) => self.link.settled(),
+        }
+        Ok(())
+    }
+
+    /// Pushes, and finds out what became of it.
+    fn push(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let until = self.link.deadline();
+        let (mut tries, mut refusals, mut is_unanswered) = (0, 0, false);
+        loop {
+            let pushed = self.link.push(tip, lease, until);
+            if pushed == Pushed::Accepted {
+                self.lost = 0;
+                self.link.is_well();
+                return Ok(());
+            }
+            tracing::debug!(?pushed, %tip, "a push was not accepted");
+            is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
+            tries += 1;
+            if is_unanswered && Instant::now() >= until {
+                self.link.pend(lease, tip);
+                return Err(RemoteError::Unknown.into());
+            }
+            if self.lost > 0 {
+                pause(self.lost, PAUSE_MAX);
+            }
+            match (self.link.fetch(Note::Judged, until), pushed) {
+                (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
+                    self.lost = 0;
+                    self.link.is_well();
+                    return Ok(());
+                }
+                (Ok(head), _) if head != lease => {
+                    self.lost += 1;
+                    self.link.lost_a_race();
+                    return Err(StoreError::HeadMoved { expected: lease, found: head });
+                }
+                (Ok(_), Pushed::Answered(why)) => {
+                    refusals += 1;
+                    if refusals >= REFUSALS_MAX {
+                        self.link.refused(&why);
+                        return Err(RemoteError::Refused(why).into());
+                    }
+                }
+                (Ok(_), Pushed::NotSent(why)) if tries >= TRIES_MAX && !is_unanswered => {
+                    let error = RemoteError::Unreachable(why);
+                    self.link.missed(&error);
+                    return Err(error.into());
+                }
+                (Err(error), _) if !is_unanswered && (tries >= TRIES_MAX || Instant::now() >= until) => {
+                    self.link.missed(&error);
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+            pause(tries, PAUSE_MAX.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Makes sure that the remote's head is this one, asked for now.
+    fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.link.check_writable()?;
+        let found = self.link.git.ask(self.link.deadline()).inspect_err(|error| self.link.missed(error))?;
+        if found == head || found == self.base && self.base.is_some() {
+            return Ok(());
+        }
+        let found = self.link.fetch(Note::Judged, self.link.deadline())?;
+        Err(StoreError::HeadMoved { expected: head, found })
+    }
+}
+
+impl<J: TwoPhase> Journal for RemoteJournal<J> {
+    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        let local = self.inner.head()?;
+        self.follow(local)
+    }
+
+    fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+        let found = self.head()?;
+        if found != expected {
+            return Err(StoreError::HeadMoved { expected, found });
+        }
+        self.link.check_writable()?;
+        let committed = self.inner.prepare(expected, drafts)?;
+        let Some(tip) = committed.last().map(|it| it.revision) else { return Ok(committed) };
+        self.push(expected, tip)?;
+        self.inner.advance(expected, tip, "pushed to the remote", self.link.now())?;
+        self.note_base(tip);
+        if let Err(error) = self.inner.catch_up() {
+            tracing::debug!(%error, "the work tree is brought forward later");
+        }
+        Ok(committed)
+    }
+
+    fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.inner.make_durable(head)?;
+        self.confirm(head)
+    }
+
+    fn catch_up(&mut self) -> Result<(), StoreError> {
+        self.inner.catch_up()
+    }
+
+    fn changes(
+        &mut self,
+        from: Option<Revision>,
+        to: Option<Revision>,
+    ) -> Result<Vec<FileChange>, StoreError> {
+        self.inner.changes(from, to)
+    }
+
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+        self.inner.read(blobs, each)
+    }
+
+    fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
+        self.inner.copy_of(name, blob)
+    }
+
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        look: Look<'_>,
+        despite_locks: bool,
+    ) -> Result<WorkTree, StoreError> {
+        self.inner.work_tree(head, look, despite_locks)
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        self.inner.walk(from, each)
+    }
+
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        self.inner.log(from, each)
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        self.inner.descends(descendant, ancestor)
+    }
+
+    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.inner.left_behind(old, new)
+    }
+
+    fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
+        self.inner.last_served()
+    }
+
+    fn note_served(&mut self, head: Revision) {
+        self.inner.note_served(head);
+    }
+
+    fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
+        self.inner.keep(revision, now)
+    }
+
+    fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
+        self.inner.kept(now)
+    }
+
+    fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {
+        self.inner.saved_at(name)
+    }
+
+    fn person(&mut self) -> Actor {
+        self.inner.person()
+    }
+
+    fn tend(&mut self) -> Result<(), StoreError> {
+        self.inner.tend()
+    }
+}

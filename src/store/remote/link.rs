@@ -1,0 +1,432 @@
+//! What is known of the remote, by whoever has asked it last.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+use uuid::Uuid;
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::git::Git;
+use crate::store::remote::pushed::Pushed;
+
+/// How long it takes at least until a remote that was away is asked again.
+const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
+
+/// How long at most, where nothing else says how often the remote is asked.
+const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How to deal with the remote; see the flags of `collectory serve`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How often the remote is asked when nobody tells of a change; `None` is never.
+    pub poll: Option<Duration>,
+    /// How long one exchange may take.
+    pub timeout: Duration,
+    /// The least time between two pushes.
+    pub push_interval: Duration,
+    /// Whether a remote that was rewritten is followed.
+    pub follow_rewrites: bool,
+}
+
+/// How it stands with the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It has not been reached yet.
+    Starting,
+    /// It was reached the last time.
+    Up,
+    /// It was not.
+    Down,
+    /// It does not take what is pushed.
+    Refused,
+    /// It has not said what became of a push.
+    Unknown,
+    /// It was rewritten in a way that is never followed.
+    Rewritten,
+    /// It was rewritten, and somebody has to decide what that means.
+    Stopped,
+}
+
+impl LinkState {
+    /// The word for it in `/readyz`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Rewritten => "rewritten",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What is told of the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// Where it is, without secrets.
+    pub url: String,
+    /// How it stands.
+    pub state: LinkState,
+    /// How many commits here are not there yet.
+    pub ahead: usize,
+    /// How many commits there are not served here yet.
+    pub behind: usize,
+    /// When it answered last.
+    pub last_contact: Option<DateTime<Utc>>,
+    /// What went wrong last, while it does.
+    pub last_error: Option<String>,
+}
+
+/// How often what has happened, for whoever counts it.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Pushes that lost a race.
+    pub races: AtomicU64,
+    /// How often the remote was rewritten.
+    pub rewrites: AtomicU64,
+}
+
+/// A head of the remote that somebody has seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sighting {
+    pub(crate) head: Option<Revision>,
+    /// How many pushes had been begun or ended before it was asked for: what is seen while one is under way may be
+    /// what was before it.
+    pub(crate) epoch: u64,
+}
+
+/// Commits of which nobody knows whether the remote has taken them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pending {
+    pub(crate) lease: Option<Revision>,
+    pub(crate) tip: Revision,
+    /// What came of pushing them once more.
+    pub(crate) pushed: Option<Pushed>,
+}
+
+/// Who waits for a look that begins after they asked, and is told what was seen.
+pub type Waiter = Box<dyn FnOnce(Result<Option<Revision>, RemoteError>) + Send>;
+
+/// What is known; everything in it is replaced as a whole under one lock.
+#[derive(Default)]
+pub(crate) struct Known {
+    state: Option<LinkState>,
+    last_contact: Option<DateTime<Utc>>,
+    last_error: Option<String>,
+    pub(crate) ahead: usize,
+    pub(crate) behind: usize,
+    pub(crate) sighting: Option<Sighting>,
+    pub(crate) pending: Option<Pending>,
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) is_wanted: bool,
+    pub(crate) is_over: bool,
+    epoch: u64,
+    pushed_at: Option<Instant>,
+    /// When the state became what it is.
+    since: Option<Instant>,
+    /// How often the remote was not reached in a row.
+    failures: u32,
+}
+
+/// The link between this instance and the remote, shared by the writer, the thread that polls, and whoever
+/// shows it.
+pub struct Link {
+    pub(crate) git: Git,
+    pub(crate) settings: Settings,
+    /// What has happened how often.
+    pub counters: Counters,
+    known: Mutex<Known>,
+    changed: Condvar,
+    clock: Clock,
+}
+
+/// Tells the time.
+pub type Clock = Box<dyn Fn() -> DateTime<Utc> + Send + Sync>;
+
+impl std::fmt::Debug for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Link").field("git", &self.git).finish_non_exhaustive()
+    }
+}
+
+impl Link {
+    /// A link that nothing is known of yet.
+    #[must_use]
+    pub fn new(git: Git, settings: Settings, clock: Clock) -> Self {
+        let (counters, known) = (Counters::default(), Mutex::default());
+        Self { git, settings, counters, known, changed: Condvar::new(), clock }
+    }
+
+    pub(crate) fn now(&self) -> DateTime<Utc> {
+        (self.clock)()
+    }
+
+    /// What is known of the remote now.
+    #[must_use]
+    pub fn status(&self) -> LinkStatus {
+        let known = self.known();
+        LinkStatus {
+            url: self.git.url().to_string(),
+            state: known.state.unwrap_or(LinkState::Starting),
+            ahead: known.ahead,
+            behind: known.behind,
+            last_contact: known.last_contact,
+            last_error: known.last_error.clone(),
+        }
+    }
+
+    /// Has the remote looked at soon, because somebody says that it has changed.
+    pub fn look(&self) {
+        self.known().is_wanted = true;
+        self.changed.notify_all();
+    }
+
+    /// Has the remote looked at, and tells what was seen.
+    pub fn look_and_tell(&self, waiter: Waiter) {
+        let mut known = self.known();
+        if known.is_over {
+            drop(known);
+            return waiter(Err(RemoteError::Unreachable("the service is shutting down".to_owned())));
+        }
+        known.waiters.push(waiter);
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::now() + self.settings.timeout
+    }
+
+    /// Waits until the remote was seen or could not be, the first time.
+    pub(crate) fn wait_for_first_look(&self) {
+        let known = self.known();
+        let is_early = |known: &mut Known| known.sighting.is_none() && known.failures == 0 && !known.is_over;
+        drop(self.changed.wait_timeout_while(known, self.settings.timeout, is_early));
+    }
+
+    /// Waits until it is time to look, or the end; `false` then.
+    pub(crate) fn wait_for_next_look(&self) -> bool {
+        let mut known = self.known();
+        let poll = self.settings.poll.map(|poll| poll.mul_f64(0.8 + 0.4 * random()));
+        let began = Instant::now();
+        loop {
+            if known.is_over {
+                return false;
+            }
+            if known.is_wanted
+                || !known.waiters.is_empty()
+                || known.last_contact.is_none() && known.failures == 0
+            {
+                return true;
+            }
+            let wait = match known.failures {
+                0 if known.pending.is_none() => poll,
+                failures => Some(self.down_wait(failures)),
+            };
+            let left = wait.map(|wait| wait.saturating_sub(began.elapsed()));
+            known = match left {
+                Some(Duration::ZERO) => return true,
+                Some(left) => {
+                    self.changed.wait_timeout(known, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+                None => self.changed.wait(known).unwrap_or_else(PoisonError::into_inner),
+            };
+        }
+    }
+
+    fn down_wait(&self, failures: u32) -> Duration {
+        let most = self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(DOWN_WAIT_MIN);
+        DOWN_WAIT_MIN.saturating_mul(1 << failures.min(10)).min(most)
+    }
+
+    /// How long writes fail at once after the remote has refused one.
+    fn refused_wait(&self) -> Duration {
+        self.settings.poll.unwrap_or(DOWN_WAIT_MAX)
+    }
+
+    /// Whether a write may be tried now.
+    pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
+        let mut known = self.known();
+        let told = known.last_error.clone().unwrap_or_default();
+        let elapsed = known.since.map_or(Duration::MAX, |since| since.elapsed());
+        match known.state.unwrap_or(LinkState::Starting) {
+            LinkState::Starting | LinkState::Up => Ok(()),
+            LinkState::Refused if elapsed < self.refused_wait() => Err(RemoteError::Refused(told)),
+            LinkState::Refused => {
+                // One that may show that it is over; the others go on failing at once.
+                known.since = Some(Instant::now());
+                Ok(())
+            }
+            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::Unreachable(told)),
+            LinkState::Down => {
+                known.since = Some(Instant::now());
+                known.is_wanted = true;
+                self.changed.notify_all();
+                Err(RemoteError::Unreachable(told))
+            }
+            LinkState::Unknown => {
+                Err(RemoteError::Unreachable("what became of an earlier write is not known yet".to_owned()))
+            }
+            LinkState::Rewritten | LinkState::Stopped => Err(RemoteError::Stopped(told)),
+        }
+    }
+
+    /// Notes that the remote has answered, and what its head is.
+    pub(crate) fn sighted(&self, sighting: Sighting) {
+        let mut known = self.known();
+        // What was asked for before a push may arrive after what it brought.
+        if known.sighting.is_none_or(|newest| newest.epoch <= sighting.epoch) {
+            known.sighting = Some(sighting);
+        }
+        known.last_contact = Some(self.now());
+        known.failures = 0;
+        if matches!(known.state, None | Some(LinkState::Starting | LinkState::Down)) {
+            if known.state == Some(LinkState::Down) {
+                tracing::info!(remote = %self.git.url(), "the remote is reached again");
+            }
+            set(&mut known, LinkState::Up, None);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Notes that the remote was not reached.
+    pub(crate) fn missed(&self, error: &RemoteError) {
+        let mut known = self.known();
+        known.failures = known.failures.saturating_add(1);
+        if matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused)) {
+            tracing::warn!(
+                remote = %self.git.url(), %error,
+                "the remote cannot be reached: what is here is served, writes fail, and it is asked again by itself"
+            );
+            set(&mut known, LinkState::Down, Some(error.to_string()));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Notes that all is well with the branch.
+    pub(crate) fn is_well(&self) {
+        let mut known = self.known();
+        (known.failures, known.ahead, known.behind) = (0, 0, 0);
+        known.last_contact = Some(self.now());
+        if known.state != Some(LinkState::Up) {
+            if !matches!(known.state, None | Some(LinkState::Starting)) {
+                tracing::info!(remote = %self.git.url(), "the remote takes writes again");
+            }
+            set(&mut known, LinkState::Up, None);
+        }
+    }
+
+    /// Notes that the remote does not take what is pushed.
+    pub(crate) fn refused(&self, why: &str) {
+        let mut known = self.known();
+        if known.state != Some(LinkState::Refused) {
+            tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
+        }
+        set(&mut known, LinkState::Refused, Some(why.to_owned()));
+    }
+
+    /// Notes that the branch can't be followed.
+    pub(crate) fn stop(&self, state: LinkState, why: String) {
+        let mut known = self.known();
+        if known.state != Some(state) || known.last_error.as_ref() != Some(&why) {
+            tracing::error!(remote = %self.git.url(), "{why}");
+            set(&mut known, state, Some(why));
+        }
+    }
+
+    /// Whether the branch can't be followed.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.known().state, Some(LinkState::Rewritten | LinkState::Stopped))
+    }
+
+    /// Notes commits of which nobody knows whether they were taken.
+    pub(crate) fn pend(&self, lease: Option<Revision>, tip: Revision) {
+        let mut known = self.known();
+        tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
+        known.pending = Some(Pending { lease, tip, pushed: None });
+        set(&mut known, LinkState::Unknown, Some(RemoteError::Unknown.to_string()));
+        self.changed.notify_all();
+    }
+
+    /// Notes that it is known now what became of them.
+    pub(crate) fn settled(&self) {
+        let mut known = self.known();
+        known.pending = None;
+        set(&mut known, LinkState::Up, None);
+    }
+
+    /// What is seen from now on, is seen with this many pushes begun or ended.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.known().epoch
+    }
+
+    /// Pushes, not sooner after the last time than it may be.
+    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+        let wait = {
+            let mut known = self.known();
+            known.epoch += 1;
+            known
+                .pushed_at
+                .map_or(Duration::ZERO, |at| self.settings.push_interval.saturating_sub(at.elapsed()))
+        };
+        std::thread::sleep(wait);
+        let pushed = self.git.push(tip, lease, until + wait);
+        let mut known = self.known();
+        known.epoch += 1;
+        known.pushed_at = Some(Instant::now());
+        if pushed == Pushed::Accepted {
+            known.sighting = Some(Sighting { head: Some(tip), epoch: known.epoch });
+        }
+        pushed
+    }
+
+    /// Fetches and notes what was seen.
+    pub(crate) fn fetch(
+        &self,
+        note: crate::store::remote::git::Note,
+        until: Instant,
+    ) -> Result<Option<Revision>, RemoteError> {
+        let epoch = self.epoch();
+        let head = self.git.fetch(note, until)?;
+        self.sighted(Sighting { head, epoch });
+        Ok(head)
+    }
+
+    /// Ends what waits.
+    pub(crate) fn finish(&self) {
+        let mut known = self.known();
+        known.is_over = true;
+        known.waiters.clear();
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn lost_a_race(&self) {
+        self.counters.races.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+fn set(known: &mut Known, state: LinkState, error: Option<String>) {
+    known.state = Some(state);
+    known.last_error = error;
+    known.since = Some(Instant::now());
+}
+
+/// A number from 0 to 1.
+pub(crate) fn random() -> f64 {
+    f64::from(Uuid::new_v4().as_fields().0) / f64::from(u32::MAX)
+}
+
+/// Waits for a random time that grows with each try, so that those who met once do not meet again.
+pub(crate) fn pause(tries: u32, most: Duration) {
+    let scale = Duration::from_millis(20).saturating_mul(1 << tries.min(8)).min(most);
+    std::thread::sleep(scale.mul_f64(random()));
+}

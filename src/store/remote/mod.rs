@@ -1,0 +1,35 @@
+//! One branch of a remote, shared by any number of services.
+//!
+//! This room puts a journal around a journal: commits are made here, the remote's own compare-and-set decides
+//! whether they are the branch's next ones, and only then does the branch here go on to them. What others have
+//! pushed is fetched and becomes the branch here as well, as if somebody had moved it.
+//!
+//! ```text
+//! engine ──▶ journal ── prepare ──▶ git/journal          link ◀── poll (a thread of its own)
+//!               │                                         ▲  what is known of the remote
+//!               ├── push, judged by commit ids ──▶ git ───┘
+//!               └── advance ──▶ git/journal
+//! ```
+//!
+//! It never decides what a collection is: who lost a race is told so, and the engine decides again. It never reads
+//! the configuration of the served repository, and never takes what the remote says in words for the truth: what
+//! became of a push is told by the ids of commits.
+
+mod access;
+mod error;
+mod git;
+mod journal;
+mod link;
+mod poll;
+mod process;
+mod pushed;
+mod url;
+mod words;
+
+pub use crate::store::remote::access::{Access, askpass};
+pub use crate::store::remote::error::RemoteError;
+pub use crate::store::remote::git::{Git, check_version, default_branch};
+pub use crate::store::remote::journal::RemoteJournal;
+pub use crate::store::remote::link::{Clock, Link, LinkState, LinkStatus, Settings, Waiter};
+pub use crate::store::remote::poll::Poll;
+pub use crate::store::remote::url::{RemoteUrl, Transport};

@@ -1,0 +1,70 @@
+//! The thread that asks the remote when nobody else does, and when somebody wants to know.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use crate::store::remote::git::Note;
+use crate::store::remote::link::Link;
+
+/// The thread; it ends when this is dropped.
+#[derive(Debug)]
+pub struct Poll {
+    link: Arc<Link>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Poll {
+    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the system gives no thread.
+    pub fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io::Result<Self> {
+        let polled = Arc::clone(&link);
+        let thread = thread::Builder::new().name("remote".into()).spawn(move || {
+            while polled.wait_for_next_look() {
+                look(&polled, &changed);
+            }
+        })?;
+        Ok(Self { link, thread: Some(thread) })
+    }
+
+    /// The link that it keeps up.
+    #[must_use]
+    pub const fn link(&self) -> &Arc<Link> {
+        &self.link
+    }
+}
+
+impl Drop for Poll {
+    fn drop(&mut self) {
+        self.link.finish();
+        // An exchange under way is not waited for: it changes nothing that anybody still looks at.
+        drop(self.thread.take());
+    }
+}
+
+/// One look, for all who wait for one that begins now.
+fn look(link: &Link, changed: &impl Fn()) {
+    let (waiters, pending, before) = {
+        let mut known = link.known();
+        known.is_wanted = false;
+        (std::mem::take(&mut known.waiters), known.pending.clone(), known.sighting)
+    };
+    if let Some(pending) = &pending {
+        let pushed = link.push(pending.tip, pending.lease, link.deadline());
+        let mut known = link.known();
+        if let Some(known) = known.pending.as_mut().filter(|known| known.tip == pending.tip) {
+            known.pushed = Some(pushed);
+        }
+    }
+    let seen = link.fetch(Note::Polled, link.deadline());
+    if let Err(error) = &seen {
+        link.missed(error);
+    }
+    if pending.is_some() || link.known().sighting.map(|it| it.head) != before.map(|it| it.head) {
+        changed();
+    }
+    waiters.into_iter().for_each(|waiter| waiter(seen.clone()));
+}

@@ -1,0 +1,81 @@
+//! What became of a push, as far as git can tell.
+
+use crate::store::remote::process::Ended;
+
+/// What became of a push. What it means for the commits only the remote's head can tell, but of the first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Pushed {
+    /// The remote has taken it.
+    Accepted,
+    /// The remote has said that it did not, and why.
+    Answered(String),
+    /// Nothing was sent: the remote was not reached, or its branch was not where it should be.
+    NotSent(String),
+    /// Something was sent, and no answer came.
+    NoAnswer(String),
+}
+
+impl Pushed {
+    /// Reads what `git push --porcelain` tells; `said` is what it complained about.
+    pub(crate) fn of(ended: &Ended, branch: &str, is_sent: bool, said: String) -> Self {
+        match status_of(&ended.output, branch) {
+            Some(('!', summary)) if summary.starts_with("[remote rejected]") => {
+                Self::Answered(said_or(said, &summary))
+            }
+            Some(('!', summary)) if summary.starts_with("[rejected]") => Self::NotSent(summary),
+            Some((' ' | '+' | '*' | '=', _)) if ended.is_well() => Self::Accepted,
+            Some(_) | None if is_sent => Self::NoAnswer(said),
+            Some(_) | None => Self::NotSent(said),
+        }
+    }
+}
+
+/// What the remote said at length, or the word that it gave.
+fn said_or(said: String, summary: &str) -> String {
+    let word = summary.trim_start_matches("[remote rejected]").trim();
+    let word: String = word.chars().filter(|it| !it.is_control()).take(200).collect();
+    let told: Vec<&str> =
+        said.split("; ").filter(|part| !part.starts_with("error: failed to push")).collect();
+    match told.is_empty() {
+        true => word,
+        false => format!("{} {word}", told.join("; ")),
+    }
+}
+
+/// The flag and the summary of the branch's line.
+pub(crate) fn status_of(output: &str, branch: &str) -> Option<(char, String)> {
+    output.lines().find_map(|line| {
+        let mut fields = line.splitn(3, '\t');
+        let (flag, refs, summary) = (fields.next()?, fields.next()?, fields.next()?);
+        let (_, to) = refs.split_once(':')?;
+        (to == format!("refs/heads/{branch}")).then_some((flag.chars().next()?, summary.to_owned()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::ExitStatus;
+
+    use super::*;
+
+    fn pushed(code: i32, output: &str, is_sent: bool) -> Pushed {
+        let output = format!("To /srv/x\n{output}Done\n");
+        let ended = Ended { status: Some(ExitStatus::from_raw(code << 8)), output, error: String::new() };
+        Pushed::of(&ended, "main", is_sent, "error: failed to push some refs".to_owned())
+    }
+
+    #[test]
+    fn what_became_of_a_push_is_read_from_its_line() {
+        assert_eq!(pushed(0, " \tabc:refs/heads/main\ta..b\n", true), Pushed::Accepted);
+        assert_eq!(pushed(0, "*\tabc:refs/heads/main\t[new branch]\n", true), Pushed::Accepted);
+        let declined = "!\tabc:refs/heads/main\t[remote rejected] (pre-receive hook declined)\n";
+        assert_eq!(pushed(1, declined, true), Pushed::Answered("(pre-receive hook declined)".to_owned()));
+        let stale = "!\tabc:refs/heads/main\t[rejected] (stale info)\n";
+        assert_eq!(pushed(1, stale, false), Pushed::NotSent("[rejected] (stale info)".to_owned()));
+        let failure = "!\tabc:refs/heads/main\t[remote failure] (remote failed to report status)\n";
+        assert!(matches!(pushed(1, failure, true), Pushed::NoAnswer(_)));
+        assert!(matches!(pushed(128, "", true), Pushed::NoAnswer(_)));
+        assert!(matches!(pushed(128, "", false), Pushed::NotSent(_)));
+    }
+}

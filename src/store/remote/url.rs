@@ -1,0 +1,158 @@
+//! Where a remote is, as git takes it, and how it may be shown.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// How a remote is reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transport {
+    /// A folder that this machine sees.
+    Folder,
+    /// `https://`.
+    Https,
+    /// `http://`: what is sent can be read and changed on the way.
+    Http,
+    /// `ssh://host/path` or `host:path`.
+    Ssh,
+    /// `git://`: what is sent can be read and changed on the way.
+    Git,
+}
+
+/// Where a remote is. Shown, it has neither a password nor, of http, a user, which may be a token.
+#[derive(Clone, PartialEq, Eq)]
+pub struct RemoteUrl {
+    transport: Transport,
+    /// What git is given, without what is before the `@` of http.
+    text: String,
+    user: Option<String>,
+}
+
+impl RemoteUrl {
+    /// How it is reached.
+    #[must_use]
+    pub const fn transport(&self) -> Transport {
+        self.transport
+    }
+
+    /// Whether what is sent can be read and changed on the way.
+    #[must_use]
+    pub const fn is_insecure(&self) -> bool {
+        matches!(self.transport, Transport::Http | Transport::Git)
+    }
+
+    /// The folder, of a remote that is one.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        (self.transport == Transport::Folder).then(|| Path::new(&self.text))
+    }
+
+    /// The user that the URL names, of http.
+    pub(crate) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    /// What git is given; with the user, of http, where git has to ask somebody else for the password.
+    pub(crate) fn for_git(&self, with_user: bool) -> String {
+        match &self.user {
+            Some(user) if with_user => self.text.replacen("://", &format!("://{user}@"), 1),
+            Some(_) | None => self.text.clone(),
+        }
+    }
+}
+
+impl FromStr for RemoteUrl {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text.is_empty() || text.starts_with('-') || text.contains("::") || text.contains(char::is_control)
+        {
+            return Err("write https://HOST/PATH, ssh://HOST/PATH, HOST:PATH or a folder".to_owned());
+        }
+        let Some((scheme, rest)) = text.split_once("://") else {
+            return match text.split_once(':') {
+                Some((host, _)) if !host.contains('/') => Ok(Self::plain(Transport::Ssh, text)),
+                _ => folder(text),
+            };
+        };
+        let transport = match scheme {
+            "https" => Transport::Https,
+            "http" => Transport::Http,
+            "ssh" | "git+ssh" | "ssh+git" => Transport::Ssh,
+            "git" => Transport::Git,
+            "file" => return folder(rest),
+            _ => return Err(format!("`{scheme}` is not spoken; https, ssh, git, http and folders are")),
+        };
+        let authority = rest.split('/').next().unwrap_or_default();
+        let Some((user, host)) = authority.rsplit_once('@') else { return Ok(Self::plain(transport, text)) };
+        if user.contains(':') {
+            return Err("a password in a URL is seen by everybody on the machine; put it into a file and name that with \
+                        --remote-token-file"
+                .to_owned());
+        }
+        if matches!(transport, Transport::Ssh | Transport::Git) {
+            return Ok(Self::plain(transport, text));
+        }
+        let rest = &rest[authority.len()..];
+        Ok(Self { transport, text: format!("{scheme}://{host}{rest}"), user: Some(user.to_owned()) })
+    }
+}
+
+impl RemoteUrl {
+    fn plain(transport: Transport, text: &str) -> Self {
+        Self { transport, text: text.to_owned(), user: None }
+    }
+}
+
+/// A folder by its whole path: git runs elsewhere.
+fn folder(text: &str) -> Result<RemoteUrl, String> {
+    let path: PathBuf = std::path::absolute(text).map_err(|error| error.to_string())?;
+    let text = path.into_os_string().into_string().map_err(|_| "the path is not UTF-8".to_owned())?;
+    Ok(RemoteUrl { transport: Transport::Folder, text, user: None })
+}
+
+impl fmt::Display for RemoteUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for RemoteUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_remote_is_named_as_git_takes_it() {
+        for (text, transport, shown) in [
+            ("https://github.com/a/b.git", Transport::Https, "https://github.com/a/b.git"),
+            ("https://token@github.com/a/b.git", Transport::Https, "https://github.com/a/b.git"),
+            ("http://127.0.0.1:1/x", Transport::Http, "http://127.0.0.1:1/x"),
+            ("ssh://git@host:22/a", Transport::Ssh, "ssh://git@host:22/a"),
+            ("git@github.com:a/b.git", Transport::Ssh, "git@github.com:a/b.git"),
+            ("git://host/a", Transport::Git, "git://host/a"),
+            ("/srv/settings.git", Transport::Folder, "/srv/settings.git"),
+            ("file:///srv/settings.git", Transport::Folder, "/srv/settings.git"),
+            ("/srv/a:b", Transport::Folder, "/srv/a:b"),
+        ] {
+            let url: RemoteUrl = text.parse().unwrap();
+            assert_eq!((url.transport(), url.to_string().as_str()), (transport, shown), "{text}");
+        }
+        let url: RemoteUrl = "https://mara@host/a".parse().unwrap();
+        assert_eq!((url.user(), url.for_git(true).as_str()), (Some("mara"), "https://mara@host/a"));
+    }
+
+    #[test]
+    fn what_would_run_something_or_show_a_secret_is_refused() {
+        for text in
+            ["", "--upload-pack=x", "ext::sh -c x", "fd::3", "ftp://host/a", "https://a:b@host/c", "a\nb"]
+        {
+            assert!(text.parse::<RemoteUrl>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Several services over one branch of a remote.
+
+mod fetched;
+mod flags;
+mod pushed;
+mod reading;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::{Auth, Repo, Setup, TestServer, document, eventually};
+
+/// A remote that is a folder, and somebody who works with it in a clone of their own.
+struct Hub {
+    folder: TempDir,
+    repo: Repo,
+}
+
+impl Hub {
+    /// A remote without a commit.
+    fn empty() -> Self {
+        let folder = tempfile::Builder::new().prefix("collectory-hub-").tempdir().unwrap();
+        fs::create_dir(folder.path().join("hub.git")).unwrap();
+        let repo = Repo::at(folder.path().join("hub.git"));
+        repo.git(&["init", "--quiet", "--bare", "--initial-branch=main"]);
+        Self { folder, repo }
+    }
+
+    /// A remote with the history of a fixture.
+    fn with(fixture: &str) -> Self {
+        let folder = tempfile::Builder::new().prefix("collectory-hub-").tempdir().unwrap();
+        let repo =
+            Repo::seeded(folder.path().join("seed"), fixture).bare_clone(folder.path().join("hub.git"));
+        Self { folder, repo }
+    }
+
+    fn url(&self) -> String {
+        self.repo.path().to_str().unwrap().to_owned()
+    }
+
+    /// An instance that asks the remote at its start, and then when it has to.
+    fn setup(&self) -> Setup {
+        self.polling(0)
+    }
+
+    /// An instance that asks the remote every so many milliseconds.
+    fn polling(&self, poll_ms: u64) -> Setup {
+        let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+        setup.flag(&["--remote", &self.url(), "--remote-poll-ms", &poll_ms.to_string()])
+    }
+
+    async fn instance(&self) -> TestServer {
+        self.setup().start().await
+    }
+
+    /// The clone of a person.
+    fn person(&self) -> Repo {
+        let path = self.folder.path().join("person");
+        if !path.exists() {
+            self.repo.git(&["clone", "--quiet", &self.url(), path.to_str().unwrap()]);
+            Repo::at(&path).introduce();
+        }
+        Repo::at(path)
+    }
+
+    /// Somebody commits a collection file and pushes it.
+    fn somebody_writes(&self, key: &str, name: &str) -> String {
+        let person = self.person();
+        person.git(&["pull", "--quiet"]);
+        person.write(&format!("collections/{key}.yaml"), &format!("type: document\nname: {name}\n"));
+        let commit = person.commit(&format!("Write {key}"));
+        person.git(&["push", "--quiet", "origin", "HEAD"]);
+        commit
+    }
+
+    fn head(&self) -> Option<String> {
+        self.repo.tip("main")
+    }
+
+    /// Has the remote run a script for each push.
+    fn hook(&self, name: &str, script: &str) {
+        let path = self.repo.path().join("hooks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+
+    fn no_hook(&self, name: &str) {
+        fs::remove_file(self.repo.path().join("hooks").join(name)).unwrap();
+    }
+
+    /// Where the remote is while it is not to be found.
+    fn away(&self) -> PathBuf {
+        self.folder.path().join("away")
+    }
+
+    fn goes_away(&self) {
+        fs::rename(self.repo.path(), self.away()).unwrap();
+    }
+
+    fn comes_back(&self) {
+        fs::rename(self.away(), self.repo.path()).unwrap();
+    }
+}
+
+impl Drop for Hub {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.repo.fsck();
+        }
+    }
+}
+
+/// What `/readyz` says of the remote.
+async fn link(server: &TestServer) -> Value {
+    server.get("/readyz").await.is(200).json()["meta"]["remote"].clone()
+}
+
+/// Waits until the remote is in a state.
+async fn is_in_state(server: &TestServer, state: &str) -> Value {
+    eventually(&format!("the remote is {state}"), async || {
+        let link = link(server).await;
+        (link["state"] == state).then_some(link)
+    })
+    .await
+}
+
+/// The code of the only error, which is a 503.
+async fn unavailable(server: &TestServer, key: &str, name: &str) -> (String, Value) {
+    let answer = server.patch(key, json!({"name": name})).await.is(503);
+    assert_eq!(answer.header("retry-after"), "1");
+    (answer.error().0, answer.json()["errors"][0].clone())
+}
+
+/// A file below a repository.
+fn touch(path: &Path) {
+    fs::write(path, "").unwrap();
+}
+
+/// A new collection.
+async fn create(server: &TestServer, key: &str) -> String {
+    server.create(&document(key, json!({"name": key}))).await.is(201).header("collectory-revision")
+}
