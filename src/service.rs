@@ -16,7 +16,7 @@ use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watch
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Hint, Projection, Remote, Signal};
-use crate::http::server::{BindError, Bound, Server, Socket};
+use crate::http::server::{BindError, Bound, Server, Socket, Tls, TlsError};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
 use crate::service::running::Running;
@@ -43,6 +43,7 @@ pub struct Service {
     bound: Bound,
     limits: Limits,
     shutdown: Shutdown,
+    tls: Option<Arc<Tls>>,
     /// Taken when the service stops.
     running: Option<Running>,
 }
@@ -59,6 +60,9 @@ pub enum StartError {
     /// The address can't be listened on.
     #[error(transparent)]
     Listen(#[from] BindError),
+    /// There is no certificate to show where one was named.
+    #[error("cannot speak TLS")]
+    Tls(#[from] TlsError),
     /// The system gives no thread.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
@@ -80,7 +84,7 @@ impl Service {
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         match self.bound {
-            Bound::Tcp(address) => address,
+            Bound::Tcp(address) | Bound::Tls(address) => address,
             Bound::Unix(_) => SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0),
         }
     }
@@ -97,6 +101,12 @@ impl Service {
         if let Some(Running { engine, .. }) = &self.running {
             engine.projection.told().await;
         }
+    }
+
+    /// What reads the certificate of the service again, if it has one.
+    #[must_use]
+    pub fn tls(&self) -> Option<Arc<Tls>> {
+        self.tls.clone()
     }
 
     /// What the service does, in a line for whoever supervises it.
@@ -286,10 +296,12 @@ impl ServiceBuilder<Guarded> {
         let Self { config, socket, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
+        let tls = tls(&config)?;
         let server = match socket {
             Some(socket) => Server::on(socket, &config.listen)?,
             None => Server::bind(&config.listen).await?,
         };
+        let server = server.secured(tls.clone());
         let journal = open(&config)?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
@@ -314,6 +326,7 @@ impl ServiceBuilder<Guarded> {
         let context = Context {
             limits: config.limits.clone(),
             base_path: config.base_path.clone(),
+            secured: tls.is_some(),
             require_if_match: config.require_if_match,
             compress: config.compress,
             ui: config.ui == WebPages::On,
@@ -332,6 +345,7 @@ impl ServiceBuilder<Guarded> {
             bound,
             limits: config.limits,
             shutdown,
+            tls,
             running: Some(Running { engine, history, follower, watch, poll }),
         })
     }
@@ -344,6 +358,13 @@ fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
     Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
 }
 
+fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
+    let Some((certificate, key)) = config.tls_cert.as_ref().zip(config.tls_key.as_ref()) else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(Tls::open(certificate, key)?)))
+}
+
 /// Says so where whoever reaches this machine can do, or overhear, what was perhaps meant for fewer.
 fn warn_of_strangers(guard: &Guard, bound: &Bound) {
     if bound.is_local() {
@@ -351,8 +372,8 @@ fn warn_of_strangers(guard: &Guard, bound: &Bound) {
     }
     if guard.is_open() {
         tracing::warn!(at = %bound, "everybody who reaches this address may do everything; --auth takes a policy file");
-    } else {
-        tracing::warn!(at = %bound, "tokens travel unencrypted; let a proxy with TLS stand before the service");
+    } else if matches!(bound, Bound::Tcp(_)) {
+        tracing::warn!(at = %bound, "tokens travel unencrypted; give --tls-cert and --tls-key, or let a proxy with TLS stand before the service");
     }
 }
 
@@ -360,10 +381,10 @@ fn warn_of_strangers(guard: &Guard, bound: &Bound) {
 /// this machine only.
 fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     match bound {
-        Bound::Tcp(_) if bound.is_local() => {
+        Bound::Tcp(_) | Bound::Tls(_) if bound.is_local() => {
             Hosts::Loopback(config.allow_hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
         }
-        Bound::Tcp(_) | Bound::Unix(_) => Hosts::Any,
+        Bound::Tcp(_) | Bound::Tls(_) | Bound::Unix(_) => Hosts::Any,
     }
 }
 

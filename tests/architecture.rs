@@ -44,6 +44,7 @@ const OWNED: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("clap_mangen", "cli"),
     ("ureq", "cli"),
+    ("tokio_rustls", "http"),
     ("listenfd", "cli"),
     ("sd_notify", "cli"),
 ];

@@ -31,12 +31,19 @@ pub(crate) struct Healthcheck {
     #[arg(long, env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
           default_value_t = listen_default())]
     listen: Listen,
+
+    /// The certificate of the service, if it has one: then it is asked by TLS. The certificate is not
+    /// checked, since it is for another name than the one by which a machine asks itself.
+    #[arg(long, env = "COLLECTORY_TLS_CERT", value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
 }
 
 /// Whom to ask, and how.
 enum Asked {
     /// This address.
     Url(String),
+    /// The service of this machine, whose certificate need not be for this address.
+    Own(String),
     /// The service that listens at this path.
     Socket(PathBuf),
 }
@@ -44,7 +51,8 @@ enum Asked {
 impl Healthcheck {
     pub(crate) fn run(&self) -> Result<Done, Failure> {
         match self.asked()? {
-            Asked::Url(url) => get(&url),
+            Asked::Url(url) => get(&url, false),
+            Asked::Own(url) => get(&url, true),
             Asked::Socket(path) => {
                 get_from_socket(&path).with_context(|| format!("cannot ask at unix:{}", path.display()))
             }
@@ -53,7 +61,7 @@ impl Healthcheck {
     }
 
     fn asked(&self) -> Result<Asked, Failure> {
-        let Some(url) = &self.url else { return Ok(at(&self.listen)) };
+        let Some(url) = &self.url else { return Ok(at(&self.listen, self.tls_cert.is_some())) };
         if let Some(path) = url.strip_prefix("unix:") {
             return Ok(Asked::Socket(path.into()));
         }
@@ -69,14 +77,15 @@ impl Healthcheck {
 }
 
 /// Where a service of this machine that listens there is asked.
-fn at(listen: &Listen) -> Asked {
+fn at(listen: &Listen, is_secured: bool) -> Asked {
     let place = match listen {
         Listen::Unix(path) => return Asked::Socket(path.clone()),
         Listen::Address(address) => SocketAddr::new(reached_at(address.ip()), address.port()).to_string(),
         Listen::Port(port) => format!("localhost:{port}"),
         Listen::Name(host, port) => format!("{host}:{port}"),
     };
-    Asked::Url(format!("http://{place}/readyz"))
+    let scheme = if is_secured { "https" } else { "http" };
+    Asked::Own(format!("{scheme}://{place}/readyz"))
 }
 
 /// Who listens at every address is asked at the loopback one.
@@ -88,8 +97,9 @@ fn reached_at(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn get(url: &str) -> anyhow::Result<()> {
-    let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+fn get(url: &str, is_own: bool) -> anyhow::Result<()> {
+    let tls =
+        TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).disable_verification(is_own).build();
     let config = Agent::config_builder()
         .tls_config(tls)
         .timeout_global(Some(ANSWER_WAIT_MAX))
@@ -124,8 +134,8 @@ mod tests {
 
     #[test]
     fn a_service_of_this_machine_is_asked_where_it_listens() {
-        let asked = |listen: &str| match at(&listen.parse().unwrap()) {
-            Asked::Url(url) => url,
+        let asked = |listen: &str| match at(&listen.parse().unwrap(), false) {
+            Asked::Url(url) | Asked::Own(url) => url,
             Asked::Socket(path) => path.display().to_string(),
         };
         for (listen, place) in [

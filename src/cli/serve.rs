@@ -29,7 +29,7 @@ Serve a repository over HTTP.
 The repository is made when the folder is absent or empty. When the service is ready it prints one line \
 on standard output, `listening on http://127.0.0.1:8080/` or `listening on unix:PATH`; logs go to standard error.
 
-SIGHUP has it read the policy file again. A socket that systemd passes on (LISTEN_FDS) takes the place of --listen, \
+SIGHUP has it read the policy file and the certificate again. A socket that systemd passes on (LISTEN_FDS) takes the place of --listen, \
 and NOTIFY_SOCKET is told when the service is ready and what it does. SIGTERM and SIGINT end it: requests under way are finished, within --shutdown-grace-ms. A second signal, \
 half a second later or more, ends it at once; what was answered is durable all the same.
 
@@ -104,6 +104,9 @@ async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
         service = start(config, rules, sockets) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
+    if let Some(tls) = service.tls() {
+        signals.reloads.push(Box::new(move || tls.reload()));
+    }
     watch_over(service, signals, &base_path).await
 }
 
@@ -128,7 +131,7 @@ async fn watch_over(service: Service, mut signals: Signals, base_path: &BasePath
 /// The line that tells where; below which path does not concern a socket.
 fn listening(bound: &Bound, base_path: &BasePath) -> String {
     match bound {
-        Bound::Tcp(_) => format!("listening on {bound}{base_path}"),
+        Bound::Tcp(_) | Bound::Tls(_) => format!("listening on {bound}{base_path}"),
         Bound::Unix(_) => format!("listening on {bound}"),
     }
 }

@@ -30,6 +30,17 @@ pub struct ServeConfig {
           default_value_t = listen_default())]
     pub listen: Listen,
 
+    /// Speak TLS (1.2 and 1.3) with this certificate, and the chain behind it, in PEM; needs --tls-key.
+    ///
+    /// Both files are read again when they change and on SIGHUP; the last good pair stays where the new one
+    /// can't be used, and the log says why. A Unix socket is served without TLS.
+    #[arg(long, env = "COLLECTORY_TLS_CERT", value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// The private key of the certificate, in PEM, which nobody but the service may read.
+    #[arg(long, env = "COLLECTORY_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+
     /// The path below which the API stands, as `/settings/v1`.
     #[arg(long, env = "COLLECTORY_BASE_PATH", value_name = "PATH", default_value_t = BasePath::root())]
     pub base_path: BasePath,
@@ -128,6 +139,8 @@ impl ServeConfig {
             branch: None,
             folder: FOLDER_DEFAULT.to_owned(),
             listen: listen_default(),
+            tls_cert: None,
+            tls_key: None,
             base_path: BasePath::root(),
             uncommitted: Uncommitted::Serve,
             watch: Watching::System,

@@ -41,6 +41,8 @@ pub struct Context {
     pub cors: Cors,
     /// By which names browsers may reach the service.
     pub hosts: Hosts,
+    /// Whether clients speak TLS with the service itself.
+    pub secured: bool,
     /// Whether an update or a delete without `If-Match` is refused with 428.
     pub require_if_match: bool,
     /// Whether the whole list is sent compressed to those who take it so.
@@ -79,6 +81,7 @@ impl Context {
             base_path: BasePath::default(),
             cors: Cors::default(),
             hosts: Hosts::default(),
+            secured: false,
             require_if_match: false,
             compress: false,
             ui: true,

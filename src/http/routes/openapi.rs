@@ -42,7 +42,7 @@ pub(crate) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiEr
     negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
-    let address = address(call.headers(), &call.context.base_path);
+    let address = address(call.headers(), call.context.secured, &call.context.base_path);
     let (media_type, document) = match format {
         Format::Json => ("application/json", &*JSON),
         Format::Yaml => ("application/yaml", &*YAML),
@@ -51,14 +51,15 @@ pub(crate) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiEr
 }
 
 /// The absolute address that the request used, without a `/` at the end.
-fn address(headers: &HeaderMap, base: &BasePath) -> String {
+fn address(headers: &HeaderMap, is_secured: bool, base: &BasePath) -> String {
     let text = |name: &HeaderName| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
         value.and_then(|value| value.split(',').next()).map(str::trim)
     };
     let authority = |name| text(name).filter(|host| host.parse::<Authority>().is_ok() && !host.contains('@'));
+    let own_scheme = if is_secured { "https" } else { "http" };
     let scheme =
-        text(&X_FORWARDED_PROTO).filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or("http");
+        text(&X_FORWARDED_PROTO).filter(|scheme| matches!(*scheme, "http" | "https")).unwrap_or(own_scheme);
     match authority(&X_FORWARDED_HOST).or_else(|| authority(&HOST)) {
         Some(host) => format!("{scheme}://{host}{}", base.as_str()),
         None if base.as_str().is_empty() => "/".to_owned(),
@@ -137,7 +138,7 @@ mod tests {
                 .iter()
                 .map(|(name, value)| (name.parse::<HeaderName>().unwrap(), HeaderValue::from_static(value)));
             let base = "/api".parse::<BasePath>().unwrap();
-            assert_eq!(address(&headers.collect(), &base), address_shown, "{sent:?}");
+            assert_eq!(address(&headers.collect(), false, &base), address_shown, "{sent:?}");
         }
     }
 

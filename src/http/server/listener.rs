@@ -18,6 +18,8 @@ const SOCKET_MODE: u32 = 0o660;
 pub enum Bound {
     /// At this address, with the port that it really has.
     Tcp(SocketAddr),
+    /// The same, and TLS is spoken there.
+    Tls(SocketAddr),
     /// At this path.
     Unix(PathBuf),
 }
@@ -27,7 +29,7 @@ impl Bound {
     #[must_use]
     pub fn is_local(&self) -> bool {
         match self {
-            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
+            Self::Tcp(address) | Self::Tls(address) => address.ip().to_canonical().is_loopback(),
             Self::Unix(_) => true,
         }
     }
@@ -38,6 +40,7 @@ impl fmt::Display for Bound {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Tcp(address) => write!(f, "http://{address}"),
+            Self::Tls(address) => write!(f, "https://{address}"),
             Self::Unix(path) => write!(f, "unix:{}", path.display()),
         }
     }

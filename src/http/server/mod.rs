@@ -21,9 +21,11 @@
 
 mod listener;
 mod refusal;
+mod tls;
 mod wire;
 
 use std::convert::Infallible;
+use std::future::ready;
 use std::io;
 use std::net::SocketAddr;
 use std::pin::pin;
@@ -44,6 +46,7 @@ use crate::config::{Limits, Listen};
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
 use crate::http::server::refusal::Refusal;
+pub use crate::http::server::tls::{Tls, TlsError};
 use crate::http::server::wire::{Patience, Stream, Wire};
 use crate::shutdown::Shutdown;
 
@@ -62,6 +65,7 @@ const HEAD_SPARE_BYTES: usize = 1_024;
 pub struct Server {
     listener: Listener,
     bound: Bound,
+    tls: Option<Arc<Tls>>,
 }
 
 /// Why the service can't listen.
@@ -108,7 +112,17 @@ impl Server {
     fn new(listener: io::Result<Listener>) -> io::Result<Self> {
         let listener = listener?;
         let bound = listener.bound()?;
-        Ok(Self { listener, bound })
+        Ok(Self { listener, bound, tls: None })
+    }
+
+    /// Speaks TLS with whoever connects by an address; a Unix socket is as private as its file.
+    #[must_use]
+    pub fn secured(self, tls: Option<Arc<Tls>>) -> Self {
+        let bound = match (&tls, self.bound) {
+            (Some(_), Bound::Tcp(address)) => Bound::Tls(address),
+            (_, bound) => bound,
+        };
+        Self { bound, tls, ..self }
     }
 
     /// Where it listens.
@@ -119,7 +133,8 @@ impl Server {
 
     /// Has every request answered until the shutdown begins; connections run on as tasks of the shutdown.
     pub async fn serve<A: Answers>(self, answers: A, limits: &Limits, shutdown: &Shutdown) {
-        let connections = Connections::new(answers, limits.clone(), shutdown.clone());
+        let tls = self.tls.clone();
+        let connections = Arc::new(Connections::new(answers, limits.clone(), shutdown.clone()));
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -127,8 +142,8 @@ impl Server {
                 accepted = self.listener.accept() => accepted,
             };
             match accepted {
-                Ok(Accepted::Tcp(stream, remote)) => connections.admit_tcp(stream, remote),
-                Ok(Accepted::Unix(stream)) => connections.admit(stream, None),
+                Ok(Accepted::Tcp(stream, remote)) => connections.admit_tcp(stream, remote, tls.as_ref()),
+                Ok(Accepted::Unix(stream)) => connections.admit(ready(Some(stream)), None),
                 Err(error) if is_about_one_connection(&error) => {}
                 Err(error) => {
                     // Out of file handles or memory: connections under way will free some.
@@ -192,26 +207,40 @@ impl<A: Answers> Connections<A> {
         }
     }
 
-    fn admit_tcp(&self, stream: TcpStream, remote: SocketAddr) {
+    fn admit_tcp(self: &Arc<Self>, stream: TcpStream, remote: SocketAddr, tls: Option<&Arc<Tls>>) {
         // Answers are small and whole; waiting for more to send would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
-        self.admit(stream, Some(remote));
+        let Some(tls) = tls else { return self.admit(ready(Some(stream)), Some(remote)) };
+        let (tls, wait_max) = (Arc::clone(tls), Duration::from_millis(self.limits.header_wait_ms_max));
+        self.admit(async move { tls.accept(stream, wait_max).await }, Some(remote));
     }
 
-    fn admit(&self, stream: impl Stream, remote: Option<SocketAddr>) {
-        let wire = Wire::new(stream, Patience::of(&self.limits), self.shutdown.clone());
+    /// Serves a connection if there is room, once it is `opened`.
+    fn admit<S: Stream>(
+        self: &Arc<Self>,
+        opened: impl Future<Output = Option<S>> + Send + 'static,
+        remote: Option<SocketAddr>,
+    ) {
+        let wire = {
+            let (patience, shutdown) = (Patience::of(&self.limits), self.shutdown.clone());
+            async move { opened.await.map(|stream| Wire::new(stream, patience, shutdown)) }
+        };
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
-            let serving = self.serve(wire, remote);
+            let this = Arc::clone(self);
             self.shutdown.spawn(async move {
-                serving.await;
+                if let Some(wire) = wire.await {
+                    this.serve(wire, remote).await;
+                }
                 drop(place);
             });
         } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
             tracing::warn!(connections_max = self.limits.connections_max, "no room for one more connection");
             self.shutdown.spawn(async move {
-                wire.refuse(&Refusal::no_room()).await;
+                if let Some(wire) = wire.await {
+                    wire.refuse(&Refusal::no_room()).await;
+                }
                 drop(place);
             });
         }

@@ -3,3 +3,4 @@
 mod backup;
 mod commands;
 mod supervised;
+mod tls;

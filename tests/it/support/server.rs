@@ -319,9 +319,9 @@ impl Drop for Process {
     }
 }
 
-/// The address in `listening on http://127.0.0.1:8080/`.
+/// The address in `listening on http://127.0.0.1:8080/`, or `https`.
 fn address_in(line: &str) -> Option<SocketAddr> {
-    let rest = line.strip_prefix("listening on http://")?;
+    let rest = line.strip_prefix("listening on http")?.trim_start_matches('s').strip_prefix("://")?;
     rest.split('/').next()?.trim().parse().ok()
 }
 

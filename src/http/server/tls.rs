@@ -1,0 +1,210 @@
+//! TLS: a certificate and its key from two files, read again when they change.
+//!
+//! The first connection after [`LOOK_INTERVAL`] compares the files' metadata. A new pair holds for the
+//! connections after it; one that can't be used (half of it is replaced, say) is told in the log, and the last
+//! good one stays.
+
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject as _};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::{self, ServerConfig};
+use tokio_rustls::server::TlsStream;
+
+use crate::http::server::wire::Stream;
+
+/// How often the files are looked at, at most.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What is spoken inside.
+const ALPN: &[u8] = b"http/1.1";
+
+/// A certificate and its key, as they are now.
+#[derive(Debug)]
+pub struct Tls {
+    certificate: PathBuf,
+    key: PathBuf,
+    config: ArcSwap<ServerConfig>,
+    looked: Mutex<Looked>,
+}
+
+/// What the files were when somebody last looked.
+#[derive(Debug)]
+struct Looked {
+    at: Instant,
+    /// `None` where they could not be used, so that they are read again at the next look.
+    stamps: Option<[Stamp; 2]>,
+    /// What was told of them last.
+    fault: Option<String>,
+}
+
+/// What changes when a file does.
+#[derive(Debug, PartialEq, Eq)]
+struct Stamp {
+    inode: (u64, u64),
+    changed: (i64, i64),
+    bytes: u64,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self {
+            inode: (metadata.dev(), metadata.ino()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+            bytes: metadata.len(),
+        })
+    }
+}
+
+/// Why a certificate can't be used.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// A file can't be read.
+    #[error("cannot read {path}")]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Others may read the key.
+    #[error("others than its owner may read the key {0}, so it is no secret: chmod 600")]
+    Exposed(PathBuf),
+    /// A file does not hold what it should.
+    #[error("{path} holds no {what} in PEM")]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// What it should hold.
+        what: &'static str,
+        /// What is wrong with it.
+        source: pem::Error,
+    },
+    /// Certificate and key don't belong together, or are of no kind that is known.
+    #[error("the certificate {certificate} and the key {key} can't be used together")]
+    Pair {
+        /// The certificate's file.
+        certificate: PathBuf,
+        /// The key's file.
+        key: PathBuf,
+        /// Why not.
+        source: rustls::Error,
+    },
+}
+
+impl Tls {
+    /// Reads a certificate with its chain, and its key.
+    ///
+    /// # Errors
+    ///
+    /// Says why they can't be used: nobody is served without what was asked for.
+    pub fn open(certificate: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Result<Self, TlsError> {
+        let (certificate, key) = (certificate.into(), key.into());
+        let stamps = stamps(&certificate, &key);
+        let config = ArcSwap::from_pointee(read(&certificate, &key)?);
+        let looked = Mutex::new(Looked { at: Instant::now(), stamps, fault: None });
+        Ok(Self { certificate, key, config, looked })
+    }
+
+    /// Reads the files now.
+    pub fn reload(&self) {
+        self.read_again(&mut self.looked.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Greets a client; `None` when it does not speak TLS, or takes too long.
+    pub(crate) async fn accept<S: Stream>(&self, stream: S, wait_max: Duration) -> Option<TlsStream<S>> {
+        self.look();
+        let greeting = TlsAcceptor::from(self.config.load_full()).accept(stream);
+        match tokio::time::timeout(wait_max, greeting).await {
+            Ok(Ok(stream)) => Some(stream),
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a client could not be greeted by TLS");
+                None
+            }
+            Err(_) => None,
+        }
+    }
+
+    /// Reads the files again if they have changed; whoever finds somebody looking goes on with what is known.
+    fn look(&self) {
+        let Ok(mut looked) = self.looked.try_lock() else { return };
+        if looked.at.elapsed() < LOOK_INTERVAL {
+            return;
+        }
+        looked.at = Instant::now();
+        if looked.stamps.is_none() || looked.stamps != stamps(&self.certificate, &self.key) {
+            self.read_again(&mut looked);
+        }
+    }
+
+    fn read_again(&self, looked: &mut Looked) {
+        // First, so that what changes while it is read has changed.
+        let stamps = stamps(&self.certificate, &self.key);
+        match read(&self.certificate, &self.key) {
+            Ok(config) => {
+                self.config.store(Arc::new(config));
+                *looked = Looked { at: looked.at, stamps, fault: None };
+                tracing::info!(path = %self.certificate.display(), "took over the TLS certificate");
+            }
+            Err(error) => {
+                let fault = anyhow::Error::new(error);
+                let fault = format!("{fault:#}");
+                if looked.fault.as_ref() != Some(&fault) {
+                    tracing::warn!(fault, "kept the last good TLS certificate, the new one can't be used");
+                }
+                *looked = Looked { at: looked.at, stamps: None, fault: Some(fault) };
+            }
+        }
+    }
+}
+
+fn stamps(certificate: &Path, key: &Path) -> Option<[Stamp; 2]> {
+    Some([Stamp::of(certificate).ok()?, Stamp::of(key).ok()?])
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<ServerConfig, TlsError> {
+    let broken = |path: &Path, what| {
+        let path = path.to_owned();
+        move |source| TlsError::Pem { path, what, source }
+    };
+    let chain = contents(certificate)?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
+    let some = |chain: Vec<_>| if chain.is_empty() { Err(pem::Error::NoItemsFound) } else { Ok(chain) };
+    let chain = chain.and_then(some).map_err(broken(certificate, "certificate"))?;
+    let secret = private(key)?;
+    let secret = PrivateKeyDer::from_pem_slice(&secret).map_err(broken(key, "private key"))?;
+    let unfit = |source| TlsError::Pair { certificate: certificate.to_owned(), key: key.to_owned(), source };
+    let builder = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().map_err(unfit)?;
+    let mut config = builder.with_no_client_auth().with_single_cert(chain, secret).map_err(unfit)?;
+    config.alpn_protocols = vec![ALPN.to_vec()];
+    Ok(config)
+}
+
+fn contents(path: &Path) -> Result<Vec<u8>, TlsError> {
+    fs::read(path).map_err(|source| TlsError::Read { path: path.to_owned(), source })
+}
+
+/// A key that is a secret: of a file of the service's own user nobody else may read it, of another user's, as
+/// a mounted secret is, not everybody.
+fn private(key: &Path) -> Result<Vec<u8>, TlsError> {
+    let metadata = fs::metadata(key).map_err(|source| TlsError::Read { path: key.to_owned(), source })?;
+    if is_exposed(&metadata) {
+        return Err(TlsError::Exposed(key.to_owned()));
+    }
+    contents(key)
+}
+
+fn is_exposed(metadata: &Metadata) -> bool {
+    let is_ours = metadata.uid() == rustix::process::geteuid().as_raw();
+    metadata.mode() & if is_ours { 0o077 } else { 0o007 } != 0
+}
