@@ -217,6 +217,9 @@ pub enum Action<'a> {
     Operate,
 }
 
+/// Tells some actions from all others.
+pub(crate) type Actions = fn(&Action<'_>) -> bool;
+
 /// The head of the request that wants something.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestHead<'a> {

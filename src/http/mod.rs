@@ -1,15 +1,15 @@
 //! The edge: the only user of warp, and the only place with status codes.
 //!
 //! ```text
-//! request ─────▶ Call ─▶ routes::Target ─▶ handler ─▶ Reply ─▶ Response
-//!                head     the table of      Result<Reply,       what every
-//!                         paths & methods   ApiError>           answer says
+//! request ─────▶ Call ─▶ routes::table ─▶ handler ─▶ Reply ─▶ Response
+//!                head     path, method,    Result<Reply,       what every
+//!                         action, handler  ApiError>           answer says
 //! ```
 //!
 //! warp is asked for one thing, the parts of the request (by our own server, for its body). Which path
-//! and method is answered by whom stands in one table (`routes`), because the contract is strict about
-//! what is said of a path that exists with a method that it does not take, and a chain of filters would
-//! have to guess that from rejections.
+//! and method is answered by whom, and what the authorizer is asked first, stands in one table (`routes`),
+//! because the contract is strict about what is said of a path that exists with a method that it does not
+//! take, and a chain of filters would have to guess that from rejections.
 //!
 //! What is promised here:
 //!

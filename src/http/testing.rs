@@ -87,6 +87,12 @@ fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> 
     entry
 }
 
+/// What a handler may reach, where nothing has been read and everybody may do everything.
+pub(crate) fn context() -> Context {
+    let projection = Projection::default();
+    Context::new(writer(&projection, Arc::default()), projection, Guard::with(AllowAll))
+}
+
 /// An authorizer that is a function.
 pub(crate) struct Hook(pub(crate) fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>);
 

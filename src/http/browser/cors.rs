@@ -75,12 +75,12 @@ impl Cors {
     pub(crate) fn decorate_preflight(
         &self,
         request: &HeaderMap,
-        allow: &'static str,
+        allow: HeaderValue,
         answer: &mut Vec<(HeaderName, HeaderValue)>,
     ) {
         if self.allowed(request).is_some() && request.contains_key(ACCESS_CONTROL_REQUEST_METHOD) {
             answer.extend([
-                (ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(allow)),
+                (ACCESS_CONTROL_ALLOW_METHODS, allow),
                 (ACCESS_CONTROL_ALLOW_HEADERS, HeaderValue::from_static(SENDABLE)),
                 (ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static(PREFLIGHT_SECONDS_MAX)),
             ]);

@@ -91,8 +91,9 @@ impl Reply {
     }
 
     /// What may be asked of a path, which a browser may ask for a page of another origin.
-    pub(crate) fn options(allow: &'static str, cors: &Cors, request: &HeaderMap) -> Self {
-        let mut reply = Self::empty(StatusCode::NO_CONTENT).with(ALLOW, HeaderValue::from_static(allow));
+    pub(crate) fn options(allow: &str, cors: &Cors, request: &HeaderMap) -> Self {
+        let allow = HeaderValue::from_str(allow).expect("methods are visible ASCII");
+        let mut reply = Self::empty(StatusCode::NO_CONTENT).with(ALLOW, allow.clone());
         cors.decorate_preflight(request, allow, &mut reply.more);
         reply
     }

@@ -4,7 +4,8 @@ use std::future::{Future, poll_fn};
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use warp::http::{HeaderMap, Method};
 use crate::domain::Key;
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Filter, History, Page, View};
-use crate::http::authorize::{Action, Allowed, Denied, Identity, RequestHead};
+use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
 use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
@@ -40,11 +41,21 @@ pub(crate) struct Call<'a> {
     pub(crate) head: Arc<Head>,
     pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
+    entered: OnceLock<Entered>,
+    is_asked: AtomicBool,
+}
+
+/// The route that a request came in by.
+struct Entered {
+    route: &'static str,
+    /// The actions of which one has to be allowed; absent where everybody is let in.
+    actions: Option<Actions>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(context: &'a Context, head: Arc<Head>, id: RequestId) -> Self {
-        Self { context, head, id, identity: OnceCell::new() }
+        let (identity, entered) = (OnceCell::new(), OnceLock::new());
+        Self { context, head, id, identity, entered, is_asked: AtomicBool::new(false) }
     }
 
     pub(crate) fn method(&self) -> &Method {
@@ -65,6 +76,37 @@ impl<'a> Call<'a> {
         &self.head.headers
     }
 
+    /// Takes note of the route, and of the actions by which it lets a request in.
+    pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
+        self.entered.get_or_init(|| Entered { route, actions });
+    }
+
+    /// The path of the route as the table has it, if the path leads anywhere.
+    pub(crate) fn route(&self) -> Option<&'static str> {
+        self.entered.get().map(|entered| entered.route)
+    }
+
+    /// Keeps an answer back that nobody was asked about.
+    ///
+    /// # Errors
+    ///
+    /// 500, where the route has to be asked for and its handler forgot to.
+    pub(crate) fn check_authorized(&self) -> Result<(), ApiError> {
+        let is_open = self.entered.get().is_some_and(|entered| entered.actions.is_none());
+        if is_open || self.is_asked.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        tracing::error!(route = self.route(), "BUG: nobody was asked whether this may be answered");
+        Err(ApiError::internal())
+    }
+
+    /// Whether this may be what the request is let in by: the first action has to be one of the route's.
+    fn may_ask(&self, action: &Action<'_>) -> bool {
+        let is_first = !self.is_asked.swap(true, Ordering::Relaxed);
+        let actions = self.entered.get().and_then(|entered| entered.actions);
+        !is_first || actions.is_none_or(|is_one| is_one(action))
+    }
+
     /// Who sends the request, as the hook says, if there is one; it is asked once.
     ///
     /// # Errors
@@ -82,6 +124,10 @@ impl<'a> Call<'a> {
     ///
     /// What the hook answers; 500 if it panics.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
+        if !self.may_ask(&action) {
+            tracing::error!(route = self.route(), ?action, "BUG: the table of routes has no such action");
+            return Err(ApiError::internal());
+        }
         if !self.context.guard.is_open() {
             self.identity().await?;
         }
@@ -267,4 +313,39 @@ pub(crate) async fn caught<T>(future: impl Future<Output = T>) -> Result<T, Pani
         }
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use hyper::Request;
+
+    use super::*;
+    use crate::http::testing::{context, key};
+
+    #[tokio::test]
+    async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
+        let context = context();
+        let call = || {
+            let head = Head::taken(&mut Request::new(String::new()), None);
+            let id = RequestId::of(&head.headers, context.clock);
+            Call::new(&context, Arc::new(head), id)
+        };
+        let key = key("posts");
+        let reads: Actions = |action| matches!(action, Action::Read { .. });
+
+        let asked = call();
+        asked.enter("/collections/{key}", Some(reads));
+        assert!(asked.check_authorized().is_err(), "its handler forgot to ask");
+        asked.authorize(Action::Read { key: &key }).await.unwrap();
+        asked.check_authorized().unwrap();
+        asked.authorize(Action::ReadPast { key: &key }).await.expect("what else is asked is its own affair");
+
+        let mistaken = call();
+        mistaken.enter("/collections/{key}", Some(reads));
+        assert!(mistaken.authorize(Action::List).await.is_err(), "another action than the table's");
+
+        let open = call();
+        open.enter("/livez", None);
+        open.check_authorized().unwrap();
+    }
 }

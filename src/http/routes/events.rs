@@ -13,7 +13,8 @@ use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::{Call, looking};
-use crate::http::routes::{EventId, stream};
+use crate::http::routes::path::EventId;
+use crate::http::routes::stream;
 
 /// The parameter that asks for the events of one collection.
 const FILTER_COLLECTION: &str = "filter[collection]";
@@ -221,7 +222,7 @@ fn links(page: &EventPage, total: usize, asked: &EventQuery, path: &str, query: 
 }
 
 /// `GET /events/:id`
-pub(crate) async fn read(call: &Call<'_>, id: &EventId) -> Result<Reply, ApiError> {
+pub(crate) async fn read(call: &Call<'_>, id: EventId) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let view = call.past().await;
     let found = view.as_ref().ok().zip(id.uuid());

@@ -30,23 +30,25 @@ const DOCUMENT: &str = include_str!("../openapi.yaml");
 /// Stands for the address until there is one.
 const PLACEHOLDER: &str = "collectory-address-of-the-request";
 
-/// The form that is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Format {
-    Json,
-    Yaml,
+/// `GET /openapi.json`
+pub(crate) async fn json(call: &Call<'_>) -> Result<Reply, ApiError> {
+    read(call, "application/json", &JSON).await
 }
 
-/// `GET /openapi.json`, `GET /openapi.yaml`
-pub(crate) async fn read(call: &Call<'_>, format: Format) -> Result<Reply, ApiError> {
+/// `GET /openapi.yaml`
+pub(crate) async fn yaml(call: &Call<'_>) -> Result<Reply, ApiError> {
+    read(call, "application/yaml", &YAML).await
+}
+
+async fn read(
+    call: &Call<'_>,
+    media_type: &'static str,
+    document: &LazyLock<Template>,
+) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
     let address = address(call.headers(), call.context.secured, &call.context.base_path);
-    let (media_type, document) = match format {
-        Format::Json => ("application/json", &*JSON),
-        Format::Yaml => ("application/yaml", &*YAML),
-    };
     Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 
@@ -93,6 +95,12 @@ static JSON: LazyLock<Template> = LazyLock::new(|| {
         .expect("BUG: openapi.yaml is not YAML that can be written as JSON");
     Template::new(&serde_json::to_string_pretty(&document).expect("a value can be written as JSON"))
 });
+
+/// The document as a value.
+#[cfg(test)]
+pub(crate) fn document() -> serde_json::Value {
+    serde_json::from_slice(&JSON.at("/")).expect("the document is JSON")
+}
 
 /// The document with its block `servers` replaced; everything else keeps its bytes.
 fn with_placeholder(document: &str) -> String {

@@ -21,8 +21,10 @@ use crate::http::jsonapi::{document, etag, negotiate, query, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
+use crate::http::routes::path::{self, Found, Target};
+use crate::http::routes::submit;
 use crate::http::routes::submit::Asked;
-use crate::http::routes::{Target, submit};
+use crate::http::routes::table::{COLLECTION, COLLECTIONS};
 
 /// What an answer with results is written in.
 const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
@@ -254,7 +256,7 @@ impl Names<'_> {
             return invalid("/ref", "an `add` names its collection in `data` and has no `ref`");
         }
         if let Some(href) = parts.href
-            && self.path(&href)? != Target::Collections
+            && self.path(&href)?.route.path != COLLECTIONS
         {
             return invalid("/href", "an `add` goes to the path of all collections");
         }
@@ -315,12 +317,12 @@ impl Names<'_> {
             (None, None) => Ok(None),
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
             (Some(reference), None) => self.referred(&reference).map(Some),
-            (None, Some(href)) => {
-                let Target::Collection(key) = self.path(&href)? else {
-                    return invalid("/href", "the path is not that of a collection");
-                };
-                Ok(Some((key, None)))
-            }
+            (None, Some(href)) => match self.path(&href)? {
+                Found { route, target: Target::OfKey(_, key) } if route.path == COLLECTION => {
+                    Ok(Some((key, None)))
+                }
+                _ => invalid("/href", "the path is not that of a collection"),
+            },
         }
     }
 
@@ -368,12 +370,12 @@ impl Names<'_> {
     }
 
     /// Where an `href` leads, a path as in `links.self`.
-    fn path(&self, href: &Value) -> Result<Target, Faults> {
+    fn path(&self, href: &Value) -> Result<Found, Faults> {
         let Some(path) = href.as_text() else {
             return invalid("/href", format!("expected a string, found {}", article(href)));
         };
-        match Target::find(path, self.call.context) {
-            Some(target) => Ok(target),
+        match path::lookup(path, self.call.context) {
+            Some(found) => Ok(found),
             None => invalid("/href", format!("{path:?} is no path of this service")),
         }
     }

@@ -15,8 +15,9 @@ use crate::http::request::body::Body;
 use crate::http::request::call::{Call, looking};
 use crate::http::request::prefer::Preferences;
 use crate::http::routes::collections::{asked, check_write, written};
+use crate::http::routes::path::EventId;
+use crate::http::routes::submit;
 use crate::http::routes::submit::Asked;
-use crate::http::routes::{EventId, submit};
 
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
@@ -26,7 +27,7 @@ const REVISION: &str = "/data/attributes/revision";
 
 /// `POST /events/:id/undo`; of a body only the reason is of interest, but a form that a page of another
 /// origin could send is none of ours.
-pub(crate) async fn undo(call: &Call<'_>, id: &EventId, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let sent = call.collect(body).await?.unwrap_or_default();

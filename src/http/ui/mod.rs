@@ -81,6 +81,8 @@ fn wants_html(call: &Call<'_>) -> bool {
 
 /// Answers a request for a page, come what may.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
+    // What a page shows is asked for piece by piece.
+    call.enter("/ui/", None);
     let answered = caught(checked(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,

@@ -49,9 +49,9 @@ impl ApiError {
     }
 
     /// The path knows other methods.
-    pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
+    pub(crate) fn method_not_allowed(allow: &str) -> Self {
         Self::new(Code::METHOD_NOT_ALLOWED, format!("This path takes only: {allow}."))
-            .with_header(ALLOW, HeaderValue::from_static(allow))
+            .with_header(ALLOW, HeaderValue::from_str(allow).expect("methods are visible ASCII"))
     }
 
     /// The precondition does not hold of what is served now.

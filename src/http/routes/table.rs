@@ -1,0 +1,244 @@
+//! The table of routes: a path, its methods, what the authorizer is asked, and who answers.
+//!
+//! A new route is one row here and its handler. Which path leads where, what `Allow` says, what has to be
+//! allowed before an answer leaves and what the OpenAPI document must list is all read from these rows.
+
+use std::pin::Pin;
+
+use warp::http::Method;
+
+use crate::domain::Key;
+use crate::http::authorize::{Action, Actions};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
+use crate::http::routes::path::EventId;
+use crate::http::routes::{
+    collections, events, explained, health, openapi, operations, past, problems, undo,
+};
+
+/// The path of all collections.
+pub(crate) const COLLECTIONS: &str = "/collections";
+
+/// The path of one collection.
+pub(crate) const COLLECTION: &str = "/collections/{key}";
+
+/// Where whoever keeps the process running asks whether it lives.
+pub(crate) const LIVE: &str = "/livez";
+
+/// A path and what it takes.
+pub(crate) struct Route {
+    /// The path below the base path, as in the OpenAPI document (`/collections/{key}`). It names the route
+    /// in metrics too, since there are only so many.
+    pub(crate) path: &'static str,
+    pub(crate) stands: Stands,
+    pub(crate) takes: Takes,
+}
+
+/// Where a path is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stands {
+    /// Below the base path.
+    Below,
+    /// There, and at the root too, wherever the API stands: whoever watches over processes asks there.
+    Anywhere,
+    /// Below the base path, in the variant with an authorizer only.
+    WithAuthorizer,
+}
+
+/// The methods of a path, by what varies in it.
+pub(crate) enum Takes {
+    /// Nothing.
+    Fixed(&'static [Operation<()>]),
+    /// The key of a collection.
+    OfKey(&'static [Operation<Key>]),
+    /// The id of an event.
+    OfEvent(&'static [Operation<EventId>]),
+}
+
+/// A method of a path.
+pub(crate) struct Operation<P> {
+    /// `GET` stands for `HEAD` too; `OPTIONS` is taken everywhere.
+    pub(crate) method: Method,
+    /// Whether the authorizer may be asked about this action to let the request in; absent where everybody
+    /// is let in.
+    pub(crate) actions: Option<Actions>,
+    pub(crate) handler: Handler<P>,
+}
+
+/// Makes the answer. It is boxed: the future of a request would else have room for all handlers at once, and
+/// moving that about costs more than most reads do.
+pub(crate) type Handler<P> = for<'a> fn(&'a Call<'a>, P, &'a mut Body) -> Answering<'a>;
+
+/// An answer under way.
+pub(crate) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, ApiError>> + Send + 'a>>;
+
+/// An operation that the authorizer is asked about, with one of these actions first.
+macro_rules! on {
+    ($method:ident, $($action:ident)|+, $handler:expr) => {
+        Operation {
+            method: Method::$method,
+            actions: Some(|action| matches!(action, $(Action::$action { .. })|+)),
+            handler: $handler,
+        }
+    };
+}
+
+/// An operation that everybody may ask for.
+macro_rules! open {
+    ($method:ident, $handler:expr) => {
+        Operation { method: Method::$method, actions: None, handler: $handler }
+    };
+}
+
+const fn below(path: &'static str, takes: Takes) -> Route {
+    Route { path, stands: Stands::Below, takes }
+}
+
+/// Everything that can be asked for; what is asked for most comes first.
+pub(crate) static ROUTES: &[Route] = &[
+    below(
+        COLLECTIONS,
+        Takes::Fixed(&[
+            on!(GET, List | ListPast | Follow, |call, (), _| Box::pin(collections::list(call))),
+            on!(POST, Create, |call, (), body| Box::pin(collections::create(call, body))),
+        ]),
+    ),
+    below(
+        COLLECTION,
+        Takes::OfKey(&[
+            on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
+                explained(call, &key, collections::read(call, &key)).await
+            })),
+            on!(PATCH, Update, |call, key, body| Box::pin(collections::update(call, key, body))),
+            on!(DELETE, Delete, |call, key, body| Box::pin(collections::delete(call, key, body))),
+        ]),
+    ),
+    below(
+        "/collections/{key}/events",
+        Takes::OfKey(&[on!(GET, ListEvents | StreamEvents, |call, key, _| {
+            Box::pin(events::of_collection(call, key))
+        })]),
+    ),
+    below(
+        "/collections/{key}/blame",
+        Takes::OfKey(&[on!(GET, ReadBlame, |call, key, _| Box::pin(async move {
+            explained(call, &key, past::blame(call, key.clone())).await
+        }))]),
+    ),
+    below(
+        "/collections/{key}/restore",
+        Takes::OfKey(&[on!(POST, Restore, |call, key, body| Box::pin(undo::restore(call, key, body)))]),
+    ),
+    below(
+        "/operations",
+        Takes::Fixed(&[on!(POST, Create | Update | Delete, |call, (), body| {
+            Box::pin(operations::operate(call, body))
+        })]),
+    ),
+    below(
+        "/events",
+        Takes::Fixed(&[on!(GET, ListEvents | StreamEvents, |call, (), _| Box::pin(events::list(call)))]),
+    ),
+    below(
+        "/events/{id}",
+        Takes::OfEvent(&[on!(GET, ReadEvent, |call, id, _| Box::pin(events::read(call, id)))]),
+    ),
+    below(
+        "/events/{id}/undo",
+        Takes::OfEvent(&[on!(POST, UndoEvent, |call, id, body| Box::pin(undo::undo(call, id, body)))]),
+    ),
+    below("/diff", Takes::Fixed(&[on!(GET, ReadDifference, |call, (), _| Box::pin(past::difference(call)))])),
+    below(
+        "/sync-token",
+        Takes::Fixed(&[on!(GET, ReadSyncToken, |call, (), _| Box::pin(past::sync_token(call)))]),
+    ),
+    below("/changes", Takes::Fixed(&[on!(GET, ReadChanges, |call, (), _| Box::pin(past::changes(call)))])),
+    below(
+        "/capabilities",
+        Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(past::capabilities(call)))]),
+    ),
+    below("/problems", Takes::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))])),
+    Route {
+        path: "/openapi.json",
+        stands: Stands::WithAuthorizer,
+        takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::json(call)))]),
+    },
+    Route {
+        path: "/openapi.yaml",
+        stands: Stands::WithAuthorizer,
+        takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::yaml(call)))]),
+    },
+    Route {
+        path: LIVE,
+        stands: Stands::Anywhere,
+        takes: Takes::Fixed(&[open!(GET, |_, (), _| Box::pin(async { Ok(health::live()) }))]),
+    },
+    Route {
+        path: "/readyz",
+        stands: Stands::Anywhere,
+        takes: Takes::Fixed(&[open!(GET, |call, (), _| Box::pin(async { health::ready(call) }))]),
+    },
+];
+
+impl Route {
+    /// The methods of the path, `HEAD` and `OPTIONS` aside.
+    pub(crate) fn methods(&self) -> Vec<&Method> {
+        fn of<P>(operations: &[Operation<P>]) -> Vec<&Method> {
+            operations.iter().map(|operation| &operation.method).collect()
+        }
+        match &self.takes {
+            Takes::Fixed(operations) => of(operations),
+            Takes::OfKey(operations) => of(operations),
+            Takes::OfEvent(operations) => of(operations),
+        }
+    }
+}
+
+/// What `Allow` says of a path that takes these methods.
+pub(crate) fn allow(methods: &[&Method]) -> String {
+    let mut allow = String::new();
+    for method in [&Method::GET, &Method::POST, &Method::PATCH, &Method::DELETE] {
+        if methods.contains(&method) {
+            allow.push_str(method.as_str());
+            allow.push_str(if *method == Method::GET { ", HEAD, " } else { ", " });
+        }
+    }
+    allow + "OPTIONS"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn the_openapi_document_lists_just_what_the_table_has() {
+        let document = openapi::document();
+        let paths = document["paths"].as_object().unwrap();
+        let told: BTreeSet<_> = paths
+            .iter()
+            .flat_map(|(path, item)| item.as_object().unwrap().keys().map(move |verb| (path.as_str(), verb)))
+            .filter(|(_, verb)| ["get", "put", "post", "patch", "delete"].contains(&verb.as_str()))
+            .map(|(path, verb)| (path, verb.to_uppercase()))
+            .collect();
+        let there = ROUTES.iter().flat_map(|route| {
+            route.methods().into_iter().map(move |method| (route.path, method.as_str().to_owned()))
+        });
+        assert_eq!(there.collect::<BTreeSet<_>>(), told);
+    }
+
+    #[test]
+    fn no_path_stands_twice_in_the_table() {
+        let paths: BTreeSet<_> = ROUTES.iter().map(|route| route.path).collect();
+        assert_eq!(paths.len(), ROUTES.len());
+    }
+
+    #[test]
+    fn allow_lists_the_methods_in_one_order() {
+        assert_eq!(allow(&[&Method::DELETE, &Method::GET]), "GET, HEAD, DELETE, OPTIONS");
+        assert_eq!(allow(&[&Method::POST]), "POST, OPTIONS");
+    }
+}
