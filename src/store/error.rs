@@ -94,6 +94,13 @@ pub enum StoreError {
     #[error(transparent)]
     Remote(#[from] RemoteError),
 
+    /// The content was made to have the id of another one (SHA-1 is broken); nothing of the batch is visible.
+    #[error("cannot name a {kind}: its content was made to collide with other content under SHA-1")]
+    Collision {
+        /// What it is: "commit" or "blob".
+        kind: &'static str,
+    },
+
     /// libgit2 refused; nothing of the batch is visible.
     #[error("cannot {action}")]
     Git {

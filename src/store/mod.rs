@@ -3,8 +3,7 @@
 //! The store knows files of one folder and commits of one branch, in bytes and names; what a file
 //! means is the business of [`format`](crate::format), and what may happen to it of
 //! [`domain`](crate::domain). [`Journal`] is the write side with one owner, the engine's writer
-//! thread. Two implementations keep the same promises: [`git`] and, for tests, [`memory`] with
-//! faults on demand.
+//! thread. [`git`] is the one implementation; tests have another, in memory, with faults on demand.
 //!
 //! A file is named by its name inside the collections folder (`posts.yaml`), never by a path.
 
@@ -12,7 +11,8 @@ mod archive;
 mod error;
 pub mod git;
 mod kept;
-pub mod memory;
+#[cfg(test)]
+pub(crate) mod memory;
 pub mod remote;
 pub mod signature;
 
@@ -94,8 +94,42 @@ pub(crate) const FILE_BYTES_KEPT_MAX: usize = 64 * 1024 + 1;
 pub enum TreeEntry {
     /// A regular file, executable or not.
     File(BlobId),
-    /// Anything else, in words with an article: "a symbolic link", "a folder", "a submodule".
-    Special(&'static str),
+    /// Anything else.
+    Special(Special),
+}
+
+/// What is no regular file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Special {
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A repository of its own (gitsubmodules(7)), in a commit only.
+    Submodule,
+    /// A pipe, in a work tree only, as all that follows.
+    Pipe,
+    /// A socket.
+    Socket,
+    /// A device.
+    Device,
+    /// A file that can't be read now.
+    Unreadable,
+}
+
+/// In words, with an article.
+impl fmt::Display for Special {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Folder => "a folder",
+            Self::Link => "a symbolic link",
+            Self::Submodule => "a submodule",
+            Self::Pipe => "a pipe",
+            Self::Socket => "a socket",
+            Self::Device => "a device",
+            Self::Unreadable => "a file that can't be read now",
+        })
+    }
 }
 
 /// One name that differs between two revisions.
@@ -198,8 +232,8 @@ pub enum Saved {
     },
     /// Nothing; the head has a file.
     Gone,
-    /// Anything else, in words with an article: "a symbolic link", "a folder".
-    Special(&'static str),
+    /// Anything else.
+    Special(Special),
 }
 
 impl Saved {

@@ -171,14 +171,14 @@ const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
     match saved {
         Saved::Gone => (None, Vec::new()),
-        Saved::Special(what) => (Some(Content::Special(what)), Vec::new()),
+        Saved::Special(what) => (Some(Content::Special(*what)), Vec::new()),
         Saved::File { blob, bytes } => {
             let content = match file_name(name) {
                 FileName::Collection { key, .. } => match Good::read(&key, *blob, bytes) {
                     Ok(good) => Content::Good(good),
                     Err(faults) => Content::Broken(faults),
                 },
-                FileName::BadKey(why) => Content::Broken(vec![not_a_file(&why)]),
+                FileName::BadKey(why) => Content::Broken(vec![not_a_file(why)]),
                 FileName::Other => return (None, Vec::new()),
             };
             (Some(content), bytes.clone())

@@ -10,13 +10,14 @@
 //! [`resolve`] is the whole rule of what is served for one key. It is pure: it is given what
 //! stands under the two names that the key can have, and says what to serve and what is wrong.
 
+use std::fmt::Display;
 use std::sync::Arc;
 
 use crate::domain::{Collection, Key};
 use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Serving;
 use crate::format::{self, Fault};
-use crate::store::{BlobId, StoreError};
+use crate::store::{BlobId, Special, StoreError};
 
 /// What one of the two files of a key is.
 #[derive(Debug, Clone)]
@@ -36,8 +37,8 @@ pub(crate) enum Content {
     Good(Good),
     /// Something that can't be read as one.
     Broken(Vec<Fault>),
-    /// Not a regular file; what it is, with an article.
-    Special(&'static str),
+    /// Not a regular file.
+    Special(Special),
 }
 
 /// A version of a collection that could be read.
@@ -159,7 +160,7 @@ pub(crate) fn resolve(
 }
 
 /// The fault of a name that is no regular file.
-pub(crate) fn not_a_file(what: &str) -> Fault {
+pub(crate) fn not_a_file(what: impl Display) -> Fault {
     Fault {
         line: 1,
         column: 1,
@@ -234,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_file_that_never_was_good_is_a_problem_and_nothing_else() {
-        for content in [broken(), Content::Special("a symbolic link")] {
+        for content in [broken(), Content::Special(Special::Link)] {
             let resolved = resolve(&key(), file("posts.yaml", content, false), None, || None);
             assert_eq!(resolved.served, None);
             assert_eq!(resolved.wrong.len(), 1);

@@ -38,6 +38,7 @@ pub(crate) fn refusal(error: &StoreError) -> SubmitError {
         | StoreError::Sign(_)
         | StoreError::Path { .. }
         | StoreError::Damaged { .. }
+        | StoreError::Collision { .. }
         | StoreError::Git { .. } => {
             let hint = hint_for(error);
             tracing::error!(error = %chain(error), hint, "the repository could not be written");
@@ -76,6 +77,7 @@ pub(crate) fn reason(error: &StoreError) -> String {
         | StoreError::Misnamed(_)
         | StoreError::Sign(_)
         | StoreError::Damaged { .. }
+        | StoreError::Collision { .. }
         | StoreError::Git { .. } => error.to_string(),
     }
 }

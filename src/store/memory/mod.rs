@@ -18,20 +18,19 @@ use chrono::{DateTime, Utc};
 use state::{Held, State, by_hand, failed};
 
 use super::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, TreeEntry,
-    WorkTree,
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
 /// A repository in memory; clones share it.
 #[derive(Debug, Clone)]
-pub struct MemoryJournal {
+pub(crate) struct MemoryJournal {
     state: Arc<Mutex<State>>,
 }
 
 /// What is to go wrong with an append.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// It fails and nothing is visible.
     BeforeTheBranch,
     /// It fails though the branch has moved; the work tree has not.
@@ -55,20 +54,20 @@ impl Default for MemoryJournal {
 impl MemoryJournal {
     /// An empty repository with a work tree.
     #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { state: Arc::default() }
     }
 
     /// An empty repository without a work tree.
     #[must_use]
-    pub fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         let journal = Self::new();
         journal.set_away(Some("the repository is bare"));
         journal
     }
 
     /// Commits by hand, as `git commit -a` would, and brings the work tree along.
-    pub fn commit_by_hand(
+    pub(crate) fn commit_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
         author: &Actor,
@@ -85,7 +84,7 @@ impl MemoryJournal {
     }
 
     /// Pushes a commit: the branch moves and the work tree does not.
-    pub fn push(
+    pub(crate) fn push(
         &self,
         files: &[(&str, Option<&str>)],
         author: &Actor,
@@ -99,7 +98,7 @@ impl MemoryJournal {
     }
 
     /// Replaces the head by a commit with these files as well, as `git commit --amend -a` would.
-    pub fn amend_by_hand(
+    pub(crate) fn amend_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
         author: &Actor,
@@ -128,7 +127,7 @@ impl MemoryJournal {
 
     /// Merges a side branch with one commit of these files, which leaves the head's parent (or the
     /// head, if it has none), and brings the work tree along.
-    pub fn merge_by_hand(
+    pub(crate) fn merge_by_hand(
         &self,
         files: &[(&str, Option<&str>)],
         author: &Actor,
@@ -150,7 +149,7 @@ impl MemoryJournal {
 
     /// Moves the branch and makes the files what it has, as `git reset --hard` does; files that no
     /// commit knows stay.
-    pub fn reset_hard(&self, to: Option<Revision>) {
+    pub(crate) fn reset_hard(&self, to: Option<Revision>) {
         let mut state = self.lock();
         let known = [state.brought_to, state.head];
         state.head = to;
@@ -160,54 +159,39 @@ impl MemoryJournal {
     }
 
     /// Moves the branch, and nothing else, as `git reset --soft` does.
-    pub fn move_branch(&self, to: Option<Revision>) {
+    pub(crate) fn move_branch(&self, to: Option<Revision>) {
         self.lock().head = to;
     }
 
     /// Saves a file in the work tree.
-    pub fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
+    pub(crate) fn save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.lock().place(name, Some(Held::File(content.into())));
     }
 
     /// Writes the beginning of a file into the work tree and keeps it open; [`save`](Self::save)
     /// writes all of it and closes it.
-    pub fn begin_to_save(&self, name: &str, content: impl Into<Vec<u8>>) {
+    pub(crate) fn begin_to_save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.save(name, content);
         self.lock().unfinished.insert(name.to_owned(), Duration::ZERO);
     }
 
     /// Removes a file from the work tree.
-    pub fn remove(&self, name: &str) {
+    pub(crate) fn remove(&self, name: &str) {
         self.lock().place(name, None);
-    }
-
-    /// Puts something that is no file into the work tree: "a symbolic link", "a folder".
-    pub fn put_special(&self, name: &str, what: &'static str) {
-        self.lock().place(name, Some(Held::Special(what)));
     }
 
     /// The content of a file in the work tree.
     #[must_use]
-    pub fn saved(&self, name: &str) -> Option<Vec<u8>> {
+    pub(crate) fn saved(&self, name: &str) -> Option<Vec<u8>> {
         match self.lock().work_tree.get(name)? {
             Held::File(content) => Some(content.clone()),
             Held::Special(_) => None,
         }
     }
 
-    /// The content of a file in the head.
-    #[must_use]
-    pub fn committed(&self, name: &str) -> Option<Vec<u8>> {
-        let state = self.lock();
-        match state.tree(state.head).get(name)? {
-            TreeEntry::File(blob) => state.blobs.get(blob).cloned(),
-            TreeEntry::Special(_) => None,
-        }
-    }
-
     /// Every regular file of a revision.
     #[must_use]
-    pub fn files_at(&self, revision: Option<Revision>) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn files_at(&self, revision: Option<Revision>) -> BTreeMap<String, Vec<u8>> {
         let state = self.lock();
         let tree = state.tree(revision);
         tree.into_iter().filter_map(|(name, entry)| Some((name, state.content(Some(entry))??))).collect()
@@ -215,7 +199,7 @@ impl MemoryJournal {
 
     /// Every regular file of the work tree.
     #[must_use]
-    pub fn saved_files(&self) -> BTreeMap<String, Vec<u8>> {
+    pub(crate) fn saved_files(&self) -> BTreeMap<String, Vec<u8>> {
         let state = self.lock();
         let file = |(name, held): (&String, &Held)| match held {
             Held::File(content) => Some((name.clone(), content.clone())),
@@ -226,19 +210,19 @@ impl MemoryJournal {
 
     /// Every commit that was ever made, on the branch or not.
     #[must_use]
-    pub fn commits(&self) -> Vec<Commit> {
+    pub(crate) fn commits(&self) -> Vec<Commit> {
         self.lock().commits.values().map(|(commit, _)| commit.clone()).collect()
     }
 
     /// Whether some commit, on the branch or not, has or had this content.
     #[must_use]
-    pub fn is_committed(&self, content: &[u8]) -> bool {
+    pub(crate) fn is_committed(&self, content: &[u8]) -> bool {
         self.lock().blobs.contains_key(&BlobId::of(content))
     }
 
     /// The first-parent history of the branch, the newest first.
     #[must_use]
-    pub fn log(&self) -> Vec<Commit> {
+    pub(crate) fn log(&self) -> Vec<Commit> {
         let state = self.lock();
         let mut log = Vec::new();
         let mut next = state.head;
@@ -251,70 +235,65 @@ impl MemoryJournal {
 
     /// How often commits were appended, groups counted once, failures included.
     #[must_use]
-    pub fn appends(&self) -> usize {
+    pub(crate) fn appends(&self) -> usize {
         self.lock().appends
     }
 
     /// Makes the next append go wrong; several wait in line.
-    pub fn fail_next(&self, fault: Fault) {
+    pub(crate) fn fail_next(&self, fault: Fault) {
         self.lock().faults.push_back(fault);
     }
 
     /// Takes back the faults that have not come yet, and tells how many there were.
-    pub fn forget_faults(&self) -> usize {
+    pub(crate) fn forget_faults(&self) -> usize {
         std::mem::take(&mut self.lock().faults).len()
     }
 
     /// Makes the next flush that an answer waits for fail; several wait in line.
-    pub fn fail_next_flush(&self) {
+    pub(crate) fn fail_next_flush(&self) {
         self.lock().flush_faults += 1;
     }
 
     /// How often a flush was needed though nothing was appended, failures included.
     #[must_use]
-    pub fn flushes(&self) -> usize {
+    pub(crate) fn flushes(&self) -> usize {
         self.lock().flushes
     }
 
     /// How often it was asked to do its housekeeping.
     #[must_use]
-    pub fn tends(&self) -> usize {
+    pub(crate) fn tends(&self) -> usize {
         self.lock().tends
     }
 
     /// Makes everything unreadable, or readable again.
-    pub fn set_unreadable(&self, is_unreadable: bool) {
+    pub(crate) fn set_unreadable(&self, is_unreadable: bool) {
         self.lock().is_unreadable = is_unreadable;
     }
 
     /// Makes the work tree look as if git were changing it, or not any more.
-    pub fn set_busy(&self, is_busy: bool) {
+    pub(crate) fn set_busy(&self, is_busy: bool) {
         self.lock().is_busy = is_busy;
     }
 
     /// Makes the work tree show something else, or the served branch again.
-    pub fn set_away(&self, why: Option<&str>) {
+    pub(crate) fn set_away(&self, why: Option<&str>) {
         self.lock().away = why.map(str::to_owned);
     }
 
     /// Makes something stand half-done, or nothing.
-    pub fn set_half_done(&self, what: Option<&'static str>) {
+    pub(crate) fn set_half_done(&self, what: Option<&'static str>) {
         self.lock().half_done = what;
     }
 
     /// Makes the next keeping of a former head fail.
-    pub fn fail_next_keep(&self) {
+    pub(crate) fn fail_next_keep(&self) {
         self.lock().keep_faults += 1;
     }
 
     /// Lets go of all that is kept, as `git update-ref -d` does.
-    pub fn let_go(&self) {
+    pub(crate) fn let_go(&self) {
         self.lock().kept.clear();
-    }
-
-    /// Sets on whose behalf hand edits are committed.
-    pub fn set_person(&self, person: Actor) {
-        self.lock().person = Some(person);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -10,7 +10,9 @@ use sha1::{Digest as _, Sha1};
 
 use super::Fault;
 use crate::domain::{Actor, Revision};
-use crate::store::{BlobId, Commit, Committed, Draft, Edit, FileChange, Kept, Saved, StoreError, TreeEntry};
+use crate::store::{
+    BlobId, Commit, Committed, Draft, Edit, FileChange, Kept, Saved, Special, StoreError, TreeEntry,
+};
 
 pub(super) type Tree = BTreeMap<String, TreeEntry>;
 
@@ -45,7 +47,7 @@ pub(super) struct State {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Held {
     File(Vec<u8>),
-    Special(&'static str),
+    Special(Special),
 }
 
 pub(super) fn failed(action: &'static str, kind: io::ErrorKind) -> StoreError {
@@ -237,7 +239,7 @@ impl State {
     pub(super) fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
         self.work_tree.get(name).map(|held| match held {
             Held::File(content) => TreeEntry::File(BlobId::of(content)),
-            Held::Special(what) => TreeEntry::Special(what),
+            Held::Special(what) => TreeEntry::Special(*what),
         })
     }
 
@@ -262,7 +264,7 @@ impl State {
         }
         let now = match self.work_tree.get(name) {
             None => Saved::Gone,
-            Some(Held::Special(what)) => Saved::Special(what),
+            Some(Held::Special(what)) => Saved::Special(*what),
             Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
         };
         Some(Edit { name: name.to_owned(), now })

@@ -101,9 +101,9 @@ impl View {
                 + &unified(path, before.as_deref(), after.as_deref()));
         }
         let what = |entry: Option<TreeEntry>| match entry {
-            None => "nothing",
-            Some(TreeEntry::File(_)) => "a file",
-            Some(TreeEntry::Special(what)) => what,
+            None => "nothing".to_owned(),
+            Some(TreeEntry::File(_)) => "a file".to_owned(),
+            Some(TreeEntry::Special(what)) => what.to_string(),
         };
         let path = quoted(path);
         Ok(format!("Special file {path}: {} before, {} after\n", what(before), what(after)))

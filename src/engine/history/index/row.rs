@@ -6,7 +6,7 @@ use uuid::Uuid;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::format::layout::Ending;
-use crate::store::{BlobId, TreeEntry};
+use crate::store::{BlobId, Special, TreeEntry};
 
 /// One commit along the first parents.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -63,8 +63,8 @@ impl Version {
     pub(crate) fn new(ending: Ending, entry: TreeEntry) -> Self {
         let holds = match entry {
             TreeEntry::File(blob) => Holds::File(blob),
-            TreeEntry::Special("a symbolic link") => Holds::Link,
-            TreeEntry::Special("a folder") => Holds::Folder,
+            TreeEntry::Special(Special::Link) => Holds::Link,
+            TreeEntry::Special(Special::Folder) => Holds::Folder,
             TreeEntry::Special(_) => Holds::Submodule,
         };
         Self { ending, holds }
@@ -73,9 +73,9 @@ impl Version {
     pub(crate) const fn entry(self) -> TreeEntry {
         match self.holds {
             Holds::File(blob) => TreeEntry::File(blob),
-            Holds::Link => TreeEntry::Special("a symbolic link"),
-            Holds::Folder => TreeEntry::Special("a folder"),
-            Holds::Submodule => TreeEntry::Special("a submodule"),
+            Holds::Link => TreeEntry::Special(Special::Link),
+            Holds::Folder => TreeEntry::Special(Special::Folder),
+            Holds::Submodule => TreeEntry::Special(Special::Submodule),
         }
     }
 

@@ -21,6 +21,7 @@ use std::ops::Range;
 
 use rustix::fs::Stat;
 
+use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
 use crate::store::git::object::hash_midstates::IndexHash;
@@ -226,14 +227,17 @@ impl GitIndex {
     }
 
     /// Whether the entry says that a file of this age and length is what git checked out for a blob.
-    pub(crate) fn is_checkout(&self, path: &str, blob: &Oid, stat: &Stat) -> bool {
+    pub(crate) fn is_checkout(&self, path: &str, blob: BlobId, stat: &Stat) -> bool {
         const MODIFIED: Range<usize> = 8..16;
         const LEN: Range<usize> = 36..40;
         let numbers = index_stat(stat).map(u32::to_be_bytes).concat();
         self.find(path).is_some_and(|entry| {
             let fixed = entry.fixed(&self.bytes);
             let same = |range: Range<usize>| fixed[range.clone()] == numbers[range];
-            entry.stage(&self.bytes) == 0 && fixed[STAT_LEN..60] == *blob && same(MODIFIED) && same(LEN)
+            entry.stage(&self.bytes) == 0
+                && fixed[STAT_LEN..60] == *blob.as_bytes()
+                && same(MODIFIED)
+                && same(LEN)
         })
     }
 

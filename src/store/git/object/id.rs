@@ -8,7 +8,7 @@
 use sha1::{Digest as _, Sha1};
 
 use crate::domain::Revision;
-use crate::store::StoreError;
+use crate::store::{BlobId, StoreError};
 
 /// The name of an object, raw.
 pub(crate) type Oid = [u8; 20];
@@ -53,8 +53,7 @@ pub(crate) fn name(kind: Kind, content: &[u8]) -> Result<Oid, StoreError> {
     hasher.update(content);
     let result = hasher.try_finalize();
     if result.has_collision() {
-        let source = git2::Error::from_str("the content was made to collide with other content under SHA-1");
-        return Err(StoreError::Git { action: format!("name a {}", kind.word()), source });
+        return Err(StoreError::Collision { kind: kind.word() });
     }
     Ok((*result.hash()).into())
 }
@@ -77,8 +76,8 @@ impl BlobHasher {
 
     /// The name; colliding content gets the name that git's collision detection gives it, which
     /// equals no other object's.
-    pub(crate) fn finish(self) -> Oid {
-        (*self.0.try_finalize().hash()).into()
+    pub(crate) fn finish(self) -> BlobId {
+        BlobId::new((*self.0.try_finalize().hash()).into())
     }
 }
 
@@ -105,6 +104,6 @@ mod tests {
         let mut pieces = BlobHasher::new(6);
         pieces.update(b"hel");
         pieces.update(b"lo\n");
-        assert_eq!(pieces.finish(), name(Kind::Blob, b"hello\n").unwrap());
+        assert_eq!(*pieces.finish().as_bytes(), name(Kind::Blob, b"hello\n").unwrap());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::store::git::object::id::Oid;
+use crate::store::BlobId;
 use crate::store::git::object::tree::Pointer;
 
 /// A path that a group changes, from what it was before to what it is after.
@@ -12,7 +12,7 @@ pub(crate) struct PathChange {
     pub(crate) before: Option<Pointer>,
     /// What commits between the old head and the new one have: an edit that was committed for a
     /// person stands in the work tree already, and is in the history now.
-    pub(crate) passed: BTreeSet<Option<Oid>>,
+    pub(crate) passed: BTreeSet<Option<BlobId>>,
     /// What the new head has.
     pub(crate) after: Option<Pointer>,
     /// Its content, when there is one.

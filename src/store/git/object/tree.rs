@@ -11,7 +11,7 @@ use std::ffi::CStr;
 use std::ops::Range;
 
 use crate::store::git::object::id::Oid;
-use crate::store::{BlobId, TreeEntry};
+use crate::store::{BlobId, Special, TreeEntry};
 
 /// The mode of a folder's entry.
 pub(crate) const FOLDER: u32 = 0o040_000;
@@ -51,13 +51,18 @@ impl Pointer {
         }
     }
 
+    /// The id of the content, of a file.
+    pub(crate) const fn blob(&self) -> BlobId {
+        BlobId::new(self.oid)
+    }
+
     /// What the store tells of it.
     pub(crate) const fn entry(&self) -> TreeEntry {
         match self.canonical_mode() {
             FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
-            FOLDER => TreeEntry::Special("a folder"),
-            0o120_000 => TreeEntry::Special("a symbolic link"),
-            _ => TreeEntry::Special("a submodule"),
+            FOLDER => TreeEntry::Special(Special::Folder),
+            0o120_000 => TreeEntry::Special(Special::Link),
+            _ => TreeEntry::Special(Special::Submodule),
         }
     }
 }

@@ -17,8 +17,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
-use super::pack::Pack;
 use crate::store::StoreError;
+use crate::store::git::read::pack::Pack;
 
 /// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
 const BORROWED_DEPTH_MAX: usize = 5;

@@ -2,14 +2,14 @@
 
 use std::borrow::Cow;
 
-use super::objects::{Objects, corrupt};
-use super::parallel::share;
-use super::recent_commits::RecentCommits;
-use super::trees::Trees;
-use super::walk::FollowedFolder;
 use crate::domain::Revision;
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::tree::{differences, entries};
+use crate::store::git::read::objects::{Objects, corrupt};
+use crate::store::git::read::parallel::share;
+use crate::store::git::read::recent_commits::RecentCommits;
+use crate::store::git::read::trees::Trees;
+use crate::store::git::read::walk::FollowedFolder;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 

@@ -3,8 +3,8 @@
 use std::fs::File;
 use std::io;
 
-use super::inflate::{Inflater, damaged};
 use crate::store::git::object::id::Kind;
+use crate::store::git::read::inflate::{Inflater, damaged};
 
 /// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
 const HEADER_LEN_MAX: usize = 28;

@@ -20,7 +20,6 @@ pub(crate) mod pack;
 mod parallel;
 pub(crate) mod reader;
 pub(crate) mod recent_commits;
-pub(crate) mod recent_contents;
 pub mod rev_parse;
 pub(crate) mod trees;
 pub(crate) mod walk;

@@ -9,16 +9,16 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::cache::Cache;
-use super::database::{Database, Known, ObjectFolder};
-use super::inflate::{Inflater, damaged};
-use super::loose::{self, Found};
-use super::pack::{Base, Pack};
 use crate::domain::Revision;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{self, Kind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
+use crate::store::git::read::cache::Cache;
+use crate::store::git::read::database::{Database, Known, ObjectFolder};
+use crate::store::git::read::inflate::{Inflater, damaged};
+use crate::store::git::read::loose::{self, Found};
+use crate::store::git::read::pack::{Base, Pack};
 use crate::store::{BlobId, Damage, FILE_BYTES_KEPT_MAX, StoreError, TreeId};
 
 /// The largest object that is held whole: the tree of a folder of a million files.
@@ -144,8 +144,8 @@ impl Objects {
     }
 
     /// The whole content of a file, for the work tree.
-    pub(crate) fn blob(&mut self, oid: &Oid) -> Result<Vec<u8>, StoreError> {
-        self.whole(Kind::Blob, oid).map(Arc::unwrap_or_clone)
+    pub(crate) fn blob(&mut self, id: BlobId) -> Result<Vec<u8>, StoreError> {
+        self.whole(Kind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
     /// An annotated tag.

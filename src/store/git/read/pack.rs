@@ -11,9 +11,9 @@ use std::path::Path;
 
 use sha1::{Digest as _, Sha1};
 
-use super::inflate::{Inflater, damaged};
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::OFS_DELTA;
+use crate::store::git::read::inflate::{Inflater, damaged};
 
 /// The kind of an object that is a delta against one that is named.
 const REF_DELTA: u8 = 7;

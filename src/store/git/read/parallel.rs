@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use super::objects::Objects;
 use crate::store::StoreError;
+use crate::store::git::read::objects::Objects;
 
 /// No more threads than this: the disk bounds reading soon enough.
 const THREADS_MAX: usize = 8;

@@ -4,23 +4,32 @@
 //! packs, unpacked and compared for that: who makes a commit knows what it says and changes.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Revision;
-use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::read::recent_contents::RecentContents;
+use crate::store::git::read::cache::Cache;
 use crate::store::{BlobId, EachContent, Step};
 
 /// How many commits are remembered: what a history that is busy with something else may fall
 /// behind and still catch up with cheaply. Older ones are read like anybody's.
 const STEPS_MAX: usize = 1024;
 
+/// So many bytes of contents are kept at least, and at most twice as many: who edits a file next begins with
+/// what it holds.
+const CONTENT_BYTES_MIN: usize = 4 << 20;
+
 /// The newest commits of this service, each with what it did, and the contents that they wrote.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct RecentCommits {
     known: Mutex<Known>,
-    written: Mutex<RecentContents>,
+    contents: Mutex<Cache<BlobId, Arc<[u8]>>>,
+}
+
+impl Default for RecentCommits {
+    fn default() -> Self {
+        Self { known: Mutex::default(), contents: Mutex::new(Cache::new(CONTENT_BYTES_MIN)) }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -57,19 +66,25 @@ impl RecentCommits {
 
     /// Keeps the contents that a group has written.
     pub(crate) fn keep(&self, changes: PathChanges) {
-        self.written().keep(changes);
+        let mut contents = self.contents.lock().unwrap_or_else(PoisonError::into_inner);
+        for change in changes.into_values() {
+            if let Some((after, content)) = change.after.zip(change.content) {
+                let bytes = content.len();
+                contents.put(after.blob(), content.into(), bytes);
+            }
+        }
     }
 
     /// A content that was written lately.
-    fn content(&self, oid: &Oid) -> Option<Arc<[u8]>> {
-        self.written().get(oid)
+    fn content(&self, id: BlobId) -> Option<Arc<[u8]>> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner).get(&id)
     }
 
     /// Hands over the contents that are at hand, and returns the others with their places.
     pub(crate) fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> (Vec<usize>, Vec<BlobId>) {
         let mut others = (Vec::new(), Vec::new());
         for (index, blob) in blobs.iter().enumerate() {
-            match self.content(blob.as_bytes()) {
+            match self.content(*blob) {
                 Some(content) => each(index, Ok(&content)),
                 None => {
                     others.0.push(index);
@@ -83,10 +98,6 @@ impl RecentCommits {
     fn with<T>(&self, act: impl FnOnce(&mut Known) -> T) -> T {
         // A panic in between costs at most a commit that has to be read.
         act(&mut self.known.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn written(&self) -> MutexGuard<'_, RecentContents> {
-        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,7 @@ use crate::store::git::read::archive::name::{by_id, by_ref};
 use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
-use crate::store::{BlobId, NameError, StoreError, TreeEntry};
+use crate::store::{BlobId, NameError, Special, StoreError, TreeEntry};
 
 /// Where git looks for a name, in its order (gitrevisions(7)).
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
@@ -92,7 +92,7 @@ pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>,
         let path = String::from_utf8(entry.path).ok()?;
         let name = path.strip_prefix(&prefix)?;
         Some(match name.split_once('/') {
-            Some((folder, _)) => (folder.to_owned(), TreeEntry::Special("a folder")),
+            Some((folder, _)) => (folder.to_owned(), TreeEntry::Special(Special::Folder)),
             None => (name.to_owned(), kind(entry.mode, entry.id)?),
         })
     });
@@ -108,8 +108,8 @@ const ANNOUNCED_FLAG: u16 = 0x2000;
 fn kind(mode: u32, id: git2::Oid) -> Option<TreeEntry> {
     Some(match mode & 0o170_000 {
         0o100_000 => TreeEntry::File(BlobId::new(id.as_bytes().try_into().ok()?)),
-        0o120_000 => TreeEntry::Special("a symbolic link"),
-        _ => TreeEntry::Special("a submodule"),
+        0o120_000 => TreeEntry::Special(Special::Link),
+        _ => TreeEntry::Special(Special::Submodule),
     })
 }
 
@@ -144,8 +144,8 @@ mod tests {
         let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();
         let expected = [
             ("a.yaml", TreeEntry::File(BlobId::new(blob.as_bytes().try_into().unwrap()))),
-            ("b.yaml", TreeEntry::Special("a symbolic link")),
-            ("c.yaml", TreeEntry::Special("a folder")),
+            ("b.yaml", TreeEntry::Special(Special::Link)),
+            ("c.yaml", TreeEntry::Special(Special::Folder)),
         ];
         assert_eq!(found, expected.map(|(name, entry)| (name.to_owned(), entry)).into());
     }

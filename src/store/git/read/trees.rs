@@ -60,8 +60,8 @@ pub(crate) fn check_folder(
         let Some(pointer) = find(&objects.raw_tree(id)?, part.as_bytes()) else { break };
         if !pointer.is_folder() {
             let what = match pointer.entry() {
-                TreeEntry::Special(what) => what,
-                TreeEntry::File(_) => "a file",
+                TreeEntry::Special(what) => what.to_string(),
+                TreeEntry::File(_) => "a file".to_owned(),
             };
             let path = layout.folder[..=depth].join("/");
             return Err(layout.unsuitable(format!("`{path}` is {what} in commit {revision}, not a folder")));

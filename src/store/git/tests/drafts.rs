@@ -4,8 +4,8 @@ use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
 use super::support::*;
+use crate::store::BlobId;
 use crate::store::git::disk::failpoint::Failpoint;
-use crate::store::git::object::id::{Kind, name};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::replace::{New, Replacer};
@@ -53,7 +53,7 @@ fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
     let (layout, folder) = place_and_folder(&repo);
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
+    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
     for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
         repo.save("a.yaml", "by hand\n");
         // As if it had been saved within the tick in which it was read.
@@ -139,7 +139,7 @@ fn a_file_that_a_person_put_in_the_place_of_ours_is_not_taken_for_ours() {
     repo.commit(&[("a.yaml", "a1\n")]);
     let (layout, folder) = place_and_folder(&repo);
     let replacer = Replacer::new(&layout, &folder).unwrap();
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| name(Kind::Blob, bytes).unwrap());
+    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
     assert!(replacer.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
     let stat = || folder.stat("a.yaml").unwrap().unwrap();
     assert!(replacer.has_made(&stat()));

@@ -5,9 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::super::GitJournal;
 use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::GitJournal;
 use crate::store::git::disk::failpoint::Hook;
 
 /// The reflog of the branch.

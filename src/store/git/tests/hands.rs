@@ -5,13 +5,13 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 use std::time::Duration;
 
-use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _, Look, StoreError, WorkTree};
 
 /// A repository with a few committed files, and the journal that serves it.
-fn served() -> (Repo, super::super::GitJournal) {
+fn served() -> (Repo, crate::store::git::GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n"), ("c.yaml", "c1\n")]);
     let mut journal = repo.open();
@@ -133,7 +133,7 @@ fn during_a_merge_only_our_paths_change() {
 #[test]
 fn another_branch_and_a_detached_head_are_left_alone() {
     let (repo, mut journal) = served();
-    let away = |journal: &mut super::super::GitJournal| {
+    let away = |journal: &mut crate::store::git::GitJournal| {
         let head = journal.head().unwrap();
         match journal.work_tree(head, Look::All, false).unwrap() {
             WorkTree::Away(why) => why,

@@ -110,14 +110,14 @@ fn a_start_knows_which_head_of_this_branch_was_served_last() {
     repo.open_to_read().note_served(first);
     assert_eq!(repo.open().last_served().unwrap(), Some(old), "who only reads serves nothing");
     repo.git(&["branch", "other"]);
-    let options = super::super::Options { branch: Some("other".into()), ..repo.options() };
-    assert_eq!(super::super::GitJournal::open(options).unwrap().last_served().unwrap(), None);
+    let options = crate::store::git::Options { branch: Some("other".into()), ..repo.options() };
+    assert_eq!(crate::store::git::GitJournal::open(options).unwrap().last_served().unwrap(), None);
 }
 
 #[test]
 fn commits_are_left_behind_that_only_the_old_head_reaches() {
     let repo = Repo::new();
-    let left = |journal: &mut super::super::GitJournal, old, new| {
+    let left = |journal: &mut crate::store::git::GitJournal, old, new| {
         let mut left = journal.left_behind(old, new).unwrap();
         left.sort_unstable();
         left

@@ -6,7 +6,7 @@ use super::support::*;
 use crate::store::Journal as _;
 
 /// A repository whose files git checks out with the line ends of Windows, and its journal.
-fn served(set_up: impl Fn(&Repo)) -> (Repo, super::super::GitJournal) {
+fn served(set_up: impl Fn(&Repo)) -> (Repo, crate::store::git::GitJournal) {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\nx\n"), ("b.yaml", "b1\n")]);
     set_up(&repo);

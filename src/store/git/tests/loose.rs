@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::super::GitJournal;
 use super::support::*;
+use crate::store::git::GitJournal;
 use crate::store::git::maintenance::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
 
 /// How many commits a person makes.

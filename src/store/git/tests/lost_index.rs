@@ -5,10 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::{GitJournal, Options};
 
 /// A bare repository with some commits.
 fn written() -> (Repo, GitJournal) {

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::random::cases;
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::{GitJournal, Options};
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 
 #[test]
@@ -199,7 +199,7 @@ fn an_object_that_is_missing_is_an_error_and_not_an_empty_folder() {
     let pack = repo.packs().pop().unwrap();
     let aside = repo.path().join("aside.pack");
     fs::rename(&pack, &aside).unwrap();
-    assert!(super::super::GitJournal::open(repo.options()).is_err());
+    assert!(crate::store::git::GitJournal::open(repo.options()).is_err());
     fs::rename(&aside, &pack).unwrap();
     let mut journal = repo.open();
     fs::rename(&pack, &aside).unwrap();

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use super::super::{Access, GitJournal, Options};
 use super::support::*;
 use crate::domain::Actor;
+use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{Journal as _, StoreError};
 
 #[track_caller]

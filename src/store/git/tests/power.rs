@@ -13,7 +13,6 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::Barrier;
@@ -21,6 +20,7 @@ use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::checkpoint::system_id;
 use crate::store::git::repo::init;
+use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _};
 
 /// How many ways a power cut goes at each instant; `COLLECTORY_CRASH_ROUNDS` sets the long run.

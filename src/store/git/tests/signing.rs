@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::super::{GitArchive, Options, SigningKey, Unfit};
 use super::support::*;
 use crate::domain::Revision;
+use crate::store::git::{GitArchive, Options, SigningKey, Unfit};
 use crate::store::signature::{AllowedSigners, Checker, Signature};
 use crate::store::{Archive as _, Journal as _};
 
@@ -45,7 +45,7 @@ fn signature(repo: &Repo, key: &SigningKey, revision: Revision) -> Signature {
 fn every_commit_of_a_group_is_signed_the_first_of_a_repository_too() {
     for (repo, key) in [(Repo::new(), ed25519()), (Repo::bare(), p256())] {
         let options = Options { signing_key: Some(key.clone()), ..repo.options() };
-        let mut journal = super::super::GitJournal::open(options).unwrap();
+        let mut journal = crate::store::git::GitJournal::open(options).unwrap();
         let drafts: Vec<_> = (0..8).map(|i| set(&format!("c{}.yaml", i % 5), &format!("{i}\n"))).collect();
         let made = append(&mut journal, &drafts);
         assert_eq!(made.len(), 8);
@@ -66,7 +66,7 @@ fn what_is_decided_again_has_the_same_name() {
         let made = || {
             let repo = Repo::bare();
             let options = Options { signing_key: Some(key.clone()), ..repo.options() };
-            append(&mut super::super::GitJournal::open(options).unwrap(), &[set("a.yaml", "a\n")])
+            append(&mut crate::store::git::GitJournal::open(options).unwrap(), &[set("a.yaml", "a\n")])
         };
         assert_eq!(made(), made());
     }
@@ -76,7 +76,7 @@ fn what_is_decided_again_has_the_same_name() {
 fn signing_adds_no_flush() {
     for (repo, expected) in [(Repo::bare(), 5), (Repo::new(), 6)] {
         let options = Options { signing_key: Some(ed25519()), ..repo.options() };
-        let mut journal = super::super::GitJournal::open(options).unwrap();
+        let mut journal = crate::store::git::GitJournal::open(options).unwrap();
         append(&mut journal, &[set("first.yaml", "x\n")]);
         for len in [1, 40] {
             let before = journal.flushes();
@@ -91,7 +91,7 @@ fn signing_adds_no_flush() {
 fn a_signed_commit_reads_like_any_other() {
     let repo = Repo::new();
     let options = Options { signing_key: Some(ed25519()), ..repo.options() };
-    let mut journal = super::super::GitJournal::open(options).unwrap();
+    let mut journal = crate::store::git::GitJournal::open(options).unwrap();
     let made = append(&mut journal, &[set("a.yaml", "a\n"), set("a.yaml", "b\n")]);
     let mut told = Vec::new();
     let head = journal.head().unwrap().unwrap();

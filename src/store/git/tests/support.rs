@@ -12,9 +12,9 @@ use chrono::DateTime;
 use rustix::io::Errno;
 use tempfile::TempDir;
 
-use super::super::{Access, GitJournal, Options};
 use crate::domain::{Actor, Revision};
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
+use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{
     BlobId, Committed, Draft, Edit, Journal as _, Look, Saved, StoreError, TreeEntry, WorkTree,
 };
@@ -284,7 +284,7 @@ fn shown(edit: Edit) -> (String, String) {
     let now = match edit.now {
         Saved::File { bytes, .. } => String::from_utf8(bytes).unwrap(),
         Saved::Gone => "gone".to_owned(),
-        Saved::Special(what) => what.to_owned(),
+        Saved::Special(what) => what.to_string(),
     };
     (edit.name, now)
 }

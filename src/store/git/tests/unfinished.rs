@@ -4,8 +4,8 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::super::GitJournal;
 use super::support::*;
+use crate::store::git::GitJournal;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::listing::list;

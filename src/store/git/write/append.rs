@@ -167,7 +167,7 @@ impl Builder<'_> {
             }
             Entry::Occupied(slot) => {
                 let known = slot.into_mut();
-                known.passed.insert(before.map(|pointer| pointer.oid));
+                known.passed.insert(before.map(|pointer| pointer.blob()));
                 (known.after, known.content) = (after, content);
             }
         }

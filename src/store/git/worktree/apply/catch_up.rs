@@ -174,7 +174,7 @@ fn changes_since(
                 }
             };
             there.passed.insert(match passed.before {
-                Some(TreeEntry::File(blob)) => Some(*blob.as_bytes()),
+                Some(TreeEntry::File(blob)) => Some(blob),
                 Some(TreeEntry::Special(_)) | None => None,
             });
         }
@@ -197,7 +197,7 @@ fn change_of(
     if [before, after].into_iter().flatten().any(|pointer| !pointer.is_file()) {
         return Ok(None);
     }
-    let content = match after.map(|pointer| reader.objects.blob(&pointer.oid)).transpose() {
+    let content = match after.map(|pointer| reader.objects.blob(pointer.blob())).transpose() {
         // The file is behind then, and the others need not be.
         Err(StoreError::Damaged { .. }) => None,
         content => content?,

@@ -99,17 +99,17 @@ impl Checkout {
         there: Option<Pointer>,
     ) -> Result<(), StoreError> {
         let read = |pointer: Pointer| {
-            let bytes = objects.blob(&pointer.oid)?;
+            let bytes = objects.blob(pointer.blob())?;
             Ok::<_, StoreError>((pointer, bytes))
         };
         let content = there.map(read).transpose()?;
         let new =
-            content.as_ref().map(|(pointer, bytes)| New { oid: pointer.oid, mode: pointer.mode, bytes });
+            content.as_ref().map(|(pointer, bytes)| New { oid: pointer.blob(), mode: pointer.mode, bytes });
         let path = self.layout.inside(name);
         let mut stat = None;
         if let Found::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
             let replacer = Replacer::new(&self.layout, &folder)?;
-            if replacer.change(name, change.after.map(|after| after.oid), new)? {
+            if replacer.change(name, change.after.map(|after| after.blob()), new)? {
                 stat = folder.stat(name)?.as_ref().map(index_stat);
             }
         }

@@ -141,7 +141,7 @@ impl Checkout {
         for (name, change) in stale {
             let there = folder.as_ref().map(|folder| folder.read(&name)).transpose()?.flatten();
             let entry = match (change.after, there) {
-                (Some(pointer), Some(content)) if content.oid == pointer.oid => {
+                (Some(pointer), Some(content)) if content.oid == pointer.blob() => {
                     Some(RepairedEntry { pointer, stat: index_stat(&content.stat) })
                 }
                 (None, None) => None,

@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::lock::HeldLock;
-use crate::store::git::object::id::{Oid, hex, unhex};
+use crate::store::git::object::id::unhex;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::replace::{New, Replacer};
-use crate::store::{Edit, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ pub(crate) struct Lagging {
 }
 
 /// What each file may have of ours; `None` for nothing.
-type Files = BTreeMap<String, BTreeSet<Option<Oid>>>;
+type Files = BTreeMap<String, BTreeSet<Option<BlobId>>>;
 
 /// How it is kept: ids as digits.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -47,7 +47,7 @@ impl Lagging {
         let bytes = read_if_there(&path)?.unwrap_or_default();
         let Kept(kept) = serde_json::from_slice(&bytes).unwrap_or_default();
         let known = |id: Option<String>| match id {
-            Some(digits) => unhex(digits.as_bytes()).map(Some),
+            Some(digits) => unhex(digits.as_bytes()).map(|id| Some(BlobId::new(id))),
             None => Some(None),
         };
         let files = kept.into_iter().map(|(name, ids)| (name, ids.into_iter().filter_map(known).collect()));
@@ -56,17 +56,17 @@ impl Lagging {
     }
 
     /// Takes a file out, for another attempt; returns what it may have.
-    pub(crate) fn take(&mut self, name: &str) -> BTreeSet<Option<Oid>> {
+    pub(crate) fn take(&mut self, name: &str) -> BTreeSet<Option<BlobId>> {
         self.files.remove(name).unwrap_or_default()
     }
 
     /// Puts a file in that may have any of these.
-    pub(crate) fn put(&mut self, name: &str, ids: impl IntoIterator<Item = Option<Oid>>) {
+    pub(crate) fn put(&mut self, name: &str, ids: impl IntoIterator<Item = Option<BlobId>>) {
         self.files.insert(name.to_owned(), ids.into_iter().collect());
     }
 
     /// Puts a file in that may have this, besides what it may have already.
-    pub(crate) fn add(&mut self, name: &str, id: Option<Oid>) {
+    pub(crate) fn add(&mut self, name: &str, id: Option<BlobId>) {
         self.files.entry(name.to_owned()).or_default().insert(id);
     }
 
@@ -74,7 +74,7 @@ impl Lagging {
     fn explains(&self, edit: &Edit) -> bool {
         let now = match &edit.now {
             Saved::Gone => None,
-            Saved::File { blob, .. } => Some(*blob.as_bytes()),
+            Saved::File { blob, .. } => Some(*blob),
             Saved::Special(_) => return false,
         };
         self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now))
@@ -92,7 +92,7 @@ impl Lagging {
         if self.files == self.kept {
             return Ok(());
         }
-        let digits = |id: &Option<Oid>| id.as_ref().map(hex);
+        let digits = |id: &Option<BlobId>| id.map(|id| id.to_string());
         let files =
             self.files.iter().map(|(name, ids)| (name.clone(), ids.iter().map(digits).collect())).collect();
         let text = serde_json::to_vec(&Kept(files)).expect("texts are JSON");
@@ -120,7 +120,7 @@ impl Checkout {
         let head = self.branch.tip()?;
         for name in self.lagging.files.keys().cloned().collect::<Vec<_>>() {
             let after = reader.trees(head)?.folder().get(name.as_bytes()).filter(|pointer| pointer.is_file());
-            let content = match after.map(|after| reader.objects.blob(&after.oid)).transpose() {
+            let content = match after.map(|after| reader.objects.blob(after.blob())).transpose() {
                 Err(StoreError::Damaged { .. }) => continue,
                 content => content?,
             };

@@ -5,10 +5,9 @@ use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::git::object::id::Oid;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::RawTree;
-use crate::store::{Edit, Saved, WorkTree};
+use crate::store::{BlobId, Edit, Saved, WorkTree};
 
 /// For how long what we replaced is taken for a race, where it is found again, and not for a person's wish.
 pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
@@ -34,9 +33,9 @@ impl RecentGroup {
         self.at.elapsed() < STALE_AGE_MAX
     }
 
-    fn has_replaced(&self, name: &str, was: Option<Oid>) -> bool {
+    fn has_replaced(&self, name: &str, was: Option<BlobId>) -> bool {
         self.changes.get(name).is_some_and(|change| {
-            change.before.map(|before| before.oid) == was || change.passed.contains(&was)
+            change.before.map(|before| before.blob()) == was || change.passed.contains(&was)
         })
     }
 }
@@ -71,7 +70,7 @@ impl Recent {
                 }
                 Entry::Occupied(slot) => {
                     let known = slot.into_mut();
-                    known.passed.insert(change.before.map(|before| before.oid));
+                    known.passed.insert(change.before.map(|before| before.blob()));
                     known.passed.extend(&change.passed);
                     known.after = change.after;
                 }
@@ -95,7 +94,7 @@ impl Recent {
 
     fn has_replaced(&self, edit: &Edit) -> bool {
         let was = match &edit.now {
-            Saved::File { blob, .. } => Some(*blob.as_bytes()),
+            Saved::File { blob, .. } => Some(*blob),
             Saved::Gone => None,
             Saved::Special(_) => return false,
         };
@@ -103,7 +102,7 @@ impl Recent {
     }
 
     /// The revision of ours that replaced what a path had.
-    pub(crate) fn replaced_by(&self, name: &str, was: Option<Oid>) -> Option<Revision> {
+    pub(crate) fn replaced_by(&self, name: &str, was: Option<BlobId>) -> Option<Revision> {
         self.groups.iter().rev().find(|group| group.has_replaced(name, was))?.revision
     }
 
@@ -117,7 +116,8 @@ impl Recent {
         self.revision = revision;
         let mut gone = self.get();
         gone.retain(|name, change| {
-            folder.get(name.as_bytes()).map(|pointer| pointer.oid) != change.after.map(|after| after.oid)
+            folder.get(name.as_bytes()).map(|pointer| pointer.blob())
+                != change.after.map(|after| after.blob())
         });
         self.groups.iter_mut().for_each(|group| group.changes.retain(|name, _| !gone.contains_key(name)));
     }

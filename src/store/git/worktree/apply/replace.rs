@@ -15,21 +15,20 @@ use std::path::PathBuf;
 use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
 use rustix::io::Errno;
 
-use crate::store::StoreError;
 use crate::store::git::disk::links::is_refused;
 use crate::store::git::disk::stamp::{Inode, inode_of};
-use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
+use crate::store::{BlobId, StoreError};
 
 /// The collections folder, with a place for files in the making.
 #[derive(Debug)]
 pub(crate) struct Replacer<'a> {
     folder: &'a Folder,
-    state: Staging,
+    staging: Staging,
     /// The file that was made last.
     newest: Cell<Option<Inode>>,
     known: Option<&'a StatCache>,
@@ -41,7 +40,7 @@ pub(crate) struct Replacer<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct New<'a> {
     /// Its id in git.
-    pub(crate) oid: Oid,
+    pub(crate) oid: BlobId,
     /// Its mode in git.
     pub(crate) mode: u32,
     /// The bytes.
@@ -51,15 +50,15 @@ pub(crate) struct New<'a> {
 impl<'a> New<'a> {
     /// What a place in a tree names, with its content; nothing where either is missing.
     pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
-        pointer.zip(bytes).map(|(pointer, bytes)| Self { oid: pointer.oid, mode: pointer.mode, bytes })
+        pointer.zip(bytes).map(|(pointer, bytes)| Self { oid: pointer.blob(), mode: pointer.mode, bytes })
     }
 }
 
 impl<'a> Replacer<'a> {
     /// Prepares to change files of `folder`.
     pub(crate) fn new(layout: &Layout, folder: &'a Folder) -> Result<Self, StoreError> {
-        let (state, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
-        Ok(Self { folder, state, newest: Cell::new(None), known: None, kept })
+        let (staging, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
+        Ok(Self { folder, staging, newest: Cell::new(None), known: None, kept })
     }
 
     /// The same with what is known of the files, which saves the look before a change.
@@ -78,7 +77,7 @@ impl<'a> Replacer<'a> {
     pub(crate) fn change(
         &self,
         name: &str,
-        old: Option<Oid>,
+        old: Option<BlobId>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
         let wanted = new.map(|new| new.oid);
@@ -97,20 +96,20 @@ impl<'a> Replacer<'a> {
             (None, Some(new)) => {
                 let draft = self.draft(name, new, None)?;
                 let placed = self.rename_new(&draft, name);
-                self.state.remove(&draft).and(placed)
+                self.staging.remove(&draft).and(placed)
             }
             (Some(old), Some(new)) => {
                 let draft = self.draft(name, new, now.mode())?;
                 self.exchange(&draft, name, old)
             }
-            (Some(old), None) => self.take_away(&self.state.draft_of(name), name, old),
+            (Some(old), None) => self.take_away(&self.staging.draft_of(name), name, old),
         }
     }
 
     /// Writes the draft of a file, and answers with its name.
     fn draft(&self, name: &str, new: New<'_>, replaced: Option<Mode>) -> Result<String, StoreError> {
-        let draft = self.state.draft_of(name);
-        self.newest.set(Some(self.state.write(&draft, (new.mode, new.bytes), replaced)?));
+        let draft = self.staging.draft_of(name);
+        self.newest.set(Some(self.staging.write(&draft, (new.mode, new.bytes), replaced)?));
         Ok(draft)
     }
 
@@ -123,7 +122,7 @@ impl<'a> Replacer<'a> {
     pub(crate) fn change_any(
         &self,
         name: &str,
-        olds: impl IntoIterator<Item = Option<Oid>>,
+        olds: impl IntoIterator<Item = Option<BlobId>>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
         let mut olds = olds.into_iter();
@@ -143,7 +142,7 @@ impl<'a> Replacer<'a> {
 
     /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
     /// kept.
-    pub(crate) fn torn(&self, name: &str) -> Result<Option<Oid>, StoreError> {
+    pub(crate) fn torn(&self, name: &str) -> Result<Option<BlobId>, StoreError> {
         let content = self.folder.read(name)?;
         let Some(content) = content.filter(|content| is_torn(&content.bytes)) else { return Ok(None) };
         if !is_blank(&content.bytes) {
@@ -152,56 +151,56 @@ impl<'a> Replacer<'a> {
         Ok(Some(content.oid))
     }
 
-    fn exchange(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
-        match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+    fn exchange(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+        match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
             Err(Errno::NOENT) if self.folder.stat(name)?.is_none() => {
-                return self.state.remove(draft).map(|()| false);
+                return self.staging.remove(draft).map(|()| false);
             }
             Err(errno) if is_unsupported(errno) => return self.overwrite(draft, name, old),
             Err(errno) => {
-                drop(self.state.remove(draft));
+                drop(self.staging.remove(draft));
                 return Err(self.folder.failed("replace", name, errno));
             }
         }
         let is_done = self.is_done_with(draft, old);
         if matches!(is_done, Ok(true)) {
-            return self.state.remove(draft).map(|()| true);
+            return self.staging.remove(draft).map(|()| true);
         }
         // A person saved in the instant between the look and the exchange, or nobody can tell. What is in
         // the draft now is theirs; where the file has gone meanwhile, theirs still goes back.
-        let back = match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+        let back = match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Err(Errno::NOENT) => {
-                self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
+                self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
             }
             other => other,
         };
         if let Err(errno) = back {
-            self.state.keep(draft, name)?;
+            self.staging.keep(draft, name)?;
             return Err(self.folder.failed("put back", name, errno));
         }
-        self.state.remove(draft).and(is_done)
+        self.staging.remove(draft).and(is_done)
     }
 
-    fn overwrite(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
+    fn overwrite(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
         if !holds(self.folder, name)?.is(Some(old)) {
-            return self.state.remove(draft).map(|()| false);
+            return self.staging.remove(draft).map(|()| false);
         }
-        let renamed = rustix::fs::renameat(&self.state.folder.fd, draft, &self.folder.fd, name);
+        let renamed = rustix::fs::renameat(&self.staging.folder.fd, draft, &self.folder.fd, name);
         renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
     }
 
-    fn take_away(&self, draft: &str, name: &str, old: Oid) -> Result<bool, StoreError> {
-        self.state.remove(draft)?;
-        match rustix::fs::renameat(&self.folder.fd, name, &self.state.folder.fd, draft) {
+    fn take_away(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+        self.staging.remove(draft)?;
+        match rustix::fs::renameat(&self.folder.fd, name, &self.staging.folder.fd, draft) {
             Ok(()) => (),
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
         let is_done = self.is_done_with(draft, old);
         if matches!(is_done, Ok(true)) {
-            return self.state.remove(draft).map(|()| true);
+            return self.staging.remove(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
         is_done
@@ -210,13 +209,13 @@ impl<'a> Replacer<'a> {
     /// Moves a draft to where nothing stands; answers whether it did.
     fn rename_new(&self, draft: &str, name: &str) -> Result<bool, StoreError> {
         let failed = |errno| self.folder.failed("make", name, errno);
-        match self.rename(&self.state.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
+        match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::NOREPLACE) {
             Ok(()) => Ok(true),
             Err(Errno::EXIST) => Ok(false),
             Err(errno) if is_unsupported(errno) => {
                 // A second name can't replace anything either.
                 match rustix::fs::linkat(
-                    &self.state.folder.fd,
+                    &self.staging.folder.fd,
                     draft,
                     &self.folder.fd,
                     name,
@@ -226,7 +225,7 @@ impl<'a> Replacer<'a> {
                     Err(Errno::EXIST) => Ok(false),
                     Err(errno) if !is_refused(&errno.into()) => Err(failed(errno)),
                     Err(_) if self.folder.stat(name)?.is_some() => Ok(false),
-                    Err(_) => rustix::fs::renameat(&self.state.folder.fd, draft, &self.folder.fd, name)
+                    Err(_) => rustix::fs::renameat(&self.staging.folder.fd, draft, &self.folder.fd, name)
                         .map(|()| true)
                         .map_err(failed),
                 }
@@ -255,8 +254,8 @@ impl<'a> Replacer<'a> {
     }
 
     /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
-    fn is_done_with(&self, draft: &str, old: Oid) -> Result<bool, StoreError> {
-        Ok(self.state.folder.read(draft)?.is_some_and(|content| content.oid == old))
+    fn is_done_with(&self, draft: &str, old: BlobId) -> Result<bool, StoreError> {
+        Ok(self.staging.folder.read(draft)?.is_some_and(|content| content.oid == old))
     }
 }
 
@@ -264,12 +263,12 @@ impl<'a> Replacer<'a> {
 #[derive(Debug)]
 enum Holds {
     Nothing,
-    File(Oid, Mode),
+    File(BlobId, Mode),
     Other,
 }
 
 impl Holds {
-    fn is(&self, wanted: Option<Oid>) -> bool {
+    fn is(&self, wanted: Option<BlobId>) -> bool {
         match self {
             Self::Nothing => wanted.is_none(),
             Self::File(oid, _) => wanted == Some(*oid),

@@ -14,11 +14,10 @@ use std::time::Duration;
 
 use crate::domain::Revision;
 use crate::store::git::index::git_index::Staged;
-use crate::store::git::object::id::Oid;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
-use crate::store::{Edit, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
 
 /// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
@@ -28,7 +27,7 @@ const REFLOG_BYTES_MAX: u64 = 1 << 20;
 const REFLOG_TURNS: u32 = 5;
 
 /// A file, and what it was set back to.
-type SetBack = (String, Option<Oid>);
+type SetBack = (String, Option<BlobId>);
 
 impl Checkout {
     /// Brings forward what a racing checkout has set back, if that is among what was seen; says whether it was,
@@ -65,16 +64,16 @@ impl Checkout {
         self.forget_what_is_not_on_the_branch(reader, self.branch.tip()?)?;
         let Some(index) = self.index.read()? else { return Ok(Vec::new()) };
         let recent = self.recent.get();
-        let is_set_back = |name: &str, was: Option<Oid>| {
+        let is_set_back = |name: &str, was: Option<BlobId>| {
             let is_staged = match index.get(&self.layout.inside(name)) {
-                Staged::File { oid, .. } => was == Some(oid),
+                Staged::File { oid, .. } => was == Some(BlobId::new(oid)),
                 Staged::Nothing => was.is_none(),
                 Staged::Conflict => false,
             };
             is_staged && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
         };
         let each = edits.iter().filter_map(|Edit { name, now }| match now {
-            Saved::File { blob, .. } => Some((name.clone(), Some(*blob.as_bytes()))),
+            Saved::File { blob, .. } => Some((name.clone(), Some(*blob))),
             Saved::Gone => Some((name.clone(), None)),
             Saved::Special(_) => None,
         });

@@ -11,14 +11,13 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::stamp::{Inode, inode_of};
-use crate::store::git::object::id::Oid;
 use crate::store::git::object::tree::EXECUTABLE;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::{BlobId, StoreError};
 
 /// What drafts in the desk begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
@@ -105,9 +104,11 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 /// that happens when the kill came between an exchange and the look after it.
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
     let state = layout.work_tree_state();
-    sweep(&Folder::open(&state)?, DRAFT_PREFIX, &state, |oid| objects.has(oid))?;
+    sweep(&Folder::open(&state)?, DRAFT_PREFIX, &state, |blob| objects.has(blob.as_bytes()))?;
     match Folder::collections(layout, false)? {
-        Found::Folder(folder) => sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |oid| objects.has(oid)),
+        Found::Folder(folder) => {
+            sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |blob| objects.has(blob.as_bytes()))
+        }
         Found::Nothing | Found::Obstacle(_) => Ok(()),
     }
 }
@@ -117,7 +118,7 @@ fn sweep(
     folder: &Folder,
     prefix: &str,
     kept: &Path,
-    mut is_known: impl FnMut(&Oid) -> bool,
+    mut is_known: impl FnMut(&BlobId) -> bool,
 ) -> Result<(), StoreError> {
     let entries =
         fs::read_dir(&folder.path).map_err(|source| StoreError::at("read", &folder.path, source))?;

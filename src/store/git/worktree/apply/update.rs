@@ -38,7 +38,7 @@ use crate::store::git::worktree::apply::replace::{New, Replacer};
 use crate::store::git::worktree::apply::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::scan::line_ends;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
-use crate::store::{StoreError, TreeId};
+use crate::store::{BlobId, StoreError, TreeId};
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -188,10 +188,10 @@ impl Checkout {
                 Ok(now) => {
                     let ours =
                         now.filter(|stat| replacer.as_ref().is_some_and(|replacer| replacer.has_made(stat)));
-                    placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.oid)));
+                    placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.blob())));
                 }
                 Err(error) => {
-                    let before = change.before.map(|pointer| pointer.oid);
+                    let before = change.before.map(|pointer| pointer.blob());
                     self.lagging.put(name, change.passed.iter().copied().chain([before]));
                     tell_lagging(&error, was_behind);
                 }
@@ -269,7 +269,7 @@ fn apply_one(
     if let (Some(replacer), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
         (replacer, index.as_deref(), change.before, is_old, occasion)
     {
-        let converted = line_ends::checked_out(replacer.folder(), index, [name, path], &before.oid)?;
+        let converted = line_ends::checked_out(replacer.folder(), index, [name, path], before.blob())?;
         change.to_mut().passed.extend(converted.map(Some));
     }
     let change = &*change;
@@ -304,7 +304,7 @@ fn change_file(
     if let (Some(after), None) = (change.after, &change.content) {
         return Err(corrupt(Kind::Blob, &after.oid, "so its file stays as it is"));
     }
-    let old = change.before.map(|pointer| pointer.oid);
+    let old = change.before.map(|pointer| pointer.blob());
     let torn = match occasion {
         Occasion::PowerCut => replacer.torn(name)?,
         Occasion::Ours | Occasion::Found | Occasion::Interrupted => None,
@@ -330,7 +330,7 @@ pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
         Staged::Nothing => before.is_none() || passed.contains(&None),
         Staged::File { mode, oid } => {
             before.is_some_and(|pointer| pointer.oid == *oid && pointer.canonical_mode() == *mode)
-                || passed.contains(&Some(*oid))
+                || passed.contains(&Some(BlobId::new(*oid)))
         }
         Staged::Conflict => false,
     }

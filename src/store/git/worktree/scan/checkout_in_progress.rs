@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::repo::layout::Layout;
-use crate::store::{Edit, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
 
 /// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
 pub(crate) const CHECKOUT_TIME_MAX: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ pub(crate) fn may_be_checkout(
 
 fn is_staged(layout: &Layout, index: &GitIndex, edit: &Edit) -> bool {
     match (&edit.now, index.get(&layout.inside(&edit.name))) {
-        (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob.as_bytes() == oid,
+        (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob == BlobId::new(oid),
         (Saved::Gone, Staged::Nothing) => true,
         (Saved::File { .. } | Saved::Gone | Saved::Special(_), _) => false,
     }

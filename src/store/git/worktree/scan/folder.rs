@@ -14,9 +14,9 @@ use rustix::io::Errno;
 
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::stamp::{Stamp, kind};
-use crate::store::git::object::id::{BlobHasher, Oid};
+use crate::store::git::object::id::BlobHasher;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{FILE_BYTES_KEPT_MAX, StoreError};
+use crate::store::{BlobId, FILE_BYTES_KEPT_MAX, StoreError};
 
 /// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
 /// everybody would wait for it.
@@ -147,7 +147,7 @@ pub(crate) struct Content {
     pub(crate) stat: Stat,
     /// The id that the whole content has in git; of a file that [is not read whole](is_unread) an id that
     /// nothing has in git, and that is another one when the file changes.
-    pub(crate) oid: Oid,
+    pub(crate) oid: BlobId,
     /// At most [`FILE_BYTES_KEPT_MAX`] of it.
     pub(crate) bytes: Vec<u8>,
 }

@@ -8,33 +8,33 @@
 
 use rustix::fs::Stat;
 
-use crate::store::StoreError;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::object::id::{Kind, Oid, name as id_of};
+use crate::store::git::object::id::{Kind, name};
 use crate::store::git::worktree::scan::folder::Folder;
+use crate::store::{BlobId, StoreError};
 
 /// Whether the bytes are a checkout of `blob` in which git changed the line ends.
 pub(crate) fn is_checkout(
     index: &GitIndex,
     path: &str,
-    blob: &Oid,
+    blob: BlobId,
     (stat, bytes): (&Stat, &[u8]),
 ) -> Result<bool, StoreError> {
     let is_whole = u64::try_from(stat.st_size).is_ok_and(|len| len == bytes.len() as u64);
     if !is_whole || !has_crlf(bytes) || !index.is_checkout(path, blob, stat) {
         return Ok(false);
     }
-    Ok(id_of(Kind::Blob, &with_line_feeds(bytes))? == *blob)
+    Ok(name(Kind::Blob, &with_line_feeds(bytes))? == *blob.as_bytes())
 }
 
 /// The id of the bytes of a file, if they are such a checkout.
 pub(crate) fn checked_out(
     folder: &Folder,
     index: &GitIndex,
-    [name, path]: [&str; 2],
-    blob: &Oid,
-) -> Result<Option<Oid>, StoreError> {
-    let Some(content) = folder.read(name)?.filter(|content| content.oid != *blob) else { return Ok(None) };
+    [file, path]: [&str; 2],
+    blob: BlobId,
+) -> Result<Option<BlobId>, StoreError> {
+    let Some(content) = folder.read(file)?.filter(|content| content.oid != blob) else { return Ok(None) };
     Ok(is_checkout(index, path, blob, (&content.stat, &content.bytes))?.then_some(content.oid))
 }
 

@@ -10,9 +10,8 @@ use std::collections::HashMap;
 
 use rustix::fs::Stat;
 
-use crate::store::git::disk::stamp::Stamp;
-use crate::store::git::disk::stamp::{is_settled, now_ns};
-use crate::store::git::object::id::Oid;
+use crate::store::BlobId;
+use crate::store::git::disk::stamp::{Stamp, is_settled, now_ns};
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::worktree::scan::folder::Content;
 use crate::store::git::worktree::scan::open_writers::NoWriterSince;
@@ -26,12 +25,12 @@ pub(crate) struct StatCache {
 #[derive(Debug, Clone, Copy)]
 struct Known {
     stamp: Stamp,
-    oid: Oid,
+    oid: BlobId,
     settled: bool,
     /// Of a file that we have put there.
     no_writer: Option<NoWriterSince>,
     /// The id of its bytes, if they are a checkout of `oid` with other line ends.
-    converted: Option<Oid>,
+    converted: Option<BlobId>,
 }
 
 impl StatCache {
@@ -52,14 +51,14 @@ impl StatCache {
         name: &str,
         stat: &Stat,
         holds: impl Fn(&NoWriterSince) -> bool,
-    ) -> Option<Oid> {
+    ) -> Option<BlobId> {
         let known = self.known.get(name).filter(|known| known.stamp == Stamp::of(stat))?;
         (known.settled || known.no_writer.as_ref().is_some_and(holds)).then_some(known.oid)
     }
 
     /// The id of the bytes that a file had when it was read last, if it looks the same; it may have changed
     /// within the same tick.
-    pub(crate) fn last_seen(&self, name: &str, stat: &Stat) -> Option<Oid> {
+    pub(crate) fn last_seen(&self, name: &str, stat: &Stat) -> Option<BlobId> {
         let known = self.known.get(name).filter(|known| known.stamp == Stamp::of(stat))?;
         Some(known.converted.unwrap_or(known.oid))
     }
@@ -72,13 +71,13 @@ impl StatCache {
     }
 
     /// Keeps what was put in its place a moment ago.
-    pub(crate) fn put(&mut self, name: &str, stat: &Stat, oid: Oid, no_writer: Option<NoWriterSince>) {
+    pub(crate) fn put(&mut self, name: &str, stat: &Stat, oid: BlobId, no_writer: Option<NoWriterSince>) {
         let stamp = Stamp::of(stat);
         self.known.insert(name.to_owned(), Known { stamp, oid, settled: false, no_writer, converted: None });
     }
 
     /// Notes that the bytes of a file are a checkout of `oid`.
-    pub(crate) fn note_converted(&mut self, name: &str, oid: Oid, bytes: Oid) {
+    pub(crate) fn note_converted(&mut self, name: &str, oid: BlobId, bytes: BlobId) {
         if let Some(known) = self.known.get_mut(name) {
             (known.oid, known.converted) = (oid, Some(bytes));
         }
@@ -88,7 +87,7 @@ impl StatCache {
     pub(crate) fn add_converted(&self, changes: &mut PathChanges) {
         for (name, change) in changes {
             let known =
-                self.known.get(name).filter(|known| change.before.map(|it| it.oid) == Some(known.oid));
+                self.known.get(name).filter(|known| change.before.map(|it| it.blob()) == Some(known.oid));
             change.passed.extend(known.and_then(|known| known.converted).map(Some));
         }
     }

@@ -19,7 +19,7 @@ use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
 use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters};
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::{BlobId, Edit, FILE_BYTES_KEPT_MAX, Look, Saved, StoreError, WorkTree};
+use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Look, Saved, Special, StoreError, WorkTree};
 
 /// How the work tree is looked at, and what is known of it.
 #[derive(Debug)]
@@ -110,11 +110,11 @@ impl Scan {
                 (Saved::File { blob, bytes }, Some(committed), Some(stat)) => {
                     let path = layout.inside(&edit.name);
                     let is_checkout = if is_unread(&stat) {
-                        index.is_checkout(&path, &committed.oid, &stat)
+                        index.is_checkout(&path, committed.blob(), &stat)
                     } else {
-                        is_checkout(&index, &path, &committed.oid, (&stat, bytes))?
+                        is_checkout(&index, &path, committed.blob(), (&stat, bytes))?
                     };
-                    is_checkout.then(|| (committed.oid, *blob.as_bytes()))
+                    is_checkout.then(|| (committed.blob(), *blob))
                 }
                 _ => None,
             };
@@ -180,15 +180,15 @@ impl Scan {
             self.forget(name);
             return Ok(committed.map(|_| Saved::Gone));
         };
-        let special = |what| {
+        let unexpected = |what| {
             // What is no file in the head either is no edit.
             let expected = committed.is_some_and(|pointer| !pointer.is_file());
             (!expected).then_some(Saved::Special(what))
         };
-        if let Some(what) = named(&stat) {
-            return Ok(special(what));
+        if let Some(what) = special(&stat) {
+            return Ok(unexpected(what));
         }
-        let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.oid);
+        let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.blob());
         let holds = |no_writer: &NoWriterSince| {
             self.open_writers.as_ref().is_some_and(|open_writers| open_writers.holds(no_writer, &name.shown))
         };
@@ -201,11 +201,11 @@ impl Scan {
             Ok(Some(content)) => content,
             Err(error) if is_shortage(&error) => return Err(error),
             // A file that the disk has lost harms only itself.
-            Ok(None) | Err(_) => return vanished(folder, head, name, special),
+            Ok(None) | Err(_) => return vanished(folder, head, name, unexpected),
         };
         self.stat_cache.keep(&name.shown, &content);
         let is_edit = committed != Some(content.oid);
-        Ok(is_edit.then(|| Saved::File { blob: BlobId::new(content.oid), bytes: content.bytes }))
+        Ok(is_edit.then_some(Saved::File { blob: content.oid, bytes: content.bytes }))
     }
 
     /// Forgets what is known of a file, which is gone or about to be read.
@@ -286,21 +286,21 @@ fn vanished(
     folder: &Folder,
     head: &RawTree,
     name: &Name,
-    special: impl Fn(&'static str) -> Option<Saved>,
+    unexpected: impl Fn(Special) -> Option<Saved>,
 ) -> Result<Option<Saved>, StoreError> {
     Ok(match folder.stat(name.os())? {
         None => name.in_head(head).map(|_| Saved::Gone),
-        Some(stat) => special(named(&stat).unwrap_or("a file that can't be read now")),
+        Some(stat) => unexpected(special(&stat).unwrap_or(Special::Unreadable)),
     })
 }
 
-fn named(stat: &Stat) -> Option<&'static str> {
+fn special(stat: &Stat) -> Option<Special> {
     match kind(stat) {
         FileType::RegularFile => None,
-        FileType::Directory => Some("a folder"),
-        FileType::Symlink => Some("a symbolic link"),
-        FileType::Fifo => Some("a pipe"),
-        FileType::Socket => Some("a socket"),
-        _ => Some("a device"),
+        FileType::Directory => Some(Special::Folder),
+        FileType::Symlink => Some(Special::Link),
+        FileType::Fifo => Some(Special::Pipe),
+        FileType::Socket => Some(Special::Socket),
+        _ => Some(Special::Device),
     }
 }
