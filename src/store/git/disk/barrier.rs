@@ -48,9 +48,8 @@
 //! same care: the contents of the merged one, then the folder, and only then are its parts removed,
 //! which nobody needs to be durable.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -212,19 +211,4 @@ pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> 
         }
         Err(source) => Err(StoreError::at("read", path, source)),
     }
-}
-
-/// Writes a small note over the one that stands there, without a flush, and says whether that had as many
-/// bytes: then it is, after a power cut, the old one or the new one and never half of it.
-pub(crate) fn overwrite(path: &Path, bytes: &[u8]) -> Result<bool, StoreError> {
-    let write = || {
-        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-        let len = file.metadata()?.len();
-        file.write_all_at(bytes, 0)?;
-        if len == bytes.len() as u64 {
-            return Ok(true);
-        }
-        file.set_len(bytes.len() as u64).map(|()| false)
-    };
-    write().map_err(|source| StoreError::at("write", path, source))
 }

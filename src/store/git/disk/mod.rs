@@ -1,4 +1,4 @@
-//! What "on disk" means, and the files of ours that stand for it: flushes and locks.
+//! What "on disk" means, and the files of ours that stand for it: flushes, locks, state files.
 //!
 //! Nothing here knows what a file says: neither git's formats nor the layout of a repository.
 
@@ -7,3 +7,4 @@ pub(crate) mod failpoint;
 pub(crate) mod links;
 pub(crate) mod lock;
 pub(crate) mod stamp;
+pub(crate) mod state_file;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::lock;
+use crate::store::git::disk::state_file;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
 use crate::store::git::maintenance::commit_graph::Graph;
@@ -64,9 +65,9 @@ impl GitJournal {
         let layout = Arc::clone(&branch.layout);
         let serves = options.access == Access::Serve;
         let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
-        let packs = Arc::new(Packs::open(&layout));
-        let checkout = Checkout::new(&branch, serves, barrier.clone())?;
-        let graph = Graph::new(branch.clone(), options.git, options.graph_commits_min);
+        let packs = Arc::new(Packs::open(&layout, &barrier));
+        let checkout = Checkout::new(&branch, serves, &barrier)?;
+        let graph = Graph::new(branch.clone(), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
         let maintenance =
             Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);
@@ -129,8 +130,9 @@ impl GitJournal {
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
         for state in [self.layout.state(), self.layout.work_tree_state()] {
             lock::remove_left(&state, &roots)?;
+            state_file::remove_left(&state)?;
         }
-        self.writer.packs.clean_up(&self.writer.barrier)
+        self.writer.packs.clean_up()
     }
 }
 

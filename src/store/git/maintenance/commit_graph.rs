@@ -49,7 +49,8 @@ use rustix::process::{Pid, Signal, kill_process, setpriority_process};
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::read::objects::Objects;
 use crate::store::git::read::walk::cut_off;
@@ -87,6 +88,7 @@ const WRITE: [&str; 7] = [
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) branch: Branch,
+    note: StateFile,
     // The git command.
     git: PathBuf,
     commits_min: usize,
@@ -130,10 +132,11 @@ enum Ended {
 impl Graph {
     /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command,
     /// whenever there are so many new ones.
-    pub(crate) fn new(branch: Branch, git: PathBuf, commits_min: usize) -> Self {
+    pub(crate) fn new(branch: Branch, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
+        let note = StateFile::new(&branch.layout.state(), "graph", barrier);
         let failures = AtomicU32::new(if branch.layout.has_graph { 0 } else { FAILURES_MAX });
         let (lock_told, running) = (AtomicBool::new(false), Mutex::default());
-        Self { branch, git, commits_min, failures, lock_told, running }
+        Self { branch, note, git, commits_min, failures, lock_told, running }
     }
 
     /// Writes the graph if it lacks enough commits and nobody is in the way; answers whether it did.
@@ -204,7 +207,7 @@ impl Graph {
         if !self.is_there() {
             return Ok(None);
         }
-        let text = read_if_there(&self.note())?.unwrap_or_default();
+        let text = self.note.read()?.unwrap_or_default();
         Ok(unhex(text.trim_ascii_end()).map(Revision::new))
     }
 
@@ -212,10 +215,6 @@ impl Graph {
         ["commit-graph", "commit-graphs/commit-graph-chain"]
             .iter()
             .any(|file| self.info().join(file).exists())
-    }
-
-    fn note(&self) -> PathBuf {
-        self.branch.layout.state().join("graph")
     }
 
     fn walk(&self, from: Revision, to: Option<Revision>, len_max: usize) -> Result<Walked, StoreError> {
@@ -247,9 +246,7 @@ impl Graph {
             }
             Ended::Well => {
                 self.failures.store(0, Ordering::Relaxed);
-                let note = self.note();
-                let written = fs::write(&note, format!("{head}\n"));
-                written.map_err(|source| StoreError::at("write", &note, source))?;
+                self.note.replace(format!("{head}\n").as_bytes())?;
                 let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
                 tracing::debug!(duration_ms, "git has written the commit-graph");
                 Ok(true)

@@ -18,8 +18,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Layout;
 
@@ -30,7 +31,7 @@ const REASON: &[u8] = b"collectory\n";
 #[derive(Debug)]
 pub(crate) struct KeepFiles {
     folder: PathBuf,
-    original: PathBuf,
+    original: StateFile,
 }
 
 /// Writes a mark that is a file of its own, so that it can be told from a person's after a power cut.
@@ -41,25 +42,22 @@ fn write_whole(path: &Path) -> io::Result<()> {
 
 impl KeepFiles {
     /// The marks in the folder of the packs.
-    pub(crate) fn new(layout: &Layout) -> Self {
-        Self { folder: layout.packs(), original: layout.state().join("mark") }
+    pub(crate) fn new(layout: &Layout, barrier: &Barrier) -> Self {
+        Self { folder: layout.packs(), original: StateFile::new(&layout.state(), "mark", barrier) }
     }
 
     /// Makes what the marks are names of, durably, unless it is there.
-    pub(crate) fn prepare(&self, barrier: &Barrier) -> Result<(), StoreError> {
-        if read_if_there(&self.original)?.is_some_and(|reason| reason == REASON) {
-            return Ok(());
+    pub(crate) fn prepare(&self) -> Result<(), StoreError> {
+        match self.original.read()? {
+            Some(reason) if reason == REASON => Ok(()),
+            _ => self.original.replace(REASON),
         }
-        let draft = Unflushed::write(self.original.with_extension("new"), REASON)?;
-        barrier.files(&[&draft])?;
-        fs::rename(draft.path(), &self.original)
-            .map_err(|source| StoreError::at("write", &self.original, source))
     }
 
     /// Marks a pack, there or about to be.
     pub(crate) fn put(&self, name: &str) -> Result<(), StoreError> {
         let path = self.path(name);
-        match hard_link(&self.original, &path) {
+        match hard_link(self.original.path(), &path) {
             Ok(()) => Ok(()),
             // Whoever marked it, it is kept.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),

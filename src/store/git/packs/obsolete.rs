@@ -3,14 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io;
-use std::path::PathBuf;
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::remove_if_there;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::packs::geometry::Sized;
 use crate::store::git::packs::multi_pack_index;
-use crate::store::git::packs::store::{Packs, replace_note};
+use crate::store::git::packs::store::{Packs, tell_unnoted};
 
 /// So many parts of merged packs may be left while writes go on.
 const OBSOLETE_LEN_MAX: usize = 300;
@@ -25,15 +25,15 @@ const OBSOLETE_BYTES_MAX: u64 = 512 << 20;
 /// Parts of merged packs, oldest merge first, each with the pack that has its objects now.
 #[derive(Debug)]
 pub(crate) struct ObsoletePacks {
-    note: PathBuf,
+    note: StateFile,
     pub(crate) parts: Vec<(String, String)>,
     /// What those have that were merged since the start, which removes the others.
     pub(crate) bytes: u64,
 }
 
 impl ObsoletePacks {
-    pub(crate) fn read(note: PathBuf) -> Self {
-        let text = read_if_there(&note).ok().flatten().unwrap_or_default();
+    pub(crate) fn read(note: StateFile) -> Self {
+        let text = note.read().ok().flatten().unwrap_or_default();
         let text = String::from_utf8_lossy(&text).into_owned();
         let pairs = text.lines().filter_map(|line| line.split_once(' '));
         let pairs = pairs.filter(|(part, whole)| is_name(part.as_bytes()) && is_name(whole.as_bytes()));
@@ -49,7 +49,7 @@ impl ObsoletePacks {
         change(&mut self.parts);
         if self.parts.len() != before {
             let text: String = self.parts.iter().map(|(part, whole)| format!("{part} {whole}\n")).collect();
-            replace_note(&self.note, &text);
+            tell_unnoted(self.note.replace(text.as_bytes()));
         }
     }
 
@@ -131,17 +131,19 @@ impl Packs {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::git::disk::barrier::Barrier;
 
     #[test]
     fn spare_packs_are_many_by_number_or_by_bytes() {
         let folder = tempfile::tempdir().unwrap();
+        let note = |name| StateFile::new(folder.path(), name, &Barrier::default());
         let part = |n: usize, bytes| Sized { objects: 1, bytes, name: format!("pack-{n:040x}") };
-        let mut obsolete = ObsoletePacks::read(folder.path().join("spare-packs"));
+        let mut obsolete = ObsoletePacks::read(note("spare-packs"));
         obsolete.add(&(0..OBSOLETE_LEN_MAX).map(|n| part(n, 1)).collect::<Vec<_>>(), "whole");
         assert!(!obsolete.are_many());
         obsolete.add(&[part(OBSOLETE_LEN_MAX, 1)], "whole");
         assert!(obsolete.are_many());
-        let mut obsolete = ObsoletePacks::read(folder.path().join("others"));
+        let mut obsolete = ObsoletePacks::read(note("others"));
         obsolete.add(&[part(0, OBSOLETE_BYTES_MAX)], "whole");
         assert!(!obsolete.are_many());
         obsolete.add(&[part(1, 1)], "whole");

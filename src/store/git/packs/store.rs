@@ -22,8 +22,7 @@
 //! are on disk, and the branch moves after that.
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions, Permissions};
-use std::io::{self, Write as _};
+use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,6 +34,7 @@ use uuid::Uuid;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::{Oid, hex};
 use crate::store::git::object::pack::{Pack, is_name, parse_index};
 use crate::store::git::packs::beside_gc::Reserved;
@@ -57,7 +57,7 @@ const DRAFT_PREFIX: &str = "collectory-";
 pub(crate) struct Packs {
     folder: PathBuf,
     pub(super) keep_files: KeepFiles,
-    list: PathBuf,
+    list: StateFile,
     /// Names for what is written while git collects.
     pub(super) reserved: Mutex<Reserved>,
     /// Packs of ours that have lost their index and are damaged as well.
@@ -118,13 +118,15 @@ impl Purpose {
 
 impl Packs {
     /// Reads which packs are ours.
-    pub(crate) fn open(layout: &Layout) -> Self {
-        let list = layout.state().join("packs");
-        let text = read_if_there(&list).ok().flatten().unwrap_or_default();
+    pub(crate) fn open(layout: &Layout, barrier: &Barrier) -> Self {
+        let list = StateFile::new(&layout.state(), "packs", barrier);
+        let text = list.read().ok().flatten().unwrap_or_default();
         let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
         let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
-        let (folder, keep_files, parts) = (layout.packs(), KeepFiles::new(layout), layout.folder.clone());
-        let obsolete = Mutex::new(ObsoletePacks::read(layout.state().join("spare-packs")));
+        let (folder, keep_files, parts) =
+            (layout.packs(), KeepFiles::new(layout, barrier), layout.folder.clone());
+        let obsolete =
+            Mutex::new(ObsoletePacks::read(StateFile::new(&layout.state(), "spare-packs", barrier)));
         let (reserved, damaged, large_len) = Default::default();
         Self { folder, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
     }
@@ -161,8 +163,8 @@ impl Packs {
 
     /// Removes what a killed process of ours left unfinished, and makes ready for the first pack.
     /// Only for the holder of the service lock.
-    pub(crate) fn clean_up(&self, barrier: &Barrier) -> Result<(), StoreError> {
-        self.keep_files.prepare(barrier)?;
+    pub(crate) fn clean_up(&self) -> Result<(), StoreError> {
+        self.keep_files.prepare()?;
         let Ok(entries) = fs::read_dir(&self.folder) else { return Ok(()) };
         let drafts =
             entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(DRAFT_PREFIX));
@@ -298,21 +300,14 @@ impl Packs {
 
     /// A folder of our own on the disk of the list, for a moment.
     pub(super) fn scratch(&self) -> PathBuf {
-        self.list.with_file_name("scratch-index")
+        self.list.folder().join("scratch-index")
     }
 
     fn remember(&self, name: &str) {
         self.obsolete().change(|obsolete| obsolete.retain(|(part, _)| part != name));
         let mut ours = self.ours();
         if ours.insert(name.to_owned()) {
-            let add = || {
-                OpenOptions::new()
-                    .append(true)
-                    .create(true)
-                    .open(&self.list)?
-                    .write_all(format!("{name}\n").as_bytes())
-            };
-            note(&self.list, add());
+            tell_unnoted(self.list.append(name));
         }
     }
 
@@ -326,7 +321,7 @@ impl Packs {
             return;
         }
         let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
-        replace_note(&self.list, &text);
+        tell_unnoted(self.list.replace(text.as_bytes()));
     }
 }
 
@@ -356,14 +351,9 @@ impl Drop for KeepFile {
     }
 }
 
-pub(crate) fn replace_note(path: &Path, text: &str) {
-    let draft = path.with_extension("new");
-    note(path, fs::write(&draft, text).and_then(|()| fs::rename(&draft, path)));
-}
-
 /// A note that can't be kept costs only that a pack is merged by `git gc` instead of us.
-fn note(path: &Path, result: io::Result<()>) {
-    if let Err(error) = result {
-        tracing::warn!(%error, path = %path.display(), "cannot note a pack; `git gc` will have to merge it");
+pub(super) fn tell_unnoted(noted: Result<(), StoreError>) {
+    if let Err(error) = noted {
+        tracing::warn!(%error, cause = error.cause(), "cannot note a pack; `git gc` will have to merge it");
     }
 }

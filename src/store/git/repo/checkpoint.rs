@@ -14,21 +14,21 @@
 //! may say more than what reached the disk, and a note that is newer than the truth is one to be
 //! misled by. So when the system is another one than that of the note, the second line counts.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, overwrite, read_if_there};
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::refs::NO_COMMIT;
 
 /// The checkpoint of one work tree.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
-    path: PathBuf,
+    file: StateFile,
     system: String,
-    barrier: Barrier,
     // What it says, once it was read: nobody else writes it. Held from reading to writing, since the maintenance
     // writes from a thread of its own.
     noted: Mutex<Option<Checkpointed>>,
@@ -47,8 +47,9 @@ pub(crate) struct Checkpointed {
 
 impl Checkpoint {
     /// The checkpoint in a folder of our own.
-    pub(crate) fn new(state: &Path, barrier: Barrier) -> Self {
-        Self { path: state.join("work-tree"), system: system_id(), barrier, noted: Mutex::default() }
+    pub(crate) fn new(state: &Path, barrier: &Barrier) -> Self {
+        let file = StateFile::new(state, "work-tree", barrier);
+        Self { file, system: system_id(), noted: Mutex::default() }
     }
 
     /// Reads it; `None` when there is none, or none that makes sense.
@@ -65,7 +66,7 @@ impl Checkpoint {
     }
 
     fn look(&self) -> Option<Checkpointed> {
-        let text = read_if_there(&self.path).ok()??;
+        let text = self.file.read().ok()??;
         let mut lines = text.split(|byte| *byte == b'\n');
         let mut revision = || {
             let revision = Revision::new(unhex(lines.next()?)?);
@@ -104,8 +105,8 @@ impl Checkpoint {
         let text = format!("{brought}\n{durable}\n{}\n", self.system);
         // Until it is written nobody knows.
         *noted = None;
-        if !overwrite(&self.path, text.as_bytes())? {
-            self.barrier.file_system(self.path.parent().expect("it is in a folder of ours"))?;
+        if !self.file.overwrite(text.as_bytes())? {
+            self.file.flush_file_system()?;
         }
         *noted = Some(Checkpointed { revision, flushed, after_restart: false });
         Ok(())
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn after_a_restart_of_the_system_only_what_was_flushed_counts() {
         let state = tempfile::tempdir().unwrap();
-        let new = || Checkpoint::new(state.path(), Barrier::default());
+        let new = || Checkpoint::new(state.path(), &Barrier::default());
         let revision = |byte| Some(Revision::new([byte; 20]));
         let checkpoint = new();
         assert_eq!(checkpoint.read(), None);

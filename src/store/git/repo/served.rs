@@ -7,23 +7,26 @@
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{overwrite, read_if_there};
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::branch::Branch;
 
-const NAME: &str = "served";
-
 /// What was noted of a branch; `None` when the note is of another one, or makes no sense.
 pub(crate) fn read(branch: &Branch) -> Result<Option<Revision>, StoreError> {
-    let text = read_if_there(&branch.layout.state().join(NAME))?.unwrap_or_default();
+    let text = file(branch).read()?.unwrap_or_default();
     let noted = text.strip_prefix(branch.name.as_bytes()).and_then(|rest| rest.strip_prefix(b" "));
     Ok(noted.and_then(|id| unhex(id.trim_ascii_end())).map(Revision::new))
 }
 
 /// Notes it; see [`Journal::note_served`](crate::store::Journal::note_served).
 pub(crate) fn note(branch: &Branch, revision: Revision) {
-    let path = branch.layout.state().join(NAME);
-    if let Err(error) = overwrite(&path, format!("{} {revision}\n", branch.name).as_bytes()) {
+    if let Err(error) = file(branch).overwrite(format!("{} {revision}\n", branch.name).as_bytes()) {
         tracing::warn!(%error, cause = error.cause(), "which revision was served last could not be noted");
     }
+}
+
+fn file(branch: &Branch) -> StateFile {
+    // It is never flushed.
+    StateFile::new(&branch.layout.state(), "served", &Barrier::default())
 }

@@ -9,14 +9,15 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::super::{GitJournal, Options};
 use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::branch::{Branch, whole_name};
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::{GitJournal, Options};
 
 /// Enough commits for a graph, in these tests.
 const COMMITS_MIN: usize = 20;
@@ -45,7 +46,7 @@ fn long_history() -> Repo {
 
 fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
     let layout = Arc::new(Layout::find(repo.path(), "collections").unwrap());
-    Graph::new(Branch { layout, name: whole_name("main") }, git.into(), COMMITS_MIN)
+    Graph::new(Branch { layout, name: whole_name("main") }, git.into(), COMMITS_MIN, &Barrier::default())
 }
 
 fn info(repo: &Repo) -> PathBuf {

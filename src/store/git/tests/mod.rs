@@ -19,6 +19,7 @@ mod power;
 mod reading;
 mod set_back;
 mod signing;
+mod state_files;
 mod support;
 #[cfg(target_os = "linux")]
 mod unfinished;

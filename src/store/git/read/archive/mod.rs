@@ -6,14 +6,12 @@ pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
-use std::fs;
-use std::io::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::domain::Revision;
-use crate::store::git::disk::barrier::make_folders;
+use crate::store::git::disk::barrier::{Barrier, make_folders};
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::commit::signature;
 use crate::store::git::read::database::Database;
 use crate::store::git::read::diff;
@@ -32,7 +30,6 @@ use crate::store::{
 pub struct GitArchive {
     branch: Branch,
     database: Arc<Database>,
-    notes: AtomicU64,
     recent_commits: Arc<RecentCommits>,
 }
 
@@ -65,7 +62,11 @@ impl GitArchive {
         database: Arc<Database>,
         recent_commits: Arc<RecentCommits>,
     ) -> Self {
-        Self { branch, database, notes: AtomicU64::new(0), recent_commits }
+        Self { branch, database, recent_commits }
+    }
+
+    fn note(&self, name: &str) -> StateFile {
+        StateFile::new(&self.branch.layout.state(), name, &Barrier::default())
     }
 
     fn objects(&self) -> Objects {
@@ -181,31 +182,12 @@ impl Archive for GitArchive {
     }
 
     fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        let path = self.branch.layout.state().join(name);
-        match fs::read(&path) {
-            Ok(bytes) => Ok(Some(bytes)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(StoreError::Path { action: "read", path, source }),
-        }
+        self.note(name).read()
     }
 
     fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        make_folders(&self.branch.layout.common_dir, &self.branch.layout.state(), &mut |_| Ok(()))?;
-        let write = || -> io::Result<()> {
-            // Several processes may do this at once; each has a file of its own until the rename.
-            let turn = self.notes.fetch_add(1, Ordering::Relaxed);
-            let aside = self.branch.layout.state().join(format!("{name}.{}.{turn}.new", std::process::id()));
-            let written = fs::File::create(&aside).and_then(|mut file| file.write_all(bytes));
-            written.and_then(|()| fs::rename(&aside, self.branch.layout.state().join(name))).inspect_err(
-                |_| {
-                    drop(fs::remove_file(&aside));
-                },
-            )
-        };
-        write().map_err(|source| StoreError::Path {
-            action: "write",
-            path: self.branch.layout.state().join(name),
-            source,
-        })
+        let note = self.note(name);
+        make_folders(&self.branch.layout.common_dir, note.folder(), &mut |_| Ok(()))?;
+        note.replace(bytes)
     }
 }

@@ -41,14 +41,14 @@ pub(crate) struct Checkout {
 
 impl Checkout {
     /// The checkout of a branch; `writes` says whether files and index may be changed.
-    pub(crate) fn new(branch: &Branch, writes: bool, barrier: Barrier) -> Result<Self, StoreError> {
+    pub(crate) fn new(branch: &Branch, writes: bool, barrier: &Barrier) -> Result<Self, StoreError> {
         let layout = Arc::clone(&branch.layout);
         let state = layout.work_tree_state();
         Ok(Self {
             scan: Scan::new(writes),
             checkpoint: Arc::new(Checkpoint::new(&state, barrier)),
             recent: Recent::default(),
-            lagging: Lagging::load(&layout)?,
+            lagging: Lagging::load(&state, barrier)?,
             index: IndexFile::new(&layout.git_dir, state),
             is_index_ahead: false,
             under_way: Vec::new(),

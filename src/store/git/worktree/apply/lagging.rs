@@ -7,19 +7,17 @@
 //! whenever the work tree is brought forward. A file that has anything else is a person's.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::replace::{New, Replacer};
 use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
@@ -27,7 +25,7 @@ use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
 /// The files that are behind, by their names in the collections folder.
 #[derive(Debug)]
 pub(crate) struct Lagging {
-    path: PathBuf,
+    file: StateFile,
     files: Files,
     /// What is kept of them.
     kept: Files,
@@ -42,9 +40,9 @@ struct Kept(BTreeMap<String, Vec<Option<String>>>);
 
 impl Lagging {
     /// What is kept in this work tree's folder of ours; nothing if that makes no sense.
-    pub(crate) fn load(layout: &Layout) -> Result<Self, StoreError> {
-        let path = layout.work_tree_state().join("behind");
-        let bytes = read_if_there(&path)?.unwrap_or_default();
+    pub(crate) fn load(state: &Path, barrier: &Barrier) -> Result<Self, StoreError> {
+        let file = StateFile::new(state, "behind", barrier);
+        let bytes = file.read()?.unwrap_or_default();
         let Kept(kept) = serde_json::from_slice(&bytes).unwrap_or_default();
         let known = |id: Option<String>| match id {
             Some(digits) => unhex(digits.as_bytes()).map(|id| Some(BlobId::new(id))),
@@ -52,7 +50,7 @@ impl Lagging {
         };
         let files = kept.into_iter().map(|(name, ids)| (name, ids.into_iter().filter_map(known).collect()));
         let files: Files = files.collect();
-        Ok(Self { path, kept: files.clone(), files })
+        Ok(Self { file, kept: files.clone(), files })
     }
 
     /// Takes a file out, for another attempt; returns what it may have.
@@ -96,14 +94,7 @@ impl Lagging {
         let files =
             self.files.iter().map(|(name, ids)| (name.clone(), ids.iter().map(digits).collect())).collect();
         let text = serde_json::to_vec(&Kept(files)).expect("texts are JSON");
-        let aside = self.path.with_extension("new");
-        let write = || {
-            let mut file = File::create(&aside)?;
-            file.write_all(&text)?;
-            file.sync_all()?;
-            fs::rename(&aside, &self.path)
-        };
-        write().map_err(|source| StoreError::at("write", &self.path, source))?;
+        self.file.replace(&text)?;
         self.kept.clone_from(&self.files);
         Ok(())
     }
