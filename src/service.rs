@@ -1,6 +1,7 @@
 //! The service put together: the only place where the parts meet, and it decides nothing.
 
 mod offline;
+mod peers;
 mod remote;
 mod running;
 #[cfg(test)]
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching, WebPages};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
-use crate::engine::{self, Engine, Hint, Projection, Remote, Signal};
+use crate::engine::{self, Engine, Hint, Projection, Signal};
 use crate::http::server::{BindError, Bound, Server, Socket, Tls, TlsError};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
@@ -305,7 +306,6 @@ impl ServiceBuilder<Guarded> {
         let journal = open(&config)?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
-        let places = places(&journal);
         let place = Place {
             repository: config.repository.display().to_string(),
             branch: journal.branch().to_owned(),
@@ -314,6 +314,7 @@ impl ServiceBuilder<Guarded> {
         let archive = journal.archive();
         let options = engine_options(&config, journal.branch());
         let link = remote::link(&config, &journal)?;
+        let places = places(&journal, link.as_deref());
         let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
         let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
         let projection = &engine.projection;
@@ -334,7 +335,7 @@ impl ServiceBuilder<Guarded> {
             cors: config.cors_origins.iter().cloned().collect(),
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),
-            remote: link.map(Remote::new),
+            remote: remote::shared(&config, link)?,
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
@@ -428,10 +429,11 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
 
 /// What the watcher has to keep an eye on: the collection files, and what git writes when a branch
 /// moves or another one is checked out.
-fn places(journal: &GitJournal) -> Places {
+fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
+    let theirs = link.map(Link::branch_files).unwrap_or_default();
     Places {
         work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
-        branch_files: journal.branch_files(),
+        branch_files: journal.branch_files().into_iter().chain(theirs).collect(),
     }
 }
 

@@ -72,9 +72,19 @@ const AUTH_MISSING: &str = "\
 say who may do what with --auth: `none` (no authentication, no OpenAPI documents), `allow-all` \
 (everybody may do everything) or a policy FILE of bearer tokens (see `collectory token --help`)";
 
+const PEERS_WITHOUT_SECRET: &str = "\
+where a policy says who may do what, siblings (--peer) believe only signed notices: name a file with a shared \
+secret by --remote-notice-secret, the same text at each of them";
+
 impl Serve {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
+        if matches!(auth, Auth::Policy(_))
+            && !self.config.remote.peers.is_empty()
+            && self.config.remote.notice_secret.is_none()
+        {
+            return Err(Failure::Usage(PEERS_WITHOUT_SECRET.into()));
+        }
         Actor::check_name(&self.config.committer_name)
             .and_then(|()| Actor::check_email(&self.config.committer_email))
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;

@@ -80,6 +80,42 @@ pub struct RemoteConfig {
           default_value_t = Rewrite::Follow, requires = "remote")]
     pub rewrite: Rewrite,
 
+    /// Take no writes (405): a replica for reading.
+    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote")]
+    pub follow: bool,
+
+    /// The file with the secret that notices of changes (`POST /remote/notices`) are signed with, by git hosts and
+    /// siblings.
+    #[arg(
+        id = "remote_notice_secret",
+        long = "remote-notice-secret",
+        env = "COLLECTORY_REMOTE_NOTICE_SECRET",
+        value_name = "FILE",
+        requires = "remote"
+    )]
+    pub notice_secret: Option<PathBuf>,
+
+    /// A sibling that is told after each push, as `https://HOST/`; may be given several times or as a comma list.
+    #[arg(
+        id = "peer",
+        long = "peer",
+        env = "COLLECTORY_PEER",
+        value_name = "URL",
+        value_delimiter = ',',
+        requires = "remote"
+    )]
+    pub peers: Vec<String>,
+
+    /// The remote not seen for so long, and the service is not ready; without it reads go on for ever.
+    #[arg(
+        long,
+        env = "COLLECTORY_MAX_STALENESS_MS",
+        value_name = "MS",
+        requires = "remote",
+        hide_short_help = true
+    )]
+    pub max_staleness_ms: Option<u64>,
+
     /// Give the clone of the remote a work tree; without it it is bare.
     #[arg(long, env = "COLLECTORY_WORK_TREE", requires = "remote")]
     pub work_tree: bool,
@@ -107,6 +143,10 @@ impl RemoteConfig {
         known_hosts: None,
         token_file: None,
         rewrite: Rewrite::Follow,
+        follow: false,
+        notice_secret: None,
+        peers: Vec::new(),
+        max_staleness_ms: None,
         work_tree: false,
     };
 

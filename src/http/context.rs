@@ -1,7 +1,7 @@
 //! What a handler may reach, and nothing else.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwapOption;
 use chrono::{DateTime, Utc};
@@ -12,6 +12,7 @@ use crate::engine::{Handle, Projection, Remote};
 use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
+use crate::http::notice_secret::NoticeSecret;
 use crate::shutdown::Shutdown;
 
 /// Everything that answers are made of; see [`Routes`](crate::http::Routes).
@@ -24,7 +25,7 @@ pub struct Context {
     /// What was: who changed what, when and why.
     pub history: Option<History>,
     /// The remote that the branch is shared with, if it is.
-    pub remote: Option<Remote>,
+    pub remote: Option<SharedBranch>,
     /// Ends the streams of events, which would go on for ever.
     pub shutdown: Shutdown,
     /// Who is asked before anything happens.
@@ -88,6 +89,19 @@ impl Context {
             place: Place::default(),
         }
     }
+}
+
+/// The remote that the branch is shared with, and what that means for requests.
+#[derive(Debug)]
+pub struct SharedBranch {
+    /// The remote.
+    pub remote: Remote,
+    /// What notices of others are signed with.
+    pub notice_secret: Option<NoticeSecret>,
+    /// Whether writes are for other instances.
+    pub is_follower: bool,
+    /// The remote not seen for so long, and the service is not ready.
+    pub max_staleness: Option<Duration>,
 }
 
 /// The two variants of the service.

@@ -49,7 +49,7 @@ fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
 }
 
 async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
-    let remote = call.context.remote.as_ref();
+    let remote = call.context.remote.as_ref().map(|shared| &shared.remote);
     if let Wanted::Revision(revision) = wanted {
         if is_served(call, revision).await? {
             return Ok(());

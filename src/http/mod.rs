@@ -27,6 +27,7 @@ mod browser;
 mod context;
 mod jsonapi;
 mod min_revision;
+mod notice_secret;
 pub mod policy;
 mod reply;
 mod request;
@@ -65,7 +66,8 @@ pub use crate::http::authorize::{
 };
 pub use crate::http::browser::cors::Cors;
 pub use crate::http::browser::sites::Hosts;
-pub use crate::http::context::{Clock, Context, Guard, Place, Readiness};
+pub use crate::http::context::{Clock, Context, Guard, Place, Readiness, SharedBranch};
+pub use crate::http::notice_secret::NoticeSecret;
 pub use crate::http::request::call::Peer;
 
 /// Resources as the API shows them, for the command line.

@@ -1,11 +1,15 @@
 //! The remote that the service shares its branch with: what the flags say, and the repository that is cloned from it.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
 
 use crate::config::{RemoteConfig, Rewrite, ServeConfig};
-use crate::http::Clock;
+use crate::domain::Revision;
+use crate::engine::Remote;
+use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
+use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository};
 use crate::store::remote::{Access, Git, Link, RemoteUrl, Settings, check_version, default_branch};
@@ -54,10 +58,44 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
         timeout: remote.timeout(),
         push_interval: remote.push_interval(),
         follow_rewrites: remote.rewrite == Rewrite::Follow,
+        is_follower: remote.follow,
+        told: told(remote)?,
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch, "sharing the branch with a remote");
     Ok(Some(Arc::new(Link::new(git, settings, Box::new(move || clock.now())))))
+}
+
+/// Where what was pushed is told to siblings, if there are any.
+fn told(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartError> {
+    if remote.peers.is_empty() {
+        return Ok(None);
+    }
+    let peers = Peers { urls: remote.peers.clone(), secret: notice_secret(remote)? };
+    peers.start().map(Some).map_err(StartError::Thread)
+}
+
+/// What notices are signed with.
+fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StartError> {
+    let Some(path) = &remote.notice_secret else { return Ok(None) };
+    let text = std::fs::read_to_string(path);
+    let text = text.map_err(|source| StoreError::Path { action: "read", path: path.clone(), source })?;
+    let empty = || StoreError::Misnamed(format!("--remote-notice-secret: {} is empty", path.display()));
+    Ok(Some(NoticeSecret::new(&text).ok_or_else(empty)?))
+}
+
+/// What the link means for requests.
+pub(crate) fn shared(
+    config: &ServeConfig,
+    link: Option<Arc<Link>>,
+) -> Result<Option<SharedBranch>, StartError> {
+    let Some(link) = link else { return Ok(None) };
+    Ok(Some(SharedBranch {
+        remote: Remote::new(link),
+        notice_secret: notice_secret(&config.remote)?,
+        is_follower: config.remote.follow,
+        max_staleness: config.remote.max_staleness_ms.map(Duration::from_millis),
+    }))
 }
 
 fn access(remote: &RemoteConfig) -> Access {

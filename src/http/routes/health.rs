@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use chrono::SecondsFormat;
+use chrono::{DateTime, SecondsFormat, Utc};
 use serde_json::{Value, json};
 use warp::http::StatusCode;
 
 use crate::engine::Remote;
+use crate::http::context::SharedBranch;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -35,6 +36,12 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         let detail = format!("What was read last is served, but {trouble}.");
         return Err(ApiError::unavailable(detail, RETRY_AFTER));
     }
+    if let Some(shared) = call.context.remote.as_ref().filter(|shared| is_stale(call, shared)) {
+        let most = shared.max_staleness.unwrap_or_default().as_millis();
+        let detail =
+            format!("What was read last is served, but the remote was not seen for more than {most} ms.");
+        return Err(ApiError::unavailable(detail, RETRY_AFTER));
+    }
     let guard = &call.context.guard;
     let mut meta = json!({"status": "ready"});
     if let Some(trouble) = guard.trouble() {
@@ -46,7 +53,7 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
             false => "the last write could not be made".into(),
         };
     }
-    if let Some(remote) = &call.context.remote {
+    if let Some(SharedBranch { remote, .. }) = &call.context.remote {
         meta["remote"] = told(remote, guard.is_open());
     }
     if !guard.is_open() {
@@ -61,6 +68,13 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         meta["workTree"] = (&**note).into();
     }
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
+}
+
+/// Whether the remote was not seen for too long.
+fn is_stale(call: &Call<'_>, shared: &SharedBranch) -> bool {
+    let age = |at: DateTime<Utc>| (call.context.clock.now() - at).to_std().unwrap_or_default();
+    let seen = shared.remote.status().last_contact;
+    shared.max_staleness.is_some_and(|most| seen.is_none_or(|at| age(at) > most))
 }
 
 /// How it stands with the remote; a stranger is told no more than that.

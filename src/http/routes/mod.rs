@@ -11,6 +11,7 @@ mod operations;
 mod past;
 mod path;
 mod problems;
+mod remote;
 mod stream;
 mod submit;
 mod table;
@@ -27,7 +28,7 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
 use crate::http::routes::path::Found;
-use crate::http::routes::table::{LIVE, ROUTES, allow};
+use crate::http::routes::table::{LIVE, REMOTE, ROUTES, Route, allow};
 
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
@@ -44,6 +45,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let Found { route, target } = found?;
     sites::check_site(call)?;
     min_revision::wait(call).await?;
+    check_follower(call, route)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
     let Some((actions, answering)) = target.answering(wanted, call, body) else {
         let allow = allow(&route.methods());
@@ -56,6 +58,18 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let reply = answering.await?;
     call.check_authorized()?;
     Ok(reply)
+}
+
+/// Refuses writes where all of them are for other instances.
+fn check_follower(call: &Call<'_>, route: &Route) -> Result<(), ApiError> {
+    let is_follower = call.context.remote.as_ref().is_some_and(|shared| shared.is_follower);
+    let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
+    if !is_follower || is_read || route.path.starts_with(REMOTE) {
+        return Ok(());
+    }
+    let reads: Vec<_> = route.methods().into_iter().filter(|method| **method == Method::GET).collect();
+    let refusal = ApiError::method_not_allowed(&allow(&reads));
+    Err(refusal.with_more("This instance follows others and takes no writes (--follow)."))
 }
 
 /// The same answer; where there is no such collection any more it says too what became of it, to who may know.

@@ -15,7 +15,7 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::path::EventId;
 use crate::http::routes::{
-    collections, events, explained, health, openapi, operations, past, problems, undo,
+    collections, events, explained, health, openapi, operations, past, problems, remote, undo,
 };
 
 /// The path of all collections.
@@ -26,6 +26,9 @@ pub(crate) const COLLECTION: &str = "/collections/{key}";
 
 /// Where whoever keeps the process running asks whether it lives.
 pub(crate) const LIVE: &str = "/livez";
+
+/// The paths of the remote begin so.
+pub(crate) const REMOTE: &str = "/remote/";
 
 /// A path and what it takes.
 pub(crate) struct Route {
@@ -160,6 +163,11 @@ pub(crate) static ROUTES: &[Route] = &[
         Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(past::capabilities(call)))]),
     ),
     below("/problems", Takes::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))])),
+    // Who signs a notice need not be asked about.
+    below(
+        "/remote/notices",
+        Takes::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
+    ),
     Route {
         path: "/openapi.json",
         stands: Stands::WithAuthorizer,

@@ -120,7 +120,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
         self.note_base(head);
         let ahead = self.inner.left_behind(local, head)?.len();
         self.link.known().ahead = ahead;
-        if self.link.check_writable().is_err() && !self.link.is_stopped() {
+        let is_held_back = self.link.settings.is_follower || self.link.check_writable().is_err();
+        if is_held_back && !self.link.is_stopped() {
             return Ok(Some(local));
         }
         match self.push(Some(head), local) {
@@ -319,6 +320,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
 impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        self.link.peek();
         let local = self.inner.head()?;
         self.follow(local)
     }
@@ -332,7 +334,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         let committed = self.inner.prepare(expected, drafts)?;
         let Some(tip) = committed.last().map(|it| it.revision) else { return Ok(committed) };
         self.push(expected, tip)?;
-        self.inner.advance(expected, tip, "pushed to the remote", self.link.now())?;
+        if let Err(error) = self.inner.advance(expected, tip, "pushed to the remote", self.link.now()) {
+            tracing::warn!(%error, %tip, "the remote has a write that the branch here could not go on to yet");
+            return Err(RemoteError::Unknown.into());
+        }
         self.note_base(tip);
         if let Err(error) = self.inner.catch_up() {
             tracing::debug!(%error, "the work tree is brought forward later");

@@ -1,6 +1,8 @@
 //! What is known of the remote, by whoever has asked it last.
 
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,7 @@ const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// How to deal with the remote; see the flags of `collectory serve`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Settings {
     /// How often the remote is asked when nobody tells of a change; `None` is never.
     pub poll: Option<Duration>,
@@ -29,6 +31,10 @@ pub struct Settings {
     pub push_interval: Duration,
     /// Whether a remote that was rewritten is followed.
     pub follow_rewrites: bool,
+    /// Whether nothing is ever pushed.
+    pub is_follower: bool,
+    /// Where what was pushed is told.
+    pub told: Option<Sender<Revision>>,
 }
 
 /// How it stands with the remote.
@@ -385,6 +391,7 @@ impl Link {
         known.pushed_at = Some(Instant::now());
         if pushed == Pushed::Accepted {
             known.sighting = Some(Sighting { head: Some(tip), epoch: known.epoch });
+            self.settings.told.as_ref().map(|told| told.send(tip).ok());
         }
         pushed
     }
@@ -399,6 +406,28 @@ impl Link {
         let head = self.git.fetch(note, until)?;
         self.sighted(Sighting { head, epoch });
         Ok(head)
+    }
+
+    /// Has a remote that is a folder looked at when its branch is not where it was seen, which costs next to nothing
+    /// to find out.
+    pub(crate) fn peek(&self) {
+        let Some(path) = self.branch_files().into_iter().next() else { return };
+        let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+        let mut known = self.known();
+        let seen = known.sighting.and_then(|sighting| sighting.head);
+        if found.is_some() && found != seen && !known.is_wanted {
+            known.is_wanted = true;
+            self.changed.notify_all();
+        }
+    }
+
+    /// What git writes when the branch of a remote moves that is a folder, the branch itself first.
+    #[must_use]
+    pub fn branch_files(&self) -> Vec<PathBuf> {
+        let Some(folder) = self.git.url().folder() else { return Vec::new() };
+        let inner = folder.join(".git");
+        let folder = if inner.is_dir() { inner } else { folder.to_owned() };
+        vec![folder.join("refs/heads").join(self.git.branch()), folder.join("packed-refs")]
     }
 
     /// Ends what waits.

@@ -1,9 +1,10 @@
 //! What others have pushed.
 
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
-use super::{Hub, is_in_state};
-use crate::support::{Heard, Stream};
+use super::{Hub, create, is_in_state};
+use crate::support::{Auth, Client, Heard, Stream, eventually};
 
 #[tokio::test]
 async fn a_push_of_a_person_is_served_by_the_next_poll() {
@@ -82,4 +83,92 @@ async fn commits_that_a_person_makes_here_are_pushed() {
     server.patch("pages", json!({"name": "By API"})).await.is(200);
     assert!(hub.repo.git(&["rev-list", "main"]).contains(&commit));
     assert!(server.repo().read("collections/pages.yaml").contains("By API"));
+}
+
+#[tokio::test]
+async fn a_remote_that_is_a_folder_of_this_machine_is_watched() {
+    let hub = Hub::with("small");
+    let (one, other) = (hub.instance().await, hub.instance().await);
+    let head = hub.somebody_writes("posts", "Foreign");
+    one.serves(&head).await;
+    let head = create(&one, "new").await;
+    other.serves(&head).await;
+}
+
+#[tokio::test]
+async fn a_notice_has_the_remote_looked_at() {
+    let hub = Hub::with("small");
+    let server = hub.setup().flag(&["--watch", "none", "--tick-ms", "600000"]).start().await;
+    let head = hub.somebody_writes("posts", "Foreign");
+    server.request("POST", "/remote/notices").send().await.is(202);
+    server.serves(&head).await;
+    server.request("GET", "/remote/notices").send().await.is(405);
+}
+
+#[tokio::test]
+async fn behind_a_policy_a_notice_is_signed_or_from_an_operator() {
+    let hub = Hub::with("small");
+    let secret = hub.folder.path().join("secret");
+    std::fs::write(&secret, "It's a Secret to Everybody\n").unwrap();
+    let hash = |secret: &str| -> String {
+        Sha256::digest(secret).iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    let token = |name: &str, may: &str| {
+        format!(
+            "- name: {name}\n  email: {name}@example.org\n  hash: sha256:{}\n  may: [{may}]\n  keys: [\"*\"]\n",
+            hash(name)
+        )
+    };
+    let policy = format!("tokens:\n{}{}", token("op", "read, operate"), token("reader", "read"));
+    let flags =
+        ["--watch", "none", "--tick-ms", "600000", "--remote-notice-secret", secret.to_str().unwrap()];
+    let server = hub.setup().auth(Auth::Policy(policy)).flag(&flags).start().await;
+    let reader = server.client().with_token("reader");
+    let notice = |client: &Client| client.request("POST", "/remote/notices");
+    notice(server.client()).send().await.is(401);
+    notice(&reader).send().await.is(403);
+    let wrong = notice(server.client()).header("X-Gitlab-Token", "It's a secret to Everybody");
+    wrong.send().await.is(401);
+    notice(&server.client().with_token("op")).send().await.is(202);
+    let head = hub.somebody_writes("posts", "Foreign");
+    notice(server.client()).header("X-Gitlab-Token", "It's a Secret to Everybody").send().await.is(202);
+    eventually("the push is served", async || {
+        let found = reader.list().await.is(200).header_if_any("collectory-revision");
+        (found.as_ref() == Some(&head)).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn siblings_are_told_of_a_push() {
+    let hub = Hub::with("small");
+    let deaf = ["--watch", "none", "--tick-ms", "600000"];
+    let other = hub.setup().flag(&deaf).start().await;
+    let peer = format!("http://{}/", other.address());
+    let one = hub.setup().flag(&deaf).flag(&["--peer", &peer]).start().await;
+    let head = create(&one, "new").await;
+    other.serves(&head).await;
+}
+
+#[tokio::test]
+async fn a_follower_takes_no_writes_and_shows_those_of_others() {
+    let hub = Hub::with("small");
+    let follower = hub.setup().flag(&["--follow"]).start().await;
+    let refused = follower.patch("posts", json!({"name": "Mine"})).await.is(405);
+    assert!(refused.detail().contains("takes no writes"), "{}", refused.detail());
+    assert_eq!(refused.header("allow"), "GET, HEAD, OPTIONS");
+    follower.operations(json!([])).await.is(405);
+    let head = create(&hub.instance().await, "new").await;
+    follower.serves(&head).await;
+}
+
+#[tokio::test]
+async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--max-staleness-ms", "2000"]).start().await;
+    hub.goes_away();
+    eventually("it is not ready", async || (server.get("/readyz").await.status() == 503).then_some(())).await;
+    server.read("posts").await.is(200);
+    hub.comes_back();
+    server.answers().await;
 }

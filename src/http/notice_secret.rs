@@ -1,0 +1,150 @@
+//! The secret by which git hosts and siblings sign their notices, in the way of each.
+
+use std::fmt;
+
+use base64ct::{Base64, Encoding as _};
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+use warp::http::HeaderMap;
+
+/// How much older or newer than now what a sibling signs may be (Standard Webhooks, `webhook-timestamp`).
+const AGE_S_MAX: i64 = 300;
+
+/// The bytes of a block of SHA-256 (FIPS 180-4).
+const BLOCK_LEN: usize = 64;
+
+/// A secret that is shared with those who tell of changes.
+pub struct NoticeSecret(String);
+
+impl fmt::Debug for NoticeSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("NoticeSecret(..)")
+    }
+}
+
+impl NoticeSecret {
+    /// The secret that a text holds; `None` when it is empty.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        Some(text.trim().to_owned()).filter(|text| !text.is_empty()).map(Self)
+    }
+
+    /// Signs a notice in the way of Standard Webhooks: the headers that go with it.
+    #[must_use]
+    pub fn sign(&self, id: &str, at: DateTime<Utc>, body: &[u8]) -> [(&'static str, String); 3] {
+        let seconds = at.timestamp().to_string();
+        let signature = Base64::encode_string(&self.standard(id, &seconds, body));
+        [
+            ("webhook-id", id.to_owned()),
+            ("webhook-timestamp", seconds),
+            ("webhook-signature", format!("v1,{signature}")),
+        ]
+    }
+
+    /// Whether one of the signatures that a request has is of this secret.
+    pub(crate) fn has_signed(&self, headers: &HeaderMap, body: &[u8], now: DateTime<Utc>) -> bool {
+        let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
+        let digest = || hex(&hmac(self.0.as_bytes(), &[body]));
+        if let Some(told) = text("x-hub-signature-256").and_then(|told| told.strip_prefix("sha256=")) {
+            return is_same(told, &digest());
+        }
+        if let Some(told) = text("x-gitea-signature") {
+            return is_same(told, &digest());
+        }
+        if let Some(told) = text("x-gitlab-token") {
+            return is_same(told, &self.0);
+        }
+        let (Some(id), Some(seconds), Some(told)) =
+            (text("webhook-id"), text("webhook-timestamp"), text("webhook-signature"))
+        else {
+            return false;
+        };
+        let is_recent =
+            seconds.parse::<i64>().is_ok_and(|at| at.abs_diff(now.timestamp()) <= AGE_S_MAX.unsigned_abs());
+        let signature = Base64::encode_string(&self.standard(id, seconds, body));
+        is_recent
+            && told
+                .split(' ')
+                .filter_map(|each| each.strip_prefix("v1,"))
+                .any(|each| is_same(each, &signature))
+    }
+
+    /// The signature of Standard Webhooks, with what follows `whsec_` as its key where that can be decoded.
+    fn standard(&self, id: &str, seconds: &str, body: &[u8]) -> [u8; 32] {
+        let encoded = self.0.strip_prefix("whsec_");
+        let decoded = encoded.and_then(|encoded| Base64::decode_vec(encoded).ok());
+        let key = decoded.as_deref().unwrap_or(self.0.as_bytes());
+        hmac(key, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body])
+    }
+}
+
+/// HMAC-SHA256 (RFC 2104).
+fn hmac(key: &[u8], message: &[&[u8]]) -> [u8; 32] {
+    let mut block = [0; BLOCK_LEN];
+    match key.len() <= BLOCK_LEN {
+        true => block[..key.len()].copy_from_slice(key),
+        false => block[..32].copy_from_slice(&Sha256::digest(key)),
+    }
+    let mut inner = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x36));
+    message.iter().for_each(|part| inner.update(part));
+    let outer = Sha256::new_with_prefix(block.map(|byte| byte ^ 0x5c));
+    outer.chain_update(inner.finalize()).finalize().into()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Compares in a time that tells nothing of where they differ.
+fn is_same(told: &str, right: &str) -> bool {
+    let differs = told.bytes().zip(right.bytes()).fold(0, |sum, (one, other)| sum | (one ^ other));
+    told.len() == right.len() && differs == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, String)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_rfc() {
+        // RFC 4231, test cases 2 and 6.
+        let short = hmac(b"Jefe", &[b"what do ya want ", b"for nothing?"]);
+        assert_eq!(hex(&short), "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+        let long = hmac(&[0xaa; 131], &[b"Test Using Larger Than Block-Size Key - Hash Key First"]);
+        assert_eq!(hex(&long), "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
+    }
+
+    #[test]
+    fn each_host_signs_in_its_own_way() {
+        // The example of https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+        let secret = NoticeSecret::new("It's a Secret to Everybody\n").unwrap();
+        let (body, now) = (b"Hello, World!", DateTime::UNIX_EPOCH);
+        let digest = "757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let is_ours = |name, value: &str| secret.has_signed(&headers(&[(name, value.to_owned())]), body, now);
+        assert!(is_ours("x-hub-signature-256", &format!("sha256={digest}")));
+        assert!(is_ours("x-gitea-signature", digest));
+        assert!(is_ours("x-gitlab-token", "It's a Secret to Everybody"));
+        assert!(!is_ours("x-hub-signature-256", &format!("sha256={}", digest.replace('7', "8"))));
+        assert!(!is_ours("x-hub-signature-256", digest));
+        assert!(!is_ours("x-gitlab-token", "It's a Secret to Everybod"));
+        assert!(!secret.has_signed(&HeaderMap::new(), body, now));
+    }
+
+    #[test]
+    fn a_sibling_signs_with_the_decoded_secret_and_the_time() {
+        // The example of https://github.com/standard-webhooks/standard-webhooks
+        let secret = NoticeSecret::new("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let now = DateTime::from_timestamp(1_614_265_330, 0).unwrap();
+        let body = br#"{"test": 2432232314}"#;
+        let signed = secret.sign("msg_p5jXN8AQM9LWM0D4loKWxJek", now, body);
+        assert_eq!(signed[2].1, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=");
+        assert!(secret.has_signed(&headers(&signed), body, now));
+        let late = now + chrono::TimeDelta::seconds(AGE_S_MAX + 1);
+        assert!(!secret.has_signed(&headers(&signed), body, late));
+        assert!(!secret.has_signed(&headers(&signed), b"{}", now));
+    }
+}

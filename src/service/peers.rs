@@ -1,0 +1,60 @@
+//! Siblings that are told after each push, so that they need not wait for their next poll; best effort, and never
+//! waited for.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+use uuid::Uuid;
+
+use crate::domain::Revision;
+use crate::http::{Clock, NoticeSecret};
+
+/// How long one sibling may take to be told.
+const TOLD_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Who is told, and how.
+#[derive(Debug)]
+pub(crate) struct Peers {
+    pub(crate) urls: Vec<String>,
+    pub(crate) secret: Option<NoticeSecret>,
+}
+
+impl Peers {
+    /// Starts the thread that tells them; it ends with the sender.
+    pub(crate) fn start(self) -> std::io::Result<Sender<Revision>> {
+        let (tell, told) = channel();
+        thread::Builder::new().name("peers".into()).spawn(move || self.run(&told))?;
+        Ok(tell)
+    }
+
+    fn run(&self, pushed: &Receiver<Revision>) {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config =
+            Agent::config_builder().tls_config(tls).timeout_global(Some(TOLD_TIME_MAX)).max_redirects(0);
+        let agent: Agent = config.build().into();
+        while let Ok(first) = pushed.recv() {
+            // Of those that came meanwhile the last says it all.
+            let newest = pushed.try_iter().last().unwrap_or(first);
+            self.urls.iter().for_each(|url| self.tell(&agent, url, newest));
+        }
+    }
+
+    fn tell(&self, agent: &Agent, url: &str, revision: Revision) {
+        let url = format!("{}/remote/notices", url.trim_end_matches('/'));
+        let body = format!(r#"{{"revision":"{revision}"}}"#);
+        let mut request = agent.post(&url).header("Content-Type", "application/json");
+        if let Some(secret) = &self.secret {
+            for (name, value) in
+                secret.sign(&Uuid::now_v7().to_string(), Clock::system().now(), body.as_bytes())
+            {
+                request = request.header(name, value);
+            }
+        }
+        if let Err(error) = request.send(body) {
+            tracing::debug!(url, %error, "a sibling could not be told of a push; it polls");
+        }
+    }
+}
