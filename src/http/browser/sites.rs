@@ -98,7 +98,7 @@ pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
 }
 
 /// Whether an origin is where the request went to, behind a proxy as well.
-fn is_own(origin: &str, headers: &HeaderMap) -> bool {
+pub(crate) fn is_own(origin: &str, headers: &HeaderMap) -> bool {
     let Some((scheme, host)) = origin.split_once("://") else { return false };
     let own_port = if scheme == "https" { ":443" } else { ":80" };
     let plain = |host: &str| {

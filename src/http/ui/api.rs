@@ -12,14 +12,19 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use crate::domain::Value;
 use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate::JSON_API;
 use crate::http::jsonapi::request;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes;
+use crate::http::ui::frame::encoded;
 
 /// How deep the API's own documents are: deeper than any value in them.
 const DEPTH_MAX: usize = 128;
+
+/// Where a reason stands that may hold any character.
+const COMMIT_MESSAGE_ENCODED: HeaderName = HeaderName::from_static("commit-message-encoded");
 
 const PREFER: HeaderName = HeaderName::from_static("prefer");
 
@@ -33,7 +38,7 @@ const LEFT_OUT: [HeaderName; 10] = [
     IF_NONE_MATCH,
     PREFER,
     HeaderName::from_static("commit-message"),
-    HeaderName::from_static("commit-message-encoded"),
+    COMMIT_MESSAGE_ENCODED,
     HeaderName::from_static("idempotency-key"),
 ];
 
@@ -55,6 +60,31 @@ impl Request {
     pub(crate) fn header(mut self, name: HeaderName, value: &str) -> Self {
         self.headers.extend(HeaderValue::from_str(value).ok().map(|value| (name, value)));
         self
+    }
+
+    /// With a reason for the commit.
+    pub(crate) fn because(self, reason: &str) -> Self {
+        if reason.is_empty() { self } else { self.header(COMMIT_MESSAGE_ENCODED, &encoded(reason)) }
+    }
+
+    /// Only if the collection still is what this entity tag names.
+    pub(crate) fn of(self, tag: &str) -> Self {
+        if tag.is_empty() { self } else { self.header(IF_MATCH, &format!("\"{tag}\"")) }
+    }
+
+    /// With a JSON:API document.
+    pub(crate) fn document(self, document: &Value) -> Self {
+        Self { body: document.to_string().into(), ..self }.header(CONTENT_TYPE, JSON_API)
+    }
+
+    /// Nothing is to be done, only told.
+    pub(crate) fn dry_run(self, dry_run: bool) -> Self {
+        if dry_run { self.header(PREFER, "dry-run") } else { self }
+    }
+
+    /// Changes that are not in each other's way are merged.
+    pub(crate) fn merging(self) -> Self {
+        self.header(PREFER, "merge=attributes")
     }
 
     /// Answers as the API does.

@@ -140,11 +140,13 @@ pub(crate) struct Frame {
     /// Who looks, where somebody decides who may.
     pub(crate) who: Option<String>,
     pub(crate) live: Option<Live>,
+    /// What a form has to send back.
+    pub(crate) token: String,
 }
 
 impl Frame {
     /// The frame of a page about the present.
-    pub(crate) async fn of(_ui: &Ui, call: &Call<'_>, title: impl Into<String>, nav: Nav) -> Self {
+    pub(crate) async fn of(ui: &Ui, call: &Call<'_>, title: impl Into<String>, nav: Nav) -> Self {
         let guarded = !call.context.guard.is_open();
         let who = call.identity().await.ok().filter(|_| guarded).map(|it| it.actor.name().to_owned());
         let query = call.query().unwrap_or_default();
@@ -161,6 +163,7 @@ impl Frame {
             problems: problems(call).await,
             who,
             live: None,
+            token: ui.token.clone(),
         }
     }
 
@@ -190,6 +193,11 @@ impl Frame {
     /// A collection as it was at another revision.
     pub(crate) fn at(&self, key: &str, revision: &str) -> String {
         self.now(&format!("/collections/{key}?{AS_OF}={revision}"))
+    }
+
+    /// The question whether a collection is to be as it was at a revision.
+    pub(crate) fn restore(&self, key: &str, revision: &str) -> String {
+        self.now(&format!("/collections/{key}/restore?revision={revision}"))
     }
 
     /// The page of an event.

@@ -16,6 +16,8 @@
 mod api;
 mod assets;
 pub(crate) mod escape;
+mod fields;
+mod form;
 mod frame;
 mod pages;
 mod words;
@@ -49,11 +51,14 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 
 /// What pages share.
 #[derive(Debug)]
-pub(crate) struct Ui;
+pub(crate) struct Ui {
+    /// Stands in every form of this process, so that no other site can send one.
+    token: String,
+}
 
 impl Ui {
     pub(crate) fn new() -> Self {
-        Self
+        Self { token: form::random_token() }
     }
 }
 

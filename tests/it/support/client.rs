@@ -116,6 +116,12 @@ impl Request {
         self.body(JSON_API, body)
     }
 
+    /// A form as a browser sends it.
+    pub(crate) fn form(mut self, body: String) -> Self {
+        self.http = self.http.header("Content-Type", "application/x-www-form-urlencoded").body(body);
+        self
+    }
+
     /// JSON under another media type.
     pub(crate) fn body(mut self, media_type: &str, body: &Value) -> Self {
         self.http = self.http.header("Content-Type", media_type).body(body.to_string());

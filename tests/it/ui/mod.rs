@@ -1,5 +1,6 @@
 //! The web pages, over the wire and without a browser.
 
+mod editing;
 mod reading;
 
 use std::collections::BTreeSet;

@@ -112,6 +112,25 @@ impl ErrorObject {
         Self { status, code, title, detail, source: None, more: None }
     }
 
+    /// Where in the body the fault is; `/meta/reason` for a reason, wherever it stands.
+    pub(crate) fn place(&self) -> Option<&str> {
+        match self.source.as_ref()? {
+            Source::Pointer(pointer) => Some(pointer),
+            Source::Header("Commit-Message-Encoded") => Some("/meta/reason"),
+            Source::Header(_) | Source::Parameter(_) => None,
+        }
+    }
+
+    /// What the caller and others changed in different ways.
+    pub(crate) fn clashes(&self) -> &[Clash] {
+        self.more.as_ref().map_or(&[], |more| &more.clashes)
+    }
+
+    /// What a precondition met.
+    pub(crate) fn current(&self) -> Option<&Arc<Entry>> {
+        self.more.as_ref()?.current.as_ref()
+    }
+
     /// What is told to the caller.
     pub(crate) fn detail(&self) -> &str {
         &self.detail

@@ -13,6 +13,7 @@ use crate::http::reply::Reply;
 use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::pages::edit;
 use crate::http::ui::words::{At, shown};
 
 #[derive(Template)]
@@ -98,6 +99,11 @@ impl Head {
 
 pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError> {
     let entry = entry(visit, key).await?;
+    let can_edit =
+        visit.as_of.is_none() && visit.call.authorize(Action::Update { key, content: None }).await.is_ok();
+    if let Some(entry) = entry.as_ref().filter(|entry| can_edit && !entry.stale) {
+        return edit::page(visit, entry).await;
+    }
     let frame = visit.live_frame(key.as_str(), Nav::Collections, Some(key)).await;
     let head = Head::of(visit, key, entry.as_deref(), "settings").await;
     let settings = entry.as_ref().map(|entry| settings(entry)).unwrap_or_default();

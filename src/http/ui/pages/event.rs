@@ -1,11 +1,14 @@
 //! One event.
 
 use askama::Template;
+use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::domain::Value;
+use crate::domain::{Key, Value};
+use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
@@ -16,12 +19,40 @@ use crate::http::ui::pages::events::EventView;
 struct Page {
     frame: Frame,
     event: EventView,
+    undo: Option<Undo>,
+}
+
+/// Whether the event can be undone by the visitor.
+enum Undo {
+    Can,
+    Not(String),
 }
 
 pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError> {
     let document = api::get(visit.call, format!("/events/{}", encoded(id))).await?;
     let event = EventView::of(document.get("data").unwrap_or(&Value::Null));
     let title = format!("{} {}", event.key, event.action);
+    let undo = undo(visit, &event).await?;
     let frame = visit.frame(title, Nav::Timeline).await;
-    Ok(ui::page(StatusCode::OK, &Page { frame, event }))
+    Ok(ui::page(StatusCode::OK, &Page { frame, event, undo }))
+}
+
+/// Looks whether the event can be undone, in what is served now; nothing for those who may not.
+async fn undo(visit: &Visit<'_>, event: &EventView) -> Result<Option<Undo>, ApiError> {
+    let (Ok(key), Ok(id)) = (Key::parse(&event.key), Uuid::try_parse(&event.id)) else { return Ok(None) };
+    let may = visit.call.authorize(Action::UndoEvent { key: Some(&key) }).await.is_ok();
+    if !may || visit.as_of.is_some() {
+        return Ok(None);
+    }
+    let (view, snapshot) = (visit.past().await?, visit.call.snapshot()?);
+    looking(move || {
+        Ok(Some(match view.plan_undo(id, &snapshot) {
+            Ok(_) => Undo::Can,
+            Err(refusal) => {
+                let errors = ApiError::from(refusal).into_errors();
+                Undo::Not(errors.iter().map(|error| error.detail().to_owned()).collect())
+            }
+        }))
+    })
+    .await
 }

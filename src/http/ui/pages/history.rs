@@ -4,6 +4,7 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::domain::Key;
+use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
@@ -18,6 +19,8 @@ use crate::http::ui::words::items;
 struct Page {
     frame: Frame,
     head: Head,
+    /// Whether the visitor may bring a version back.
+    can_restore: bool,
     events: Vec<EventView>,
     total: usize,
     newer: Option<String>,
@@ -35,12 +38,14 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let link = |name: &'static str, cursor: Option<String>| {
         cursor.map(|cursor| frame.to(&with_query(&format!("/collections/{key}/history"), &[(name, cursor)])))
     };
+    let may_restore = visit.call.authorize(Action::Restore { key }).await.is_ok();
     let (newer, older) = cursors(&document);
     let page = Page {
         newer: link("before", newer),
         older: link("after", older),
         events: items(document.get("data")).iter().map(EventView::of).collect(),
         total: total(&document),
+        can_restore: may_restore && visit.as_of.is_none(),
         head,
         frame,
     };

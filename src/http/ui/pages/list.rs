@@ -14,6 +14,7 @@ use crate::http::reply::Reply;
 use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
+use crate::http::ui::pages::edit::told;
 use crate::http::ui::words::At;
 
 /// How many collections a page shows.
@@ -29,6 +30,8 @@ struct Page {
     /// How many there are whatever is asked for.
     all: usize,
     uncommitted: usize,
+    can_create: bool,
+    done: Option<&'static str>,
     knows_changes: bool,
 }
 
@@ -213,6 +216,9 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let action = if visit.as_of.is_some() { Action::ListPast } else { Action::List };
     let allowed = call.authorize(action).await?;
     let frame = visit.live_frame("Collections", Nav::Collections, None).await;
+    let create = Action::Create { key: None, content: None };
+    let can_create = visit.as_of.is_none() && call.authorize(create).await.is_ok();
+    let done = visit.asked("done").and_then(told);
     let audit = call.authorize(Action::ListEvents { key: None }).await.ok();
     let view = match (&audit, &call.context.history) {
         (Some(_), Some(history)) => history.view().await.ok(),
@@ -240,7 +246,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
             false => snapshot.edited.iter().filter(|key| allowed.sees(key)).count(),
         };
         let knows_changes = view.is_some();
-        Ok(Page { frame, asked, rows, total, all, uncommitted, knows_changes })
+        Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })
     })
     .await?;
     Ok(ui::page(StatusCode::OK, &page))

@@ -1,8 +1,10 @@
 //! The pages: a handler here, and a template of the same name.
 
 mod about;
-mod collection;
+pub(crate) mod collection;
 mod compare;
+mod confirm;
+mod edit;
 pub(crate) mod error;
 mod event;
 mod events;
@@ -16,24 +18,42 @@ use warp::http::Method;
 use warp::http::header::ACCEPT;
 
 use crate::domain::Key;
-use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::ui::api::Request;
 use crate::http::ui::frame::Visit;
+use crate::http::ui::pages::confirm::Deed;
 
 /// The methods of a page that is only looked at.
 const READ: &str = "GET, HEAD";
 
+/// The methods of a page with a form.
+const WRITE: &str = "GET, HEAD, POST";
+
 /// Answers a request for the page at a path below `/ui/`.
-pub(crate) async fn answer(visit: &Visit<'_>, path: &str, _body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(visit: &Visit<'_>, path: &str, body: &mut Body) -> Result<Reply, ApiError> {
     let decoded = percent_decode_str(path).decode_utf8().map_err(|_| nothing_at(visit))?;
     let steps: Vec<&str> = decoded.split('/').collect();
-    if !matches!(*visit.call.method(), Method::GET | Method::HEAD) {
-        return Err(ApiError::method_not_allowed(READ));
+    match *visit.call.method() {
+        Method::GET | Method::HEAD => Box::pin(look(visit, &steps)).await,
+        Method::POST => Box::pin(act(visit, &steps, body)).await,
+        _ => Err(ApiError::method_not_allowed(if has_form(&steps) { WRITE } else { READ })),
     }
-    match steps.as_slice() {
+}
+
+/// Whether a page takes a form.
+fn has_form(steps: &[&str]) -> bool {
+    matches!(
+        steps,
+        ["new"] | ["collections", _] | ["collections", _, "delete" | "restore"] | ["events", _, "undo"]
+    )
+}
+
+async fn look(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError> {
+    match steps {
         [""] => list::page(visit).await,
+        ["new"] => edit::new(visit).await,
         ["collections", key] => collection::page(visit, &key_of(key)?).await,
         ["collections", key, "source"] => source::page(visit, &key_of(key)?).await,
         ["collections", key, "history"] => history::page(visit, &key_of(key)?).await,
@@ -43,8 +63,37 @@ pub(crate) async fn answer(visit: &Visit<'_>, path: &str, _body: &mut Body) -> R
         ["problems"] => problems::page(visit).await,
         ["about"] => about::page(visit).await,
         ["stream"] => stream(visit).await,
-        _ => Err(nothing_at(visit)),
+        _ => match deed(visit, steps)? {
+            Some(deed) => confirm::ask(visit, deed).await,
+            None => Err(nothing_at(visit)),
+        },
     }
+}
+
+async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply, ApiError> {
+    if visit.as_of.is_some() && has_form(steps) {
+        return Err(ApiError::new(Code::BAD_REQUEST, "What was can't be changed; go back to the present."));
+    }
+    match steps {
+        ["new"] => edit::create(visit, body).await,
+        ["collections", key] => edit::save(visit, &key_of(key)?, body).await,
+        _ => match deed(visit, steps)? {
+            Some(deed) => confirm::answer(visit, deed, body).await,
+            None => Err(ApiError::method_not_allowed(READ)),
+        },
+    }
+}
+
+/// What a page with a second question is about.
+fn deed(visit: &Visit<'_>, steps: &[&str]) -> Result<Option<Deed>, ApiError> {
+    Ok(Some(match steps {
+        ["collections", key, "delete"] => Deed::Delete(key_of(key)?),
+        ["collections", key, "restore"] => {
+            Deed::Restore(key_of(key)?, visit.asked("revision").unwrap_or_default().to_owned())
+        }
+        ["events", id, "undo"] => Deed::Undo((*id).to_owned()),
+        _ => return Ok(None),
+    }))
 }
 
 /// What is served, as the API's stream of it: all collections, or one.

@@ -1,0 +1,162 @@
+//! The second question before something is deleted, undone or restored, with the commit that it would be.
+
+use askama::Template;
+use warp::http::{Method, StatusCode};
+
+use crate::domain::{Key, Value};
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::ui;
+use crate::http::ui::api::{self, Request};
+use crate::http::ui::form::Posted;
+use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
+use crate::http::ui::pages::edit::{Commit, done};
+use crate::http::ui::pages::key_of;
+use crate::http::ui::words::text;
+
+#[derive(Template)]
+#[template(path = "confirm.html")]
+struct Page {
+    frame: Frame,
+    deed: Deed,
+    key: String,
+    tag: String,
+    reason: String,
+    commits: Vec<Commit>,
+    /// Why it can't be done.
+    refusals: Vec<String>,
+}
+
+/// What is to be done.
+pub(crate) enum Deed {
+    Delete(Key),
+    /// The event of this id.
+    Undo(String),
+    /// To what it was at this revision.
+    Restore(Key, String),
+}
+
+impl Deed {
+    const fn verb(&self) -> &'static str {
+        match self {
+            Self::Delete(_) => "Delete",
+            Self::Undo(_) => "Undo",
+            Self::Restore(..) => "Restore",
+        }
+    }
+
+    const fn done(&self) -> &'static str {
+        match self {
+            Self::Delete(_) => "deleted",
+            Self::Undo(_) => "undone",
+            Self::Restore(..) => "restored",
+        }
+    }
+
+    /// The page itself, below `/ui`.
+    fn path(&self) -> String {
+        match self {
+            Self::Delete(key) => format!("/collections/{key}/delete"),
+            Self::Undo(id) => format!("/events/{}/undo", encoded(id)),
+            Self::Restore(key, _) => format!("/collections/{key}/restore"),
+        }
+    }
+
+    fn is_delete(&self) -> bool {
+        matches!(self, Self::Delete(_))
+    }
+
+    fn revision(&self) -> &str {
+        match self {
+            Self::Restore(_, revision) => revision,
+            Self::Delete(_) | Self::Undo(_) => "",
+        }
+    }
+
+    fn request(&self) -> Request {
+        match self {
+            Self::Delete(key) => Request::new(Method::DELETE, format!("/collections/{key}")),
+            Self::Undo(id) => Request::new(Method::POST, format!("/events/{}/undo", encoded(id))),
+            Self::Restore(key, revision) => {
+                let map = |members: Vec<(&str, Value)>| {
+                    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+                };
+                let attributes = map(vec![("revision", revision.as_str().into())]);
+                let data = map(vec![("type", "restore".into()), ("attributes", attributes)]);
+                Request::new(Method::POST, format!("/collections/{key}/restore"))
+                    .document(&map(vec![("data", data)]))
+            }
+        }
+    }
+
+    /// The collection that it is about.
+    async fn key(&self, visit: &Visit<'_>) -> Result<Key, ApiError> {
+        match self {
+            Self::Delete(key) | Self::Restore(key, _) => Ok(key.clone()),
+            Self::Undo(id) => {
+                let event = api::get(visit.call, format!("/events/{}", encoded(id))).await?;
+                let attributes = event.get("data").and_then(|data| data.get("attributes"));
+                key_of(attributes.map(|it| text(it, "collection")).unwrap_or_default())
+            }
+        }
+    }
+}
+
+/// Asks, and tells what it would be.
+pub(crate) async fn ask(visit: &Visit<'_>, deed: Deed) -> Result<Reply, ApiError> {
+    let key = deed.key(visit).await?;
+    show(visit, deed, &key, String::new(), None).await
+}
+
+/// Does it, once it was asked.
+pub(crate) async fn answer(visit: &Visit<'_>, deed: Deed, body: &mut Body) -> Result<Reply, ApiError> {
+    let posted = Posted::read(visit, body).await?;
+    let deed = match deed {
+        Deed::Restore(key, _) => Deed::Restore(key, posted.get("revision").to_owned()),
+        deed => deed,
+    };
+    let key = deed.key(visit).await?;
+    let reason = posted.get("reason").trim().to_owned();
+    if !posted.is_ours {
+        let detail =
+            "This page was older than the running service, so nothing was done yet. Look, and send it again.";
+        return show(visit, deed, &key, reason, Some(ApiError::new(Code::FORBIDDEN, detail))).await;
+    }
+    let request = deed.request().because(&reason).of(posted.get("tag"));
+    match request.answer(visit.call).await {
+        Ok(reply) if reply.body().is_empty() => {
+            let base = visit.call.context.base_path.as_str();
+            Ok(ui::see_other(&format!("{base}/ui/?done={}", deed.done())))
+        }
+        Ok(_) => Ok(done(visit, key.as_str(), deed.done())),
+        Err(error) => show(visit, deed, &key, reason, Some(error)).await,
+    }
+}
+
+async fn show(
+    visit: &Visit<'_>,
+    deed: Deed,
+    key: &Key,
+    reason: String,
+    refused: Option<ApiError>,
+) -> Result<Reply, ApiError> {
+    let snapshot = visit.call.snapshot()?;
+    let tag = snapshot.get(key.as_str()).map(|entry| entry.tag()).unwrap_or_default();
+    let preview = deed.request().of(&tag).dry_run(true).read(visit.call).await;
+    let (commits, hindrance) = match preview {
+        Ok(document) => (Commit::list(&document), None),
+        // What can't be done now is a page that says why; what is not there, or not for the visitor, is not.
+        Err(error) if error.status() == StatusCode::CONFLICT => (Vec::new(), Some(error)),
+        Err(error) => return Err(error),
+    };
+    let failed = refused.or(hindrance);
+    let status = failed.as_ref().map_or(StatusCode::OK, ApiError::status);
+    let status = if reason.is_empty() && status == StatusCode::CONFLICT { StatusCode::OK } else { status };
+    let refusals = failed.map(ApiError::into_errors).unwrap_or_default();
+    let refusals = refusals.iter().map(|error| error.detail().to_owned()).collect();
+    let title = format!("{} {key}?", deed.verb());
+    let frame = visit.frame(title, Nav::Collections).await;
+    let page = Page { frame, deed, key: key.to_string(), tag, reason, commits, refusals };
+    Ok(ui::page(status, &page))
+}

@@ -1,0 +1,330 @@
+//! The settings of a collection as a form: a new one, and one that is there.
+
+use std::sync::Arc;
+
+use askama::Template;
+use warp::http::{Method, StatusCode};
+
+use crate::domain::{Collection, Key, Kind, Value};
+use crate::engine::Entry;
+use crate::http::authorize::Action;
+use crate::http::jsonapi::document::resource_type;
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::ui;
+use crate::http::ui::api::Request;
+use crate::http::ui::fields::{Input, Settings, Unreadable};
+use crate::http::ui::form::Posted;
+use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
+use crate::http::ui::pages::collection::Head;
+use crate::http::ui::words::{DiffLine, diff_lines, items, text};
+
+#[derive(Template)]
+#[template(path = "edit.html")]
+struct Page {
+    frame: Frame,
+    /// Nothing where the collection is new.
+    head: Option<Head>,
+    form: Form,
+    done: Option<&'static str>,
+    can_delete: bool,
+}
+
+/// What is typed, and what is to be said of it.
+#[derive(Default)]
+pub(crate) struct Form {
+    key: String,
+    kind: Option<Kind>,
+    /// The entity tag that it was made from.
+    tag: String,
+    settings: Settings,
+    reason: String,
+    key_errors: Vec<String>,
+    reason_errors: Vec<String>,
+    /// What is wrong with no field, or with the whole.
+    errors: Vec<String>,
+    /// What to know beside the errors.
+    notes: Vec<String>,
+    commits: Option<Vec<Commit>>,
+}
+
+/// A commit that would be made.
+pub(crate) struct Commit {
+    pub(crate) message: String,
+    pub(crate) author: String,
+    pub(crate) lines: Vec<DiffLine>,
+}
+
+impl Commit {
+    /// The commits that a dry run tells of.
+    pub(crate) fn list(document: &Value) -> Vec<Self> {
+        let commits = items(document.get("meta").and_then(|meta| meta.get("commits")));
+        let commit = |commit: &Value| Self {
+            message: text(commit, "message").to_owned(),
+            author: commit.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
+            lines: items(commit.get("files"))
+                .iter()
+                .flat_map(|file| diff_lines(text(file, "difference")))
+                .collect(),
+        };
+        commits.iter().map(commit).collect()
+    }
+}
+
+impl Form {
+    /// Every error with the field that it links to, for the top of the page.
+    fn summary(&self) -> Vec<(String, String)> {
+        let at = |id: &str, errors: &[String]| -> Vec<_> {
+            errors.iter().map(|error| (format!("#{id}"), error.clone())).collect()
+        };
+        let mut summary: Vec<(String, String)> =
+            self.errors.iter().map(|error| (String::new(), error.clone())).collect();
+        summary.extend(at("f-id", &self.key_errors));
+        for field in &self.settings.fields {
+            let told: Vec<String> =
+                field.errors.iter().map(|error| format!("{}: {error}", field.name)).collect();
+            summary.extend(at(&format!("f-{}", field.name), &told));
+            if field.overlap.is_some() {
+                let told = format!("{}: somebody else changed it too; choose which one stays.", field.name);
+                summary.extend(at(&format!("o-{}", field.name), &[told]));
+            }
+        }
+        summary.extend(at("f-reason", &self.reason_errors));
+        summary
+    }
+
+    fn kind_is(&self, kind: &str) -> bool {
+        self.kind.is_some_and(|it| it.as_str() == kind)
+    }
+
+    /// The form as it was sent.
+    fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
+        let mut settings = Settings::posted(kind, posted);
+        settings.choose(kind, posted);
+        Self {
+            key: key.to_owned(),
+            kind: Some(kind),
+            tag: posted.get("tag").to_owned(),
+            settings,
+            reason: posted.get("reason").trim().to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// Puts every error where it belongs.
+    fn blame(&mut self, errors: Vec<ErrorObject>) {
+        for error in errors {
+            let detail = error.detail().to_owned();
+            match error.place() {
+                Some("/data/id") => self.key_errors.push(detail),
+                Some("/meta/reason") => self.reason_errors.push(detail),
+                Some(pointer) if self.settings.blame(pointer, &detail) => {}
+                Some(_) | None => self.errors.push(detail),
+            }
+        }
+    }
+
+    /// The resource to send.
+    fn resource(&self, attributes: Vec<(String, Value)>) -> Value {
+        let map = |members: Vec<(String, Value)>| Value::Map(members.into());
+        let member = |name: &str, value: Value| (name.to_owned(), value);
+        let kind = self.kind.unwrap_or(Kind::Document);
+        map(vec![member(
+            "data",
+            map(vec![
+                member("type", resource_type(kind).into()),
+                member("id", self.key.as_str().into()),
+                member("attributes", map(attributes)),
+            ]),
+        )])
+    }
+}
+
+/// `GET /ui/new`
+pub(crate) async fn new(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    visit.call.authorize(Action::Create { key: None, content: None }).await?;
+    let kind = visit.asked("kind").and_then(Kind::parse).unwrap_or(Kind::Document);
+    let form = Form { kind: Some(kind), settings: Settings::new(kind), ..Form::default() };
+    show(visit, StatusCode::OK, None, form).await
+}
+
+/// `GET /ui/collections/KEY`, for those who may change it.
+pub(crate) async fn page(visit: &Visit<'_>, entry: &Entry) -> Result<Reply, ApiError> {
+    show(visit, StatusCode::OK, Some(entry), present(entry)).await
+}
+
+fn present(entry: &Entry) -> Form {
+    let collection: &Collection = &entry.collection;
+    Form {
+        key: collection.key().to_string(),
+        kind: Some(collection.kind()),
+        tag: entry.tag(),
+        settings: Settings::of(collection),
+        ..Form::default()
+    }
+}
+
+/// `POST /ui/new`
+pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let posted = Posted::read(visit, body).await?;
+    let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
+    let mut form = Form::posted(posted.get("key").trim(), kind, &posted);
+    if let Some(reply) = stale_token(visit, &posted, None, &mut form).await? {
+        return Ok(reply);
+    }
+    let Ok(mut attributes) = form.settings.changes() else {
+        return show(visit, UNREADABLE, None, form).await;
+    };
+    attributes.retain(|(_, value)| *value != Value::Null);
+    let dry_run = posted.get("do") == "preview";
+    let request = Request::new(Method::POST, "/collections").document(&form.resource(attributes));
+    match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
+        Ok(document) if dry_run => {
+            form.commits = Some(Commit::list(&document));
+            show(visit, StatusCode::OK, None, form).await
+        }
+        Ok(_) => Ok(done(visit, &form.key, "created")),
+        Err(error) => {
+            let status = error.status();
+            visible(&error)?;
+            form.blame(error.into_errors());
+            show(visit, status, None, form).await
+        }
+    }
+}
+
+/// `POST /ui/collections/KEY`
+pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
+    let posted = Posted::read(visit, body).await?;
+    let snapshot = visit.call.snapshot()?;
+    let entry = snapshot.get(key.as_str()).cloned();
+    let kind = Kind::parse(posted.get("kind"));
+    let kind = kind.or_else(|| Some(entry.as_ref()?.collection.kind())).unwrap_or(Kind::Document);
+    let mut form = Form::posted(key.as_str(), kind, &posted);
+    if let Some(reply) = stale_token(visit, &posted, entry.as_deref(), &mut form).await? {
+        return Ok(reply);
+    }
+    let changes = match form.settings.changes() {
+        Ok(changes) => changes,
+        Err(Unreadable) => return show(visit, UNREADABLE, entry.as_deref(), form).await,
+    };
+    let dry_run = posted.get("do") == "preview";
+    if changes.is_empty() && !dry_run {
+        visit.call.authorize(Action::Update { key, content: None }).await?;
+        return Ok(done(visit, key.as_str(), "same"));
+    }
+    let request = Request::new(Method::PATCH, format!("/collections/{key}"));
+    let request = request.document(&form.resource(changes.clone())).of(&form.tag).merging();
+    match request.because(&form.reason).dry_run(dry_run).read(visit.call).await {
+        Ok(document) if dry_run => {
+            form.commits = Some(Commit::list(&document));
+            show(visit, StatusCode::OK, entry.as_deref(), form).await
+        }
+        Ok(_) => {
+            let is_merged = entry.is_some_and(|entry| entry.tag() != form.tag);
+            Ok(done(visit, key.as_str(), if is_merged { "merged" } else { "saved" }))
+        }
+        Err(error) => refused(visit, form, entry, &changes, error).await,
+    }
+}
+
+/// What can't be saved is shown again, as it was typed.
+async fn refused(
+    visit: &Visit<'_>,
+    mut form: Form,
+    entry: Option<Arc<Entry>>,
+    changes: &[(String, Value)],
+    error: ApiError,
+) -> Result<Reply, ApiError> {
+    visible(&error)?;
+    let status = error.status();
+    let errors = error.into_errors();
+    let met =
+        errors.iter().find_map(|error| error.current().map(|it| (Arc::clone(it), error.clashes().to_vec())));
+    form.blame(errors);
+    if let Some((current, clashes)) = met {
+        form.tag = current.tag();
+        form.settings = form.settings.onto(&current.collection, changes, &clashes);
+        form.notes.push(
+            "Somebody else has saved meanwhile. Everything that you did not touch is as it is by now; what both of you changed is shown side by side."
+                .to_owned(),
+        );
+        return show(visit, status, Some(&current), form).await;
+    }
+    if status == StatusCode::NOT_FOUND {
+        form.notes.push("What you typed is still here: saving it makes the collection anew.".to_owned());
+        form.settings.was.clear();
+        return show(visit, status, None, form).await;
+    }
+    show(visit, status, entry.as_deref(), form).await
+}
+
+/// The status of a form with a field that can't be read.
+const UNREADABLE: StatusCode = StatusCode::BAD_REQUEST;
+
+/// Those who may not even see it get the page that says so.
+fn visible(error: &ApiError) -> Result<(), ApiError> {
+    match error.status() {
+        StatusCode::UNAUTHORIZED | StatusCode::INTERNAL_SERVER_ERROR => Err(error.clone()),
+        _ => Ok(()),
+    }
+}
+
+/// A form of before a restart is shown again, and nothing is done.
+async fn stale_token(
+    visit: &Visit<'_>,
+    posted: &Posted,
+    entry: Option<&Entry>,
+    form: &mut Form,
+) -> Result<Option<Reply>, ApiError> {
+    if posted.is_ours {
+        return Ok(None);
+    }
+    let detail = "This page was older than the running service, so nothing was done yet. Everything you typed is here: look and send it again.";
+    form.blame(vec![ErrorObject::new(Code::FORBIDDEN, detail)]);
+    Ok(Some(show(visit, StatusCode::FORBIDDEN, entry, std::mem::take(form)).await?))
+}
+
+/// Leads to the collection, which then says what was done.
+pub(crate) fn done(visit: &Visit<'_>, key: &str, what: &str) -> Reply {
+    let base = visit.call.context.base_path.as_str();
+    let below = with_query(&format!("/collections/{key}"), &[("done", what.to_owned())]);
+    ui::see_other(&format!("{base}/ui{below}"))
+}
+
+async fn show(
+    visit: &Visit<'_>,
+    status: StatusCode,
+    entry: Option<&Entry>,
+    form: Form,
+) -> Result<Reply, ApiError> {
+    let Some(entry) = entry else {
+        let frame = visit.frame("New collection", Nav::Collections).await;
+        let page = Page { frame, head: None, form, done: None, can_delete: false };
+        return Ok(ui::page(status, &page));
+    };
+    let key = entry.collection.key();
+    let page = Page {
+        frame: visit.live_frame(key.as_str(), Nav::Collections, Some(key)).await,
+        head: Some(Head::of(visit, key, Some(entry), "settings").await),
+        form,
+        done: visit.asked("done").and_then(told),
+        can_delete: visit.call.authorize(Action::Delete { key }).await.is_ok(),
+    };
+    Ok(ui::page(status, &page))
+}
+
+/// What was done, in a sentence.
+pub(crate) fn told(done: &str) -> Option<&'static str> {
+    Some(match done {
+        "created" => "Created, in a commit of its own.",
+        "saved" => "Saved, in a commit of its own.",
+        "merged" => "Saved. Somebody else had changed other attributes meanwhile; both changes are in.",
+        "same" => "Nothing was different, so there is nothing to commit.",
+        "undone" => "Undone, by a commit of its own.",
+        "restored" => "Restored, by a commit of its own.",
+        "deleted" => "Deleted, in a commit of its own. It can be brought back from its history.",
+        _ => return None,
+    })
+}

@@ -1,0 +1,262 @@
+//! Forms, without a script: new, edit, delete, undo, restore, two people at once, and forms of others.
+
+use serde_json::json;
+
+use super::{Page, checked, look};
+use crate::support::{Answer, Auth, TestServer, document};
+
+async fn server() -> TestServer {
+    TestServer::setup("small").unborn().auth(Auth::AllowAll).start().await
+}
+
+/// What a browser sends of the last form of a page, with these fields typed into.
+fn filled(page: &Page, typed: &[(&str, &str)]) -> String {
+    let form = page.html.rsplit_once("<form method=\"post\"").expect("there is a form").1;
+    let form = form.split("</form>").next().expect("a form has a beginning");
+    let attribute = |tag: &str, name: &str| {
+        let value = tag.split_once(&format!(" {name}=\""))?.1.split_once('"')?.0;
+        Some(unescaped(value))
+    };
+    let mut pairs: Vec<(String, String)> = Vec::new();
+    for tag in form.split("<input").skip(1).map(|rest| rest.split('>').next().unwrap_or_default()) {
+        let is_picked = !tag.contains("type=\"radio\"") || tag.contains(" checked");
+        if let Some(name) = attribute(tag, "name").filter(|_| is_picked) {
+            pairs.push((name, attribute(tag, "value").unwrap_or_default()));
+        }
+    }
+    for area in form.split("<textarea").skip(1) {
+        let (tag, rest) = area.split_once(">\n").expect("a text begins on its own line");
+        let text = rest.split("</textarea>").next().unwrap_or_default();
+        pairs.push((attribute(tag, "name").expect("a field has a name"), unescaped(text)));
+    }
+    for select in form.split("<select").skip(1).filter_map(|rest| rest.split("</select>").next()) {
+        let name = attribute(select, "name").expect("a field has a name");
+        let picked = select.split("<option").find(|option| option.contains(" selected"));
+        pairs.push((name, picked.and_then(|option| attribute(option, "value")).unwrap_or_default()));
+    }
+    for (name, value) in typed {
+        match pairs.iter_mut().find(|(it, _)| it == name) {
+            Some((_, place)) => (*value).clone_into(place),
+            None => pairs.push(((*name).to_owned(), (*value).to_owned())),
+        }
+    }
+    form_urlencoded::Serializer::new(String::new()).extend_pairs(pairs).finish()
+}
+
+fn unescaped(text: &str) -> String {
+    let entities =
+        [("&#34;", "\""), ("&quot;", "\""), ("&#60;", "<"), ("&#62;", ">"), ("&#39;", "'"), ("&#38;", "&")];
+    entities.iter().fold(text.to_owned(), |text, (entity, c)| text.replace(entity, c))
+}
+
+async fn send(server: &TestServer, path: &str, body: String) -> Answer {
+    let request = server.request("POST", &format!("/ui{path}"));
+    request.header("Sec-Fetch-Site", "same-origin").form(body).send().await
+}
+
+/// Sends a form that is carried out, and follows where it leads.
+async fn sent(server: &TestServer, path: &str, body: String) -> Page {
+    let answer = send(server, path, body).await;
+    assert_eq!(answer.status, 303, "{}", String::from_utf8_lossy(&answer.body));
+    let to = answer.header("location").expect("it leads somewhere").to_owned();
+    look(server, to.strip_prefix("/ui").expect("it leads to a page"), 200).await
+}
+
+#[tokio::test]
+async fn a_collection_is_made_changed_and_deleted_with_reasons() {
+    let server = server().await;
+    let typed = [
+        ("key", "posts"),
+        ("a.name", "Posts <1>"),
+        ("a.directory", "content/posts"),
+        ("reason", "Wir fangen an: ä"),
+    ];
+    let form = look(&server, "/new", 200).await;
+    let preview = send(&server, "/new", filled(&form, &[&typed[..], &[("do", "preview")]].concat())).await;
+    let preview = checked(preview, 200);
+    preview
+        .has("The commit that this would make")
+        .has("Create posts")
+        .has("Wir fangen an: ä")
+        .has("+directory: content/posts");
+    server.read("posts").await.is(404);
+    sent(&server, "/new", filled(&preview, &[])).await.has("Created, in a commit of its own.");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Posts <1>");
+    assert!(server.repo().field("HEAD", "%B").contains("Wir fangen an: ä"));
+
+    let form = look(&server, "/collections/posts", 200).await;
+    let typed = [
+        ("a.recursive", "true"),
+        ("a.name", ""),
+        ("s.key.0", "draft"),
+        ("s.directory.0", "content/drafts"),
+        ("s.name.0", "Draft"),
+        ("x.name", "owner"),
+        ("x.value", "{\"team\": [1, null]}"),
+    ];
+    sent(&server, "/collections/posts", filled(&form, &typed)).await.has("Saved, in a commit of its own.");
+    let attributes = server.read("posts").await.is(200).attributes();
+    assert_eq!(
+        attributes,
+        json!({"type": "document", "directory": "content/posts", "recursive": true,
+               "unpublishedStatuses": {"draft": {"directory": "content/drafts", "name": "Draft"}},
+               "x-owner": {"team": [1, null]}})
+    );
+    let same = look(&server, "/collections/posts", 200).await;
+    let commits = server.repo().commit_count();
+    sent(&server, "/collections/posts", filled(&same, &[("reason", "none")]))
+        .await
+        .has("Nothing was different");
+    assert_eq!(server.repo().commit_count(), commits);
+
+    let asked = look(&server, "/collections/posts/delete", 200).await;
+    asked.has("Delete posts?").has("-directory: content/posts");
+    sent(&server, "/collections/posts/delete", filled(&asked, &[("reason", "Done")]))
+        .await
+        .has("Deleted, in a commit");
+    server.read("posts").await.is(404);
+    assert!(server.repo().field("HEAD", "%B").contains("Done"));
+}
+
+#[tokio::test]
+async fn errors_stand_at_their_fields_and_nothing_typed_is_lost() {
+    let server = server().await;
+    let form = look(&server, "/new", 200).await;
+    let long = "x".repeat(1025);
+    let typed = [
+        ("key", "a b"),
+        ("a.name", "Kept \u{202e}"),
+        ("a.directory", "../up"),
+        ("reason", long.as_str()),
+        ("x.name", "x-a"),
+        ("x.value", "1"),
+    ];
+    let page = checked(send(&server, "/new", filled(&form, &typed)).await, 400);
+    page.has("Nothing is saved yet")
+        .has("href=\"#f-id\"")
+        .has("href=\"#f-directory\"")
+        .has("href=\"#f-reason\"");
+    page.has("has the part `..`")
+        .has("value=\"Kept \u{202e}\"")
+        .has("value=\"../up\"")
+        .has("aria-invalid=\"true\"");
+    let page = checked(
+        send(&server, "/new", filled(&form, &[("key", "a"), ("x.name", "x-a"), ("x.value", "{")])).await,
+        400,
+    );
+    page.has("This is not JSON").has("name=\"j.x-a\"");
+    server.create(&document("posts", json!({}))).await.is(201);
+    let page =
+        checked(send(&server, "/new", filled(&form, &[("key", "posts"), ("a.name", "Mine")])).await, 409);
+    page.has("exists already").has("value=\"Mine\"");
+    let form = look(&server, "/collections/posts", 200).await;
+    server.delete("posts").await.is(204);
+    let page = checked(send(&server, "/collections/posts", filled(&form, &[("a.name", "Mine")])).await, 404);
+    page.has("Collection &#39;posts&#39; not found.").has("value=\"Mine\"").has("makes the collection anew");
+}
+
+#[tokio::test]
+async fn what_two_people_changed_is_merged_or_shown_side_by_side() {
+    let server = server().await;
+    server
+        .create(&document("posts", json!({"name": "Posts", "directory": "a", "format": "md"})))
+        .await
+        .is(201);
+    let mine = look(&server, "/collections/posts", 200).await;
+    server.patch("posts", json!({"directory": "b"})).await.is(200);
+    let merged = sent(&server, "/collections/posts", filled(&mine, &[("a.name", "Mine")])).await;
+    merged.has("both changes are in");
+    assert_eq!(
+        server.read("posts").await.is(200).attributes(),
+        json!({"type": "document", "name": "Mine", "directory": "b", "format": "md"})
+    );
+
+    let mine = look(&server, "/collections/posts", 200).await;
+    server.patch("posts", json!({"name": "Theirs", "directory": "c"})).await.is(200);
+    let typed = [("a.name", "Mine too"), ("a.format", "html")];
+    let page = checked(send(&server, "/collections/posts", filled(&mine, &typed)).await, 412);
+    page.has("Yours</label><pre>Mine too").has("Theirs</label><pre>Theirs").has("Before</p><pre>Mine</pre>");
+    page.has("name=\"a.name\" value=\"Mine too\"")
+        .has("name=\"a.format\" value=\"html\"")
+        .has("name=\"a.directory\" value=\"c\"");
+    assert_eq!(page.between("name=\"pick.", "\"").len(), 2, "only the name overlaps");
+    sent(&server, "/collections/posts", filled(&page, &[("pick.name", "theirs")])).await;
+    assert_eq!(
+        server.read("posts").await.is(200).attributes(),
+        json!({"type": "document", "name": "Theirs", "directory": "c", "format": "html"})
+    );
+    sent(&server, "/collections/posts", filled(&page, &[])).await;
+    assert_eq!(
+        server.read("posts").await.is(200).attributes()["name"],
+        "Mine too",
+        "an older page still merges"
+    );
+}
+
+#[tokio::test]
+async fn an_event_is_undone_and_a_version_restored_after_a_preview() {
+    let server = server().await;
+    server.create(&document("posts", json!({"name": "One"}))).await.is(201);
+    server.patch("posts", json!({"name": "Two"})).await.is(200);
+    let history = look(&server, "/collections/posts/history", 200).await;
+    let event = history.between("href=\"/ui/events/", "\"")[0].clone();
+    look(&server, &format!("/events/{event}"), 200).await.has(&format!("/ui/events/{event}/undo"));
+    let path = format!("/events/{event}/undo");
+    let asked = look(&server, &path, 200).await;
+    asked.has("Undo posts?").has("+name: One");
+    sent(&server, &path, filled(&asked, &[("reason", "Too soon")]))
+        .await
+        .has("Undone, by a commit of its own.");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "One");
+    look(&server, &format!("/events/{event}"), 200)
+        .await
+        .has("It can't be undone: `name` was changed again later");
+    look(&server, &path, 200)
+        .await
+        .has("This can't be done")
+        .has("changed again later")
+        .lacks("<form method");
+
+    let history = look(&server, "/collections/posts/history", 200).await;
+    let restores = history.between("href=\"/ui/collections/posts/restore", "\"");
+    let path = format!("/collections/posts/restore{}", restores[1]);
+    let asked = look(&server, &path, 200).await;
+    asked.has("Restore posts?").has("+name: Two");
+    sent(&server, "/collections/posts/restore", filled(&asked, &[]))
+        .await
+        .has("Restored, by a commit of its own.");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Two");
+    let late = send(&server, "/collections/posts/delete", filled(&asked, &[])).await;
+    checked(late, 412).has("Nothing was done");
+    server.read("posts").await.is(200);
+}
+
+#[tokio::test]
+async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
+    let mut server = server().await;
+    let form = look(&server, "/new", 200).await;
+    let body = filled(&form, &[("key", "posts"), ("a.name", "Kept")]);
+    for (name, value) in [
+        ("Sec-Fetch-Site", "cross-site"),
+        ("Sec-Fetch-Site", "same-site"),
+        ("Origin", "https://evil.example"),
+        ("Origin", "null"),
+    ] {
+        let answer = server.request("POST", "/ui/new").header(name, value).form(body.clone()).send().await;
+        checked(answer, 403).has("Another site sent this form");
+    }
+    let forged = body.replace("token=", "token=0");
+    checked(send(&server, "/new", forged).await, 403)
+        .has("value=\"Kept\"")
+        .has("older than the running service");
+    let json = server.request("POST", "/ui/new").document(&json!({})).send().await;
+    checked(json, 415);
+    server.restart().await;
+    let page = checked(send(&server, "/new", body).await, 403);
+    page.has("value=\"Kept\"");
+    server.read("posts").await.is(404);
+    sent(&server, "/new", filled(&page, &[])).await.has("Created");
+    let past = look(&server, "/collections/posts?asOf=HEAD", 200).await;
+    past.lacks("<form method").has("Kept");
+    checked(send(&server, "/collections/posts?asOf=HEAD", String::new()).await, 400);
+}
