@@ -7,6 +7,7 @@ mod index;
 mod journal;
 mod maintenance;
 mod object;
+mod odb;
 mod packs;
 mod read;
 mod repo;
@@ -21,7 +22,7 @@ pub use read::archive::GitArchive;
 #[cfg(test)]
 pub(crate) use read::archive::testing;
 pub use read::rev_parse;
-pub use repo::access::Access;
+pub use repo::branch::Access;
 pub use repo::init::NewRepository;
 pub use repo::layout::around;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};

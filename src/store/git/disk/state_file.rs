@@ -13,8 +13,8 @@
 //! | `work-tree` | which revision files and index have | `repo::checkpoint` | overwritten | what a kill or a power cut left behind is taken for edits |
 //! | `behind` | files that could not be brought forward | `worktree::apply::lagging` | replaced | they are taken for edits |
 //! | `index-*` | an index in the making, the one before | `index` | | the same as after a kill |
-//! | `file-*` | a file of the work tree in the making | `worktree::apply::staging` | | the same as after a kill |
-//! | `kept-*` | what a person saved and has no other place | `worktree::apply::staging` | | it is lost: never removed by us |
+//! | `file-*` | a file of the work tree in the making | `worktree::replace::staging` | | the same as after a kill |
+//! | `kept-*` | what a person saved and has no other place | `worktree::replace::staging` | | it is lost: never removed by us |
 //! | `remote` | a `GIT_DIR` of our own for a shared branch | `store::remote` | by git | it is made anew, and what was fetched is fetched again |
 //! | `scratch-index` | a pack's index in the making | `packs::lost_index` | | it is made anew |
 //!

@@ -37,11 +37,9 @@ use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::walk;
-use crate::store::git::repo::access::Access;
-use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::kept;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::repo::linked_worktrees;
 use crate::store::git::repo::served;
 use crate::store::git::repo::user_config;
 use crate::store::git::worktree::apply::checkout::Checkout;
@@ -173,7 +171,7 @@ impl Journal for GitJournal {
             return Ok(Vec::new());
         }
         self.recover_locks()?;
-        linked_worktrees::check_elsewhere(&self.branch)?;
+        self.branch.check_elsewhere()?;
         // After a move that was not ours, the work tree may be behind, or the checkpoint may be.
         self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
         let lock = self.checkout.lock_index(self.writer.lock_wait)?;

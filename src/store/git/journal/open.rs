@@ -16,11 +16,9 @@ use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::repo::access::Access;
-use crate::store::git::repo::branch::Branch;
+use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::init::{self, NewRepository};
 use crate::store::git::repo::layout::{self, Layout};
-use crate::store::git::repo::linked_worktrees;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::write::sign::Committer;
 use crate::store::git::write::writer::Writer;
@@ -114,7 +112,7 @@ impl GitJournal {
         if let Some(obstacle) = obstacle {
             return Err(self.layout.unsuitable(obstacle));
         }
-        linked_worktrees::check_elsewhere(&self.branch)?;
+        self.branch.check_elsewhere()?;
         self.reader.trees(self.branch.tip()?).map(drop)
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::domain::Actor;
 use crate::store::StoreError;
 use crate::store::git::maintenance::commit_graph;
-use crate::store::git::repo::access::Access;
+use crate::store::git::repo::branch::Access;
 use crate::store::git::repo::{branch, layout};
 use crate::store::git::write::sign::SigningKey;
 

@@ -4,7 +4,6 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::repo::linked_worktrees;
 use crate::store::{Committed, Draft, Journal as _, StoreError, TwoPhase};
 
 impl TwoPhase for GitJournal {
@@ -36,7 +35,7 @@ impl TwoPhase for GitJournal {
     ) -> Result<(), StoreError> {
         self.check_writable()?;
         self.recover_locks()?;
-        linked_worktrees::check_elsewhere(&self.branch)?;
+        self.branch.check_elsewhere()?;
         self.writer.advance(expected, to, why, now)
     }
 }

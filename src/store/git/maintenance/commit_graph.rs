@@ -52,7 +52,7 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::walk::cut_off;
 use crate::store::git::repo::branch::Branch;
 

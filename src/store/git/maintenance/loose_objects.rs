@@ -31,9 +31,9 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
+use crate::store::git::odb::inflate::Inflater;
+use crate::store::git::odb::loose::{self, Found};
 use crate::store::git::packs::store::{Packs, Purpose};
-use crate::store::git::read::inflate::Inflater;
-use crate::store::git::read::loose::{self, Found};
 
 /// Younger objects are left alone: whoever is writing them may not be done.
 pub(crate) const LOOSE_AGE_MIN: Duration = Duration::from_secs(600);

@@ -17,7 +17,7 @@ use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{OFS_DELTA, Packed, parse_index};
 use crate::store::git::object::zlib;
-use crate::store::git::read::pack::{Base, Head, parse_head};
+use crate::store::git::odb::pack::{Base, Head, parse_head};
 
 /// So many trees that were put together from deltas are kept at hand.
 const KEPT_LEN: usize = 6;

@@ -4,8 +4,8 @@ use std::mem;
 use std::sync::Arc;
 
 use crate::domain::Revision;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::diff;
-use crate::store::git::read::objects::Objects;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::trees::{Trees, check_folder};
 use crate::store::git::repo::layout::Layout;

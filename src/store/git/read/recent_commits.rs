@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Revision;
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::read::cache::Cache;
+use crate::store::git::odb::cache::Cache;
 use crate::store::{BlobId, EachContent, Step};
 
 /// How many commits are remembered: what a history that is busy with something else may fall

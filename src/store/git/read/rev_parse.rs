@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::domain::Revision;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::archive::name::{by_id, by_ref};
-use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::{BlobId, NameError, Special, StoreError, TreeEntry};

@@ -3,7 +3,7 @@
 use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
 use crate::store::git::object::tree::{RawTree, find};
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{StoreError, TreeEntry, TreeId};
 

@@ -12,8 +12,8 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::object::id::unhex;
 use crate::store::git::object::tree;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::diff::compare;
-use crate::store::git::read::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
 

@@ -1,10 +1,12 @@
-//! Which branch is served, and whether there is one of that name.
+//! Which branch is served, for what, whether there is one of that name, and who else shows it.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::repo::access::Access;
+use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
 
@@ -23,6 +25,17 @@ pub(crate) fn is_name(name: &str) -> bool {
     short != "HEAD"
         && !short.starts_with('-')
         && git2::Reference::is_valid_name(&format!("{BRANCHES}{short}"))
+}
+
+/// What a repository is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// To read and write, alone: a second one is refused.
+    Serve,
+    /// To read, beside whoever serves; nothing is written, not even a note.
+    Read,
+    /// To read the files as they stand, on whatever branch or none; nothing is written either.
+    Survey,
 }
 
 /// The branch that is served.
@@ -98,10 +111,41 @@ impl Branch {
         Ok(tip?.map(Revision::new))
     }
 
+    /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push
+    /// into such a branch. One may be added at any time, so this is asked before every group of commits.
+    pub(crate) fn check_elsewhere(&self) -> Result<(), StoreError> {
+        let layout = &self.layout;
+        let linked = fs::read_dir(layout.common_dir.join("worktrees"));
+        let linked = linked.into_iter().flatten().flatten().map(|entry| entry.path());
+        let main = (layout.git_dir != layout.common_dir).then(|| layout.common_dir.clone());
+        for git_dir in linked.chain(main).filter(|git_dir| *git_dir != layout.git_dir) {
+            if !matches!(refs::head(&git_dir), Ok(Head::Ref(name)) if name == self.name) {
+                continue;
+            }
+            let at = read_if_there(&git_dir.join("gitdir"))?
+                .map(|text| String::from_utf8_lossy(&text).trim().to_owned());
+            let Some(at) =
+                at.map_or_else(|| main_work_tree(&git_dir), |at| Path::new(&at).parent().map(Path::to_owned))
+            else {
+                continue;
+            };
+            if at.exists() {
+                let (path, branch) = (layout.path.clone(), self.name.clone());
+                return Err(StoreError::ShownElsewhere { path, branch, at });
+            }
+        }
+        Ok(())
+    }
+
     /// Its name without `refs/heads/`.
     pub(crate) fn short_name(&self) -> &str {
         self.name.strip_prefix(BRANCHES).unwrap_or(&self.name)
     }
+}
+
+/// The main work tree of a repository, unless it is bare.
+fn main_work_tree(common_dir: &Path) -> Option<PathBuf> {
+    Layout::find(common_dir, ".").ok()?.work_tree
 }
 
 /// The whole name of a branch, given with or without `refs/heads/`.

@@ -3,14 +3,12 @@
 //! Nothing here reads an object or a file of the work tree, and no configuration but the
 //! repository's own decides what is served.
 
-pub(crate) mod access;
 pub(crate) mod branch;
 pub(crate) mod checkpoint;
 pub(crate) mod head;
 pub(crate) mod init;
 pub(crate) mod kept;
 pub(crate) mod layout;
-pub(crate) mod linked_worktrees;
 pub(crate) mod refs;
 pub(crate) mod served;
 pub(crate) mod user_config;

@@ -8,7 +8,7 @@ use crate::store::BlobId;
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::worktree::apply::replace::{New, Replacer};
+use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;

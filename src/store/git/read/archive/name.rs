@@ -3,7 +3,7 @@
 use crate::domain::Revision;
 use crate::store::NameError;
 use crate::store::git::object::id::{Kind, Oid, unhex};
-use crate::store::git::read::objects::{Objects, corrupt};
+use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs;
 

@@ -17,13 +17,13 @@ use crate::store::git::index::file::IndexStage;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::replace::{New, Replacer};
 use crate::store::git::worktree::apply::update::is_after;
+use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 
 /// What goes back: a name, what we made of it, and what `HEAD` has there.

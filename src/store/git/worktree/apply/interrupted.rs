@@ -13,12 +13,12 @@ use crate::store::git::disk::lock::{self, HeldLock};
 use crate::store::git::index::file;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::path_change::PathChanges;
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::walk;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::staging;
 use crate::store::git::worktree::apply::update::Occasion;
+use crate::store::git::worktree::replace::staging;
 
 impl Checkout {
     /// Makes good a write that a kill has cut short, whose objects are in one of `kept` packs; see `catch_up`. All

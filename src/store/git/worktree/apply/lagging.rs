@@ -19,7 +19,7 @@ use crate::store::git::object::id::unhex;
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
-use crate::store::git::worktree::apply::replace::{New, Replacer};
+use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.

@@ -9,7 +9,5 @@ pub(crate) mod index_repair;
 pub(crate) mod interrupted;
 pub(crate) mod lagging;
 pub(crate) mod recent;
-pub(crate) mod replace;
 pub(crate) mod set_back;
-pub(crate) mod staging;
 pub(crate) mod update;

@@ -14,11 +14,11 @@ use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{self, Kind, Oid, hex};
 use crate::store::git::object::tree::RawTree;
-use crate::store::git::read::cache::Cache;
-use crate::store::git::read::database::{Database, Known, ObjectFolder};
-use crate::store::git::read::inflate::{Inflater, damaged};
-use crate::store::git::read::loose::{self, Found};
-use crate::store::git::read::pack::{Base, Pack};
+use crate::store::git::odb::cache::Cache;
+use crate::store::git::odb::database::{Database, Known, ObjectFolder};
+use crate::store::git::odb::inflate::{Inflater, damaged};
+use crate::store::git::odb::loose::{self, Found};
+use crate::store::git::odb::pack::{Base, Pack};
 use crate::store::{BlobId, Damage, FILE_BYTES_KEPT_MAX, StoreError, TreeId};
 
 /// The largest object that is held whole: the tree of a folder of a million files.

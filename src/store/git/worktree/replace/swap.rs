@@ -19,7 +19,7 @@ use crate::store::git::disk::links::is_refused;
 use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::worktree::apply::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
+use crate::store::git::worktree::replace::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{BlobId, StoreError};

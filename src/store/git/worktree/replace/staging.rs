@@ -1,4 +1,4 @@
-//! Files of the work tree in the making, before they take their places; see `replace`.
+//! Files of the work tree in the making, before they take their places; see `swap`.
 //!
 //! A draft stands in the desk, a folder on the same file system. When it has changed places with a file,
 //! the desk has that file, which may be what a person saved a moment ago: so a draft that a kill has left
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::tree::EXECUTABLE;
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::{BlobId, StoreError};

@@ -5,7 +5,7 @@ use std::hash::Hash;
 
 /// Values that are found by what names them for good, so that none is ever out of date.
 #[derive(Debug)]
-pub(super) struct Cache<K, V> {
+pub(crate) struct Cache<K, V> {
     /// So many bytes are kept at least, and at most twice as many.
     bytes_min: usize,
     /// The younger and the older half; what is asked for becomes young again.
@@ -16,12 +16,12 @@ pub(super) struct Cache<K, V> {
 
 impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     /// An empty one.
-    pub(super) fn new(bytes_min: usize) -> Self {
+    pub(crate) fn new(bytes_min: usize) -> Self {
         Self { bytes_min, young: HashMap::new(), old: HashMap::new(), young_bytes: 0 }
     }
 
     /// A value, if it is here.
-    pub(super) fn get(&mut self, key: &K) -> Option<V> {
+    pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         if let Some((value, bytes)) = self.old.remove(key) {
             self.put(key.clone(), value, bytes);
         }
@@ -29,7 +29,7 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
     }
 
     /// Keeps a value of so many bytes.
-    pub(super) fn put(&mut self, key: K, value: V, bytes: usize) {
+    pub(crate) fn put(&mut self, key: K, value: V, bytes: usize) {
         if self.young_bytes >= self.bytes_min {
             self.old = std::mem::take(&mut self.young);
             self.young_bytes = 0;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use crate::store::StoreError;
-use crate::store::git::read::objects::Objects;
+use crate::store::git::odb::objects::Objects;
 
 /// No more threads than this: the disk bounds reading soon enough.
 const THREADS_MAX: usize = 8;
@@ -15,10 +15,10 @@ const THREADS_MAX: usize = 8;
 const SHARE_LEN: usize = 256;
 
 /// Work on a part of what was asked for, by index.
-pub(super) type Work<'a> = dyn Fn(&mut Objects, Range<usize>) -> Result<(), StoreError> + Sync + 'a;
+pub(crate) type Work<'a> = dyn Fn(&mut Objects, Range<usize>) -> Result<(), StoreError> + Sync + 'a;
 
 /// Does work by index, on all cores if it is enough to share.
-pub(super) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
+pub(crate) fn share(objects: &mut Objects, len: usize, work: &Work<'_>) -> Result<(), StoreError> {
     // Counting the cores takes a look at files of the system: only where there is much to do.
     let cores = || thread::available_parallelism().map_or(1, NonZero::get).min(THREADS_MAX);
     let threads = if len > SHARE_LEN { cores().min(len.div_ceil(SHARE_LEN)) } else { 1 };

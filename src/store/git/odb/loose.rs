@@ -4,20 +4,20 @@ use std::fs::File;
 use std::io;
 
 use crate::store::git::object::id::Kind;
-use crate::store::git::read::inflate::{Inflater, damaged};
+use crate::store::git::odb::inflate::{Inflater, damaged};
 
 /// The longest header: the longest kind, a length of twenty digits, a blank and a NUL.
 const HEADER_LEN_MAX: usize = 28;
 
 /// An object, or as much of it as was asked for.
 #[derive(Debug, Clone)]
-pub(in crate::store::git) struct Found<B = Vec<u8>> {
+pub(crate) struct Found<B = Vec<u8>> {
     /// What it is.
-    pub(in crate::store::git) kind: Kind,
+    pub(crate) kind: Kind,
     /// How many bytes it has.
-    pub(in crate::store::git) len: u64,
+    pub(crate) len: u64,
     /// Its content, cut where it was to be.
-    pub(in crate::store::git) content: B,
+    pub(crate) content: B,
 }
 
 /// Reads a loose object, at most `len_max` bytes of its content.
@@ -26,7 +26,7 @@ pub(in crate::store::git) struct Found<B = Vec<u8>> {
 ///
 /// [`io::ErrorKind::InvalidData`] for what is no object, or one that was cut short or is longer than it
 /// says.
-pub(in crate::store::git) fn read(file: &File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
+pub(crate) fn read(file: &File, inflater: &mut Inflater, len_max: usize) -> io::Result<Found> {
     inflater.peek(file, 0, u64::MAX)?;
     inflater.begin(0);
     let mut begun = Vec::new();

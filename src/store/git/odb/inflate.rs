@@ -36,14 +36,14 @@ impl Default for Inflater {
 
 impl Inflater {
     /// The next bytes of a file from `at` on, fewer than asked for only before `end`.
-    pub(super) fn peek(&mut self, file: &File, at: u64, end: u64) -> io::Result<&[u8]> {
+    pub(crate) fn peek(&mut self, file: &File, at: u64, end: u64) -> io::Result<&[u8]> {
         (self.at, self.end, self.left) = (at, end, 0..0);
         self.refill(file)?;
         Ok(&self.input[self.left.clone()])
     }
 
     /// Begins a stream `skipped` bytes behind where [`peek`](Self::peek) has looked.
-    pub(super) fn begin(&mut self, skipped: usize) {
+    pub(crate) fn begin(&mut self, skipped: usize) {
         self.decoder.reset(true);
         self.left.start += skipped;
     }
@@ -53,7 +53,7 @@ impl Inflater {
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidData`] for what is no zlib stream or one that was cut short.
-    pub(super) fn fill(&mut self, file: &File, out: &mut Vec<u8>, len: usize) -> io::Result<bool> {
+    pub(crate) fn fill(&mut self, file: &File, out: &mut Vec<u8>, len: usize) -> io::Result<bool> {
         while out.len() < len {
             let start = out.len();
             out.resize(len.min(start + PIECE_LEN), 0);
@@ -72,7 +72,7 @@ impl Inflater {
     /// # Errors
     ///
     /// As [`fill`](Self::fill), and for a stream that is shorter or longer.
-    pub(super) fn content(
+    pub(crate) fn content(
         &mut self,
         file: &File,
         (mut content, has_ended): (Vec<u8>, bool),

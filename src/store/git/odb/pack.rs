@@ -13,7 +13,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::OFS_DELTA;
-use crate::store::git::read::inflate::{Inflater, damaged};
+use crate::store::git::odb::inflate::{Inflater, damaged};
 
 /// The kind of an object that is a delta against one that is named.
 const REF_DELTA: u8 = 7;
@@ -29,14 +29,14 @@ const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
 
 /// A pack whose index has been read.
 #[derive(Debug)]
-pub(super) struct Pack {
-    pub(super) file: File,
+pub(crate) struct Pack {
+    pub(crate) file: File,
     /// Where its objects end.
-    pub(super) end: u64,
+    pub(crate) end: u64,
     /// Every object and where it begins, by name.
     places: Vec<(Oid, u64)>,
     /// Whether the index is not what was written.
-    pub(super) is_doubtful: bool,
+    pub(crate) is_doubtful: bool,
 }
 
 /// What stands in front of an object in a pack.
@@ -65,7 +65,7 @@ impl Pack {
     /// # Errors
     ///
     /// [`io::ErrorKind::InvalidData`] when they are no pack and its index.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let mut index = Vec::new();
         File::open(path.with_extension("idx"))?.read_to_end(&mut index)?;
@@ -92,19 +92,19 @@ impl Pack {
     }
 
     /// Where an object begins, if it is here.
-    pub(super) fn find(&self, oid: &Oid) -> Option<u64> {
+    pub(crate) fn find(&self, oid: &Oid) -> Option<u64> {
         let at = self.places.binary_search_by(|(name, _)| name.cmp(oid)).ok()?;
         Some(self.places[at].1)
     }
 
     /// The names from this one on, in order.
-    pub(super) fn names_from(&self, first: &Oid) -> impl Iterator<Item = &Oid> {
+    pub(crate) fn names_from(&self, first: &Oid) -> impl Iterator<Item = &Oid> {
         let start = self.places.partition_point(|(name, _)| name < first);
         self.places[start..].iter().map(|(name, _)| name)
     }
 
     /// What stands in front of the object that begins there.
-    pub(super) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<Head> {
+    pub(crate) fn head(&self, inflater: &mut Inflater, at: u64) -> io::Result<Head> {
         if at < PACK_HEAD_LEN as u64 || at >= self.end {
             return Err(damaged("its place is not in the pack"));
         }

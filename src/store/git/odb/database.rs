@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::store::StoreError;
-use crate::store::git::read::pack::Pack;
+use crate::store::git::odb::pack::Pack;
 
 /// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
 const BORROWED_DEPTH_MAX: usize = 5;
@@ -35,19 +35,19 @@ pub(crate) struct Database {
 
 /// What there was when it was looked at last.
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
     /// The repository's own folder first.
-    pub(super) folders: Vec<ObjectFolder>,
+    pub(crate) folders: Vec<ObjectFolder>,
     /// What could not be looked into, and may hold anything.
     unreadable: Option<Unreadable>,
 }
 
 /// A folder of objects.
 #[derive(Debug)]
-pub(super) struct ObjectFolder {
-    pub(super) path: PathBuf,
+pub(crate) struct ObjectFolder {
+    pub(crate) path: PathBuf,
     held: Vec<Held>,
-    pub(super) packs: Vec<Arc<Pack>>,
+    pub(crate) packs: Vec<Arc<Pack>>,
     stamp: FolderStamp,
 }
 
@@ -80,12 +80,12 @@ impl Database {
     }
 
     /// What there is, looked at anew if it has changed.
-    pub(super) fn now(&self) -> Arc<Known> {
+    pub(crate) fn now(&self) -> Arc<Known> {
         self.unless(Known::seems_current)
     }
 
     /// What there is, for who has not found something: looked at anew unless nothing can have changed.
-    pub(super) fn again(&self) -> Arc<Known> {
+    pub(crate) fn again(&self) -> Arc<Known> {
         self.unless(Known::is_current)
     }
 
@@ -114,7 +114,7 @@ impl Known {
     }
 
     /// Fails when something could not be looked into that may hold what was not found.
-    pub(super) fn check_readable(&self) -> Result<(), StoreError> {
+    pub(crate) fn check_readable(&self) -> Result<(), StoreError> {
         let Some(Unreadable { action, path, source }) = &self.unreadable else { return Ok(()) };
         Err(StoreError::at(action, path, io::Error::new(source.kind(), source.to_string())))
     }
