@@ -98,7 +98,7 @@ mod tests {
     use super::*;
     use crate::store::git::index::file::IndexStage;
 
-    /// A folder with an index and a desk.
+    /// A folder with an index and a state folder.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (index, state) = (folder.path().join("index"), folder.path().join("desk"));

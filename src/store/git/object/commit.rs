@@ -89,7 +89,7 @@ impl<'a> RawCommit<'a> {
     }
 
     /// The commit as the rest of the service knows it.
-    pub(crate) fn told(&self, revision: Revision) -> Commit {
+    pub(crate) fn to_commit(&self, revision: Revision) -> Commit {
         let (author, _) = person(&self.encoding.decode(self.author));
         let (committer, at) = person(&self.encoding.decode(self.committer));
         let mut message = self.encoding.decode(self.message).into_owned();
@@ -184,7 +184,7 @@ mod tests {
             "tree {ID}\nparent {ID}\nparent {ID}\nauthor Mara <mara@example.org> 5 +0100\n\
              committer C <c@d> 1700000000 +0000\nencoding x\n\nSubject\n\nBody\n\ntree x\n"
         );
-        let commit = RawCommit::parse(text.as_bytes(), false).unwrap().told(ID.parse().unwrap());
+        let commit = RawCommit::parse(text.as_bytes(), false).unwrap().to_commit(ID.parse().unwrap());
         assert_eq!(commit.parents.len(), 2);
         assert_eq!((commit.author.name(), commit.author.email()), ("Mara", "mara@example.org"));
         assert_eq!(commit.at.timestamp(), 1_700_000_000);
@@ -197,7 +197,7 @@ mod tests {
             format!("tree {ID}\nauthor _ric <e@x> 5 +0100\ncommitter J_rg <j@x> 7 +0000\n").into_bytes();
         raw.extend_from_slice(b"gpgsig a\n encoding x\nencoding ISO-8859-1\n\nraison _t_\n");
         raw.iter_mut().filter(|byte| **byte == b'_').for_each(|byte| *byte = 0xe9);
-        let commit = RawCommit::parse(&raw, false).unwrap().told(ID.parse().unwrap());
+        let commit = RawCommit::parse(&raw, false).unwrap().to_commit(ID.parse().unwrap());
         assert_eq!((commit.author.name(), commit.committer.name()), ("éric", "Jérg"));
         assert_eq!(commit.message, "raison été\n");
     }
@@ -237,7 +237,7 @@ mod tests {
         let raw = encode_commit(tree, Some(parent), [&mara, &Actor::service()], at, "Update posts\n\nbody");
         let read = RawCommit::parse(&raw, false).unwrap();
         assert_eq!((read.tree, read.flaw), (TreeId::new([1; 20]), None));
-        let read = read.told(Revision::new([9; 20]));
+        let read = read.to_commit(Revision::new([9; 20]));
         assert_eq!(read.parents, [Revision::new([2; 20])]);
         assert_eq!((read.author, read.committer), (mara, Actor::service()));
         assert_eq!((read.at, read.message.as_str()), (at, "Update posts\n\nbody\n"));
@@ -248,7 +248,7 @@ mod tests {
         let raw = b"tree 0101010101010101010101010101010101010101\nauthor <x> nonsense\nencoding latin1\n\nGr\xfc\xdfe";
         let read = RawCommit::parse(raw, false).unwrap();
         assert!(read.flaw.is_some());
-        let read = read.told(Revision::new([9; 20]));
+        let read = read.to_commit(Revision::new([9; 20]));
         assert_eq!((read.author.name(), read.author.email()), ("anonymous", "x"));
         assert_eq!(read.at, DateTime::UNIX_EPOCH);
         assert_eq!(read.message, "Grüße");

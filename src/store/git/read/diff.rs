@@ -14,7 +14,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 
 /// Whether a name in the collections folder is that of a collection file.
-pub(crate) fn is_told(name: &str) -> bool {
+pub(crate) fn is_collection_file(name: &str) -> bool {
     !name.starts_with('.') && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
 }
 
@@ -46,13 +46,13 @@ pub(super) fn compare(old: &[u8], new: &[u8], after: Option<TreeId>) -> Result<V
     let found = differences(old, new).map_err(|error| {
         corrupt(Kind::Tree, after.as_ref().map_or(&[0; 20], TreeId::as_bytes), error.to_string())
     })?;
-    let told = found.into_iter().filter_map(|(name, before, after)| {
+    let files = found.into_iter().filter_map(|(name, before, after)| {
         let name = text(name);
         let [before, after] = [before, after].map(|pointer| pointer.map(|pointer| pointer.entry()));
         // A file that became executable is the same file.
-        (is_told(&name) && before != after).then_some(FileChange { name, before, after })
+        (is_collection_file(&name) && before != after).then_some(FileChange { name, before, after })
     });
-    Ok(told.collect())
+    Ok(files.collect())
 }
 
 /// The files of the folder at a revision whose names are wanted, by name.
@@ -65,11 +65,11 @@ pub(crate) fn files(
     let mut folder = FollowedFolder::new(objects, &layout.folder);
     let id = folder.at(revision)?;
     let bytes = folder.bytes(id)?;
-    let told = entries(&bytes).filter_map(|entry| {
+    let named = entries(&bytes).filter_map(|entry| {
         let name = String::from_utf8_lossy(entry.name);
-        (is_told(&name) && is_wanted(&name)).then(|| (name.into_owned(), entry.pointer.entry()))
+        (is_collection_file(&name) && is_wanted(&name)).then(|| (name.into_owned(), entry.pointer.entry()))
     });
-    let mut files: Vec<_> = told.collect();
+    let mut files: Vec<_> = named.collect();
     files.sort_by(|(one, _), (two, _)| one.cmp(two));
     files.dedup_by(|(one, _), (two, _)| one == two);
     Ok(files)

@@ -53,7 +53,7 @@ pub(crate) fn log(
     let cut = cut_off(layout)?;
     let mut next = Some(from);
     while let Some(revision) = next {
-        let commit = match objects.commit(revision, |commit| commit.told(revision)) {
+        let commit = match objects.commit(revision, |commit| commit.to_commit(revision)) {
             Err(StoreError::Damaged { .. }) if revision != from => break,
             commit => commit?,
         };
@@ -107,7 +107,7 @@ impl<'a> FollowedFolder<'a> {
 }
 
 /// A commit as it is read once.
-struct Told {
+struct ReadCommit {
     commit: Commit,
     root: TreeId,
     flaw: Option<&'static str>,
@@ -119,7 +119,7 @@ pub(super) struct Walker<'a> {
     /// The commits whose parents a shallow clone does not have.
     cut: &'a HashSet<Revision>,
     /// The parent of the step before, which is mostly the next to be asked for.
-    parent: Option<Told>,
+    parent: Option<ReadCommit>,
     /// The folder's tree of that parent, if it was read.
     tree: Option<(TreeId, Bytes)>,
 }
@@ -139,9 +139,9 @@ impl<'a> Walker<'a> {
     ///
     /// [`StoreError::Damaged`] when the commit itself can't be read.
     pub(super) fn step(&mut self, revision: Revision) -> Result<Step, StoreError> {
-        let Told { commit, root, flaw } = match self.parent.take() {
-            Some(told) if told.commit.revision == revision => told,
-            _ => self.told(revision)?,
+        let ReadCommit { commit, root, flaw } = match self.parent.take() {
+            Some(read) if read.commit.revision == revision => read,
+            _ => self.read_commit(revision)?,
         };
         let mut problem = flaw.map(|flaw| format!("the commit {revision} is damaged ({flaw})"));
         // The newer one first: the older one is what the next step asks for.
@@ -174,16 +174,16 @@ impl<'a> Walker<'a> {
         let mut child = commit.revision;
         let mut next = commit.parents.first().copied();
         while let Some(revision) = next.filter(|_| !self.cut.contains(&child)) {
-            let told = match self.told(revision) {
-                Ok(told) => told,
+            let read = match self.read_commit(revision) {
+                Ok(read) => read,
                 Err(error) => {
                     problem.get_or_insert(damage(error)?);
                     break;
                 }
             };
-            let (root, parent) = (told.root, told.commit.parents.first().copied());
+            let (root, parent) = (read.root, read.commit.parents.first().copied());
             if child == commit.revision {
-                self.parent = Some(told);
+                self.parent = Some(read);
             }
             match self.version(root) {
                 Ok(version) => return Ok(version),
@@ -194,9 +194,9 @@ impl<'a> Walker<'a> {
         Ok((None, Bytes::default()))
     }
 
-    fn told(&mut self, revision: Revision) -> Result<Told, StoreError> {
-        self.folder.objects.commit(revision, |commit| Told {
-            commit: commit.told(revision),
+    fn read_commit(&mut self, revision: Revision) -> Result<ReadCommit, StoreError> {
+        self.folder.objects.commit(revision, |commit| ReadCommit {
+            commit: commit.to_commit(revision),
             root: commit.tree,
             flaw: commit.flaw,
         })

@@ -14,7 +14,7 @@ use crate::store::git::object::pack::{Pack, PackBuilder};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use crate::store::git::odb::objects::corrupt;
-use crate::store::git::read::diff::is_told;
+use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::sign::Committer;
@@ -201,7 +201,7 @@ impl Builder<'_> {
             self.trees.revision = Some(revision);
             committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
             let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
-            let commit = raw.told(revision);
+            let commit = raw.to_commit(revision);
             steps.push(Step { commit, changes: changed(turn.files), problem: None });
         }
         self.pack_trees(&oids);
@@ -265,7 +265,7 @@ const fn blob_of(file: &FileChange) -> Option<BlobId> {
 
 /// The files that a draft changed indeed, as a comparison of the trees tells them.
 fn changed(mut files: Vec<FileChange>) -> Vec<FileChange> {
-    files.retain(|file| is_told(&file.name) && file.before != file.after);
+    files.retain(|file| is_collection_file(&file.name) && file.before != file.after);
     files.sort_unstable_by(|one, two| one.name.cmp(&two.name));
     files
 }

@@ -87,7 +87,7 @@ impl Archive for GitArchive {
         if let Some(step) = self.recent_commits.step(revision) {
             return Ok(Some(step.commit));
         }
-        match self.objects().commit(revision, |commit| commit.told(revision)) {
+        match self.objects().commit(revision, |commit| commit.to_commit(revision)) {
             Err(StoreError::Damaged { damage: Damage::Missing, .. }) => Ok(None),
             commit => commit.map(Some),
         }

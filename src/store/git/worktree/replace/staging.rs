@@ -1,7 +1,7 @@
 //! Files of the work tree in the making, before they take their places; see `swap`.
 //!
-//! A draft stands in the desk, a folder on the same file system. When it has changed places with a file,
-//! the desk has that file, which may be what a person saved a moment ago: so a draft that a kill has left
+//! A draft stands in the staging folder, on the same file system. When it has changed places with a file,
+//! that folder has the file, which may be what a person saved a moment ago: so a draft that a kill has left
 //! is only removed if git has its content as well.
 
 use std::fs::{self, File};
@@ -19,9 +19,9 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::{BlobId, StoreError};
 
-/// What drafts in the desk begin with; the rest is the file's name.
+/// What drafts in the state folder begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
-/// What drafts in the collections folder itself begin with, when the desk is elsewhere.
+/// What drafts in the collections folder itself begin with, when that is elsewhere.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";
 
 /// A folder for drafts of the files of another one.
@@ -32,7 +32,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// The desk of the collections folder: the folder of our own in the repository; where that is on another
+    /// The staging folder of the collections folder: the folder of our own in the repository; where that is on another
     /// file system, the collections folder itself.
     pub(crate) fn near(layout: &Layout, folder: &Folder) -> Result<Self, StoreError> {
         // A rename stays within one file system.

@@ -8,7 +8,7 @@ use rustix::fs::Dir;
 
 use crate::store::StoreError;
 use crate::store::git::object::tree::{Pointer, RawTree};
-use crate::store::git::read::diff::is_told;
+use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::worktree::scan::folder::Folder;
 
 /// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in
@@ -56,7 +56,7 @@ pub(crate) fn list(folder: &Folder) -> Result<Vec<Name>, StoreError> {
     let mut names = Vec::new();
     for entry in Dir::read_from(&folder.fd).map_err(failed)? {
         let name = Name::of(entry.map_err(failed)?.file_name().to_bytes());
-        if is_told(&name.shown) {
+        if is_collection_file(&name.shown) {
             names.push(name);
         }
     }

@@ -137,7 +137,7 @@ mod system {
 
     use super::{Folder, now_ns};
     use crate::store::git::disk::stamp::{Inode, inode_of};
-    use crate::store::git::read::diff::is_told;
+    use crate::store::git::read::diff::is_collection_file;
 
     /// So many bytes of notices are read at once.
     const NOTICES_LEN: usize = 4096;
@@ -245,7 +245,7 @@ mod system {
                 let Some(name) = notice.file_name().map(std::ffi::CStr::to_bytes) else { continue };
                 if !what.intersects(WRITTEN) {
                     self.open.remove(name);
-                } else if is_told(&String::from_utf8_lossy(name)) {
+                } else if is_collection_file(&String::from_utf8_lossy(name)) {
                     self.touched.insert(name.to_vec());
                     self.unread.insert(name.to_vec());
                     self.open.insert(name.to_vec());

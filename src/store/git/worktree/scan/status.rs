@@ -9,7 +9,7 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::tree::RawTree;
-use crate::store::git::read::diff::is_told;
+use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::Head;
@@ -138,7 +138,7 @@ impl Scan {
             Look::All => list(folder)?,
             // Whatever a caller asks for, only names of the folder itself are looked at.
             Look::At(names) => {
-                let own = names.iter().filter(|name| is_told(name) && !name.contains(['/', '\0']));
+                let own = names.iter().filter(|name| is_collection_file(name) && !name.contains(['/', '\0']));
                 let own: BTreeSet<_> = own.collect();
                 own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
             }
@@ -167,7 +167,7 @@ impl Scan {
             let is_there =
                 |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
             self.stat_cache.retain(is_there);
-            let gone = told(head).filter(|name| !is_there(name));
+            let gone = collection_files(head).filter(|name| !is_there(name));
             edits.extend(gone.map(|name| Edit { name, now: Saved::Gone }));
             edits.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         }
@@ -268,17 +268,19 @@ fn half_done(layout: &Layout) -> Option<&'static str> {
 
 fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {
     let names: Vec<String> = match look {
-        Look::All => told(head).collect(),
+        Look::All => collection_files(head).collect(),
         Look::At(names) => {
             let wanted: BTreeSet<_> = names.iter().collect();
-            told(head).filter(|name| wanted.contains(name)).collect()
+            collection_files(head).filter(|name| wanted.contains(name)).collect()
         }
     };
     names.into_iter().map(|name| Edit { name, now: Saved::Gone }).collect()
 }
 
-fn told(head: &RawTree) -> impl Iterator<Item = String> {
-    head.iter().map(|entry| String::from_utf8_lossy(entry.name).into_owned()).filter(|name| is_told(name))
+fn collection_files(head: &RawTree) -> impl Iterator<Item = String> {
+    head.iter()
+        .map(|entry| String::from_utf8_lossy(entry.name).into_owned())
+        .filter(|name| is_collection_file(name))
 }
 
 /// What to say of a file that was there and could not be opened.
