@@ -73,7 +73,7 @@ pub use crate::engine::history::past::{AsOf, PastEntry};
 pub use crate::engine::history::query::glance::LastChange;
 pub use crate::engine::history::query::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;
-use crate::engine::mirror::layers::Good;
+use crate::engine::mirror::layers::{Good, damage, not_a_file};
 use crate::format;
 use crate::store::{Archive, StoreError, TreeEntry};
 
@@ -160,9 +160,7 @@ impl Shared {
                 Ok(bytes) => self.parse(key, version, &bytes),
                 Err(error) => self.lost(key, version, error)?,
             },
-            TreeEntry::Special(what) => {
-                Reading::Broken(self.fault(key, version, crate::engine::mirror::layers::not_a_file(what)))
-            }
+            TreeEntry::Special(what) => Reading::Broken(self.fault(key, version, not_a_file(what))),
         };
         self.keep(key, version, &reading);
         Ok(reading)
@@ -176,29 +174,33 @@ impl Shared {
     }
 
     fn parse(&self, key: &Key, version: Version, bytes: &[u8]) -> Reading {
-        match (format::read(key, bytes), version.entry()) {
-            (Ok(collection), TreeEntry::File(blob)) => {
-                Reading::Good(Good { blob, collection: Arc::new(collection), lacking: Vec::new() })
-            }
-            (Ok(_), TreeEntry::Special(what)) => {
-                Reading::Broken(self.fault(key, version, crate::engine::mirror::layers::not_a_file(what)))
-            }
-            // An event tells the first fault; whoever mends the file reads `/problems`.
-            (Err(mut faults), _) => Reading::Broken(self.fault(key, version, faults.swap_remove(0))),
-        }
+        let read = match version.entry() {
+            TreeEntry::File(blob) => Good::read(key, blob, bytes),
+            TreeEntry::Special(what) => Err(vec![not_a_file(what)]),
+        };
+        // An event tells the first fault; whoever mends the file reads `/problems`.
+        read.map_or_else(
+            |faults| Reading::Broken(self.first_fault(&version.name(key), faults)),
+            Reading::Good,
+        )
     }
 
     /// What a file holds whose content the repository has lost; an error about more stays one.
     fn lost(&self, key: &Key, version: Version, error: StoreError) -> Result<Reading, StoreError> {
-        match crate::engine::mirror::layers::damage(&error) {
+        match damage(&error) {
             Some(fault) => Ok(Reading::Lost(self.fault(key, version, fault))),
             None => Err(error),
         }
     }
 
     fn fault(&self, key: &Key, version: Version, fault: format::Fault) -> Fault {
-        let format::Fault { line, column, message } = fault;
-        Fault { path: self.path(&version.name(key)), line, column, message }
+        self.first_fault(&version.name(key), vec![fault])
+    }
+
+    /// The first of a file's faults, which is the one that the past tells.
+    fn first_fault(&self, name: &str, mut faults: Vec<format::Fault>) -> Fault {
+        let format::Fault { line, column, message } = faults.swap_remove(0);
+        Fault { path: self.path(name), line, column, message }
     }
 
     fn content(&self, blob: crate::store::BlobId) -> Result<Vec<u8>, StoreError> {

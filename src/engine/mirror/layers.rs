@@ -8,7 +8,8 @@
 //! ```
 //!
 //! [`resolve`] is the whole rule of what is served for one key. It is pure: it is given what
-//! stands under the two names that the key can have, and says what to serve and what is wrong.
+//! stands under the two names that the key can have, and says what to serve and what is wrong. A [`Claim`] is
+//! the rule between keys that differ in letter case only. The past is shown by the same two.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -156,6 +157,29 @@ pub(crate) fn resolve(
             Resolved { served: Some((name, good)), uncommitted, stale: true, wrong }
         }
         None => Resolved { served: None, uncommitted: false, stale: false, wrong },
+    }
+}
+
+/// What a key rests its right to be served on, among those that differ from it in letter case only: the least
+/// of them is served. A committed one comes before one that is only saved, then the one of which there has been a
+/// file for longer, then the first in byte order.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Claim<T> {
+    /// Whether what would be served is not committed.
+    pub(crate) uncommitted: bool,
+    /// Since when there has been its file; less is longer ago.
+    pub(crate) since: T,
+    pub(crate) key: Key,
+}
+
+/// The fault of a file whose key is not served, since `winner` differs from it in letter case only.
+pub(crate) fn hidden_by(winner: &Key, loser: &Key) -> Fault {
+    Fault {
+        line: 1,
+        column: 1,
+        message: format!(
+            "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
+        ),
     }
 }
 

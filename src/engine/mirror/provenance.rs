@@ -17,10 +17,6 @@ pub(crate) struct Trace {
     pub(crate) author: Actor,
     /// When it was committed.
     pub(crate) at: DateTime<Utc>,
-    /// How many commits above the file's creation the head is: the larger, the older the file.
-    pub(crate) age: usize,
-    /// Whether its creation has been found.
-    is_whole: bool,
 }
 
 /// The files that stand for one collection, the one that counts first, as the head has them.
@@ -32,6 +28,7 @@ pub(crate) struct Files(Vec<(String, Option<TreeEntry>)>);
 pub(crate) struct Traces {
     files: HashMap<String, Trace>,
     older: HashMap<String, Vec<(String, BlobId)>>,
+    ages: HashMap<String, usize>,
 }
 
 impl Traces {
@@ -47,18 +44,18 @@ impl Traces {
         self.older.get(first_name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    fn note(&mut self, commit: &Commit, change: &FileChange, age: usize) {
-        let trace = self.files.entry(change.name.clone()).or_insert_with(|| Trace {
+    /// How many commits the head is above the one that made the collection of a file: the more, the longer
+    /// it has been there.
+    pub(crate) fn age(&self, first_name: &str) -> Option<usize> {
+        self.ages.get(first_name).copied()
+    }
+
+    fn note(&mut self, commit: &Commit, change: &FileChange) {
+        self.files.entry(change.name.clone()).or_insert_with(|| Trace {
             revision: commit.revision,
             author: commit.author.clone(),
             at: commit.at,
-            age,
-            is_whole: false,
         });
-        if !trace.is_whole {
-            trace.age = age;
-            trace.is_whole = change.before.is_none();
-        }
     }
 }
 
@@ -97,7 +94,7 @@ pub(crate) fn trace<J: Journal>(
             let mut is_touched = false;
             for change in changes {
                 if files.go_back(change) {
-                    traces.note(commit, change, age);
+                    traces.note(commit, change);
                     is_touched = true;
                 }
             }
@@ -105,7 +102,11 @@ pub(crate) fn trace<J: Journal>(
                 let older = traces.older.entry(files.0[0].0.clone()).or_default();
                 older.push((name.to_owned(), blob));
             }
-            files.first().is_some()
+            let goes_on = files.first().is_some();
+            if !goes_on {
+                traces.ages.insert(files.0[0].0.clone(), age);
+            }
+            goes_on
         });
         !open.is_empty()
     })?;

@@ -1,10 +1,11 @@
 //! From files to what is served: the one place where a snapshot is made.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
 use crate::domain::{Catalog, Key, Revision};
-use crate::engine::mirror::layers::{Content, File, Good, LastGood, Wrong, resolve};
+use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
 use crate::engine::mirror::provenance::{Files, Traces, trace};
 use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
 use crate::engine::projection::problem::{Problem, Serving};
@@ -123,7 +124,7 @@ impl<J: Journal> Mirror<J> {
                 .unwrap_or_else(|| Arc::new(entry))
         });
         self.note_aside(key, entry.as_deref(), moved);
-        self.place(key, entry, work)
+        self.place(key, entry, moved, work)
     }
 
     /// Keeps in mind the committed files that the entry alone does not tell of.
@@ -149,6 +150,7 @@ impl<J: Journal> Mirror<J> {
         &mut self,
         key: &Key,
         entry: Option<Arc<Entry>>,
+        moved: &Moved,
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let Some(entry) = entry else {
@@ -169,7 +171,7 @@ impl<J: Journal> Mirror<J> {
             return Ok(());
         };
         let stays = match work.next.get(other.as_str()).cloned() {
-            Some(there) => self.was_first(&there, &entry, work.next.revision)?,
+            Some(there) => self.was_first(&there, &entry, moved, work.next.revision)?,
             None => false,
         };
         let (winner, loser) = if stays { (other, key.clone()) } else { (key.clone(), other) };
@@ -191,14 +193,8 @@ impl<J: Journal> Mirror<J> {
                 }
                 _ => Traces::default(),
             };
-            let fault = Fault {
-                line: 1,
-                column: 1,
-                message: format!(
-                    "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
-                ),
-            };
-            let wrong = Wrong { name: file, faults: vec![fault], uncommitted: lost.uncommitted };
+            let faults = vec![hidden_by(&winner, &loser)];
+            let wrong = Wrong { name: file, faults, uncommitted: lost.uncommitted };
             let problem = self.problem(&loser, &wrong, Serving::Nothing, traces.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
@@ -214,18 +210,27 @@ impl<J: Journal> Mirror<J> {
         &mut self,
         one: &Entry,
         two: &Entry,
+        moved: &Moved,
         head: Option<Revision>,
     ) -> Result<bool, StoreError> {
-        if one.uncommitted != two.uncommitted {
-            return Ok(two.uncommitted);
-        }
-        let in_byte_order = one.collection.key() < two.collection.key();
-        let Some(head) = head.filter(|_| !one.uncommitted) else { return Ok(in_byte_order) };
-        let names = [one, two].map(Entry::file);
-        let files = [one, two].map(|it| Files::new([(it.file(), Some(TreeEntry::File(it.blob)))]));
-        let traces = trace(&mut self.journal, head, files.into())?;
-        let [one, two] = names.map(|name| traces.get(&name).map(|trace| trace.age));
-        Ok(if one == two { in_byte_order } else { one > two })
+        let files = [one, two].map(|it| {
+            let names = names_of(it.collection.key());
+            Files::new(names.map(|name| {
+                let served = it.is_in(&name).then_some(TreeEntry::File(it.blob));
+                let committed = self.committed(moved, &name).or(served);
+                (name, committed)
+            }))
+        });
+        let traces = match head.filter(|_| !one.uncommitted && !two.uncommitted) {
+            Some(head) => trace(&mut self.journal, head, files.into())?,
+            None => Traces::default(),
+        };
+        let [one, two] = [one, two].map(|it| Claim {
+            uncommitted: it.uncommitted,
+            since: Reverse(traces.age(&names_of(it.collection.key())[0])),
+            key: it.collection.key().clone(),
+        });
+        Ok(one < two)
     }
 
     pub(crate) fn rebuild_bad_key(

@@ -19,6 +19,7 @@ use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Change, Key, Reverses, Revision};
+use crate::format;
 
 /// What happened to a collection: whether it has a file before and after.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -157,6 +158,14 @@ pub struct Fault {
     pub column: usize,
     /// What is wrong and what would be right.
     pub message: String,
+}
+
+impl Fault {
+    /// The same without the path.
+    pub(crate) fn into_format(self) -> format::Fault {
+        let Self { line, column, message, .. } = self;
+        format::Fault { line, column, message }
+    }
 }
 
 /// `path:line:column: message`, as editors and compilers write it.

@@ -3,7 +3,6 @@
 use std::sync::OnceLock;
 
 use crate::domain::{Key, Revision};
-use crate::engine::history::event::Fault;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::{Reading, Shared};
 use crate::format::layout;
@@ -82,18 +81,6 @@ impl Shared {
         match told {
             Err(error @ StoreError::Damaged { .. }) => Ok(Some(error.to_string())),
             told => told.map(|()| found.into_inner().flatten()),
-        }
-    }
-
-    /// The fault of a `.yml` file that stands beside a `.yaml` one.
-    pub(crate) fn beside(&self, key: &Key) -> Fault {
-        Fault {
-            path: self.path(&format!("{key}.yml")),
-            line: 1,
-            column: 1,
-            message: format!(
-                "`{key}.yaml` exists too and is the one that is served; remove one of the two files of `{key}`"
-            ),
         }
     }
 }

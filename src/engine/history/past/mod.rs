@@ -7,18 +7,20 @@ pub(crate) mod files;
 pub(crate) mod sync;
 pub(crate) mod undo;
 
-use std::collections::{BTreeMap, btree_map};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::Fault;
+use crate::engine::history::index::row::Version;
 use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Reading, Standing, View};
+use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by, resolve};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
-use crate::format::{self, layout};
-use crate::store::BlobId;
+use crate::format::layout::{self, Ending};
+use crate::store::{BlobId, StoreError};
 
 /// How many commits off the first parents are read at a time in search of a good version.
 const SEARCH_LEN: usize = 64;
@@ -45,8 +47,8 @@ pub struct PastEntry {
     pub file: String,
     /// The id of the bytes that it was read from.
     pub blob: BlobId,
-    /// What was wrong with the file or beside it.
-    pub problem: Option<Fault>,
+    /// What was wrong with the file or beside it, and what was served all the same.
+    pub problem: Option<(Fault, Serving)>,
     /// Whether the file itself was broken, so that this is its last good version then.
     pub stale: bool,
 }
@@ -74,7 +76,7 @@ impl View {
         }
         // They are in order, so this is faster than one by one.
         past.entries = entries.into_iter().collect();
-        self.leave_out_other_cases(&mut past);
+        self.leave_out_other_cases(&mut past)?;
         let past = Arc::new(past);
         if stays {
             self.shared.catalogs.put((self.index.oldest(), revision), Arc::clone(&past));
@@ -94,15 +96,16 @@ impl View {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
         let is_wanted = |name: &str| layout::is_of(name, key);
+        let mut entries = BTreeMap::new();
         for file in self.shared.counting(revision, &is_wanted)? {
             let reading = self.shared.read(&file.key, file.version)?;
             let (entry, _) = self.entry(revision, &file, reading)?;
-            // The first in byte order that has something to show is served.
-            if let Some(entry) = entry {
-                return if file.key == *key { Ok(entry) } else { Err(unknown()) };
-            }
+            entries.extend(entry.map(|entry| (file.key, entry)));
         }
-        Err(unknown())
+        if entries.len() > 1 && self.winner(revision, &entries)? != *key {
+            return Err(unknown());
+        }
+        entries.remove(key).ok_or_else(unknown)
     }
 
     /// The same in the form of what is served now.
@@ -154,45 +157,91 @@ impl View {
         Counting { key, version, twin }: &Counting,
         reading: Reading,
     ) -> Result<(Option<PastEntry>, Vec<Fault>), HistoryError> {
-        let version = *version;
-        let (standing, broken) = match reading {
-            Reading::Good(good) => (Some(Standing { version, good }), None),
-            Reading::Broken(fault) | Reading::Lost(fault) => (self.last_good(revision, key)?, Some(fault)),
+        let (content, last_good) = match reading {
+            Reading::Good(good) => (Content::Good(good), None),
+            Reading::Broken(fault) | Reading::Lost(fault) => {
+                (Content::Broken(vec![fault.into_format()]), self.last_good(revision, key)?)
+            }
         };
-        let stale = broken.is_some();
-        let beside = twin.map(|_| self.shared.beside(key));
-        let faults: Vec<Fault> = broken.into_iter().chain(beside).collect();
-        let entry = standing.map(|Standing { version, good }| PastEntry {
+        let committed = |name, content| File { name, content, uncommitted: false };
+        let file = committed(version.name(key), content);
+        let beside = twin.map(|twin| {
+            // It is not read, since it does not count.
+            committed(Version::new(Ending::Yml, twin).name(key), Content::Broken(Vec::new()))
+        });
+        let last_good = || {
+            let Standing { version, good } = last_good?;
+            Some(LastGood { name: version.name(key), good, uncommitted: false })
+        };
+        let resolved = resolve(key, Some(file), beside, last_good);
+        let serving = resolved.wrong.first().map(|wrong| resolved.serving(wrong));
+        let faults: Vec<Fault> = resolved
+            .wrong
+            .into_iter()
+            .map(|wrong| self.shared.first_fault(&wrong.name, wrong.faults))
+            .collect();
+        let entry = resolved.served.map(|(file, good)| PastEntry {
             collection: good.collection,
-            file: version.name(key),
+            file,
             blob: good.blob,
-            problem: faults.first().cloned(),
-            stale,
+            problem: faults.first().cloned().zip(serving),
+            stale: resolved.stale,
         });
         Ok((entry, faults))
     }
 
-    /// Of keys that differ in letter case only, the first in byte order is served. It has capital
-    /// letters then, since those come first.
-    fn leave_out_other_cases(&self, past: &mut AsOf) {
-        let mut served: BTreeMap<Key, Key> = BTreeMap::new();
-        let mut losers: Vec<(Key, Key)> = Vec::new();
-        for key in past.entries.keys().filter(|key| key.folded() != **key) {
-            match served.entry(key.folded()) {
-                btree_map::Entry::Vacant(free) => drop(free.insert(key.clone())),
-                btree_map::Entry::Occupied(winner) => losers.push((key.clone(), winner.get().clone())),
+    /// Leaves out the keys that differ from a served one in letter case only.
+    fn leave_out_other_cases(&self, past: &mut AsOf) -> Result<(), HistoryError> {
+        let mixed = past.entries.keys().map(|key| (key.folded(), key)).filter(|(folded, key)| folded != *key);
+        let folded: BTreeSet<Key> = mixed.map(|(folded, _)| folded).collect();
+        if folded.is_empty() {
+            return Ok(());
+        }
+        let mut rivals: BTreeMap<Key, BTreeMap<Key, PastEntry>> = BTreeMap::new();
+        for (key, entry) in past.entries.iter().filter(|(key, _)| folded.contains(&key.folded())) {
+            rivals.entry(key.folded()).or_default().insert(key.clone(), entry.clone());
+        }
+        for mut rivals in rivals.into_values().filter(|rivals| rivals.len() > 1) {
+            let winner = self.winner(past.revision, &rivals)?;
+            rivals.remove(&winner);
+            for (loser, entry) in rivals {
+                let fault = self.shared.first_fault(&entry.file, vec![hidden_by(&winner, &loser)]);
+                past.problems.insert(fault.path.clone(), fault);
+                past.entries.remove(&loser);
             }
         }
-        losers.extend(served);
-        for (loser, winner) in losers {
-            if let Some(entry) = past.entries.remove(&loser) {
-                let message = format!(
-                    "`{loser}` differs from `{winner}` in letter case only; some disks can't hold both, so only `{winner}` is served"
-                );
-                let path = self.shared.path(&entry.file);
-                past.problems.insert(path.clone(), Fault { path, line: 1, column: 1, message });
+        Ok(())
+    }
+
+    /// Which of keys that differ in letter case only was served.
+    fn winner(&self, revision: Revision, rivals: &BTreeMap<Key, PastEntry>) -> Result<Key, HistoryError> {
+        let claims = rivals.keys().map(|key| {
+            let since = self.since(revision, key)?;
+            Ok(Claim { uncommitted: false, since, key: key.clone() })
+        });
+        let claims = claims.collect::<Result<Vec<_>, StoreError>>()?;
+        Ok(claims.into_iter().min().expect("there are rivals").key)
+    }
+
+    /// Since when a key that a revision has a file of has had one; less is longer ago.
+    fn since(&self, revision: Revision, key: &Key) -> Result<(bool, i64), StoreError> {
+        let archive = &self.shared.archive;
+        let line = archive.first_parents(revision, &|revision| self.index.find(*revision).is_some())?;
+        // Off the first parents of the branch nothing is indexed: look at each commit.
+        for at in 0..line.revisions.len() {
+            let older = line.revisions.get(at + 1).copied().or(line.onto);
+            let had = older.map(|older| self.shared.counting(older, &|name| layout::is_of(name, key)));
+            if !had.transpose()?.unwrap_or_default().iter().any(|file| file.key == *key) {
+                return Ok((true, -i64::try_from(at).unwrap_or(i64::MAX)));
             }
         }
+        let onto = line.onto.and_then(|onto| self.index.find(onto));
+        let (Some(commit), Some(key)) = (onto, self.index.find_key(key.as_str())) else {
+            return Ok((true, 0));
+        };
+        let had = self.index.of_key_until(key, commit).map(|event| self.index.event(event));
+        let had = had.take_while(|row| row.after.is_some());
+        Ok((false, had.last().map_or(0, |row| i64::from(row.commit))))
     }
 
     /// The newest good version of a key's file along the first parents of a revision where the
@@ -230,16 +279,12 @@ impl View {
 impl PastEntry {
     /// The same in the form of what is served now; `at` is when what is wrong is known since.
     fn served(&self, key: &Key, at: DateTime<Utc>) -> Entry {
-        let problem = self.problem.as_ref().map(|fault| {
+        let problem = self.problem.as_ref().map(|(fault, serving)| {
             Arc::new(Problem {
                 path: fault.path.clone(),
-                faults: vec![format::Fault {
-                    line: fault.line,
-                    column: fault.column,
-                    message: fault.message.clone(),
-                }],
+                faults: vec![fault.clone().into_format()],
                 collection: Some(key.clone()),
-                serving: Serving::LastGood,
+                serving: *serving,
                 since: at,
                 committed: None,
             })

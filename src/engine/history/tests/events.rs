@@ -68,7 +68,7 @@ fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
     ];
     assert_eq!(told(&view), expected);
     let past = view.as_of(doubled).unwrap();
-    assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().path, "collections/posts.yml");
+    assert_eq!(past.entries[&key("posts")].problem.as_ref().unwrap().0.path, "collections/posts.yml");
 }
 
 #[test]
