@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
+use warp::http::HeaderName;
+
 use crate::domain::Revision;
 use crate::engine::{Head, Projection};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::call::Call;
 
 /// The header.
-const MIN_REVISION: &str = "collectory-min-revision";
+const MIN_REVISION: HeaderName = HeaderName::from_static("collectory-min-revision");
 
 /// When to ask again for a revision that has not come in time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);

@@ -181,11 +181,11 @@ async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<
 
 /// Answers one request, come what may.
 ///
-/// What is seldom needed is boxed, so that a read does not carry the room for it.
+/// It is boxed, since it is handed on several times before it is first polled, and has room for much.
 fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
     let id = RequestId::of(&head.headers, shared.context.clock);
     let span = id.span(&head.method, head.path());
-    let answered = async move {
+    let answered = Box::pin(async move {
         let Shared { context, common, ui } = &*shared;
         let call = Call::new(context, head, id);
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
@@ -198,6 +198,6 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
             Box::pin(body.discard(&context.limits)).await;
         }
         reply.finish(call, common)
-    };
+    });
     answered.instrument(span)
 }

@@ -23,13 +23,12 @@ mod pages;
 mod words;
 
 use askama::Template;
-use warp::http::header::{
-    ACCEPT, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
-};
+use warp::http::header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::http::browser::sites;
 use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::jsonapi::negotiate;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
@@ -71,17 +70,9 @@ pub(crate) fn below<'a>(call: &'a Call<'_>) -> Option<&'a str> {
 pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
     let below = call.path().strip_prefix(call.context.base_path.as_str())?;
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
-    let is_asked = matches!(below, "" | "/" | "/ui") && is_read && wants_html(call);
+    let is_asked =
+        matches!(below, "" | "/" | "/ui") && is_read && negotiate::prefers(call.headers(), "text/html");
     is_asked.then(|| see_other(&format!("{}/ui/", call.context.base_path.as_str())))
-}
-
-/// Whether a page is asked for by its name, as browsers do and programs don't.
-fn wants_html(call: &Call<'_>) -> bool {
-    let accepts = call.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    accepts.flat_map(|value| value.split(',')).any(|one| {
-        let (essence, parameters) = one.split_once(';').unwrap_or((one, ""));
-        essence.trim().eq_ignore_ascii_case("text/html") && !parameters.replace(' ', "").starts_with("q=0")
-    })
 }
 
 /// Answers a request for a page, come what may.
