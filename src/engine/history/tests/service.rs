@@ -339,42 +339,39 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
     running.stop().await;
 }
 
+/// What is served for each key, and what is told to be wrong with it.
+fn rules(snapshot: &crate::engine::Snapshot) -> Vec<String> {
+    let told = snapshot.catalog().iter().map(|entry| {
+        let problem = entry.problem.as_ref().map(|problem| (problem.to_string(), problem.serving));
+        format!("{} {} {} {problem:?}", entry.file(), entry.blob, entry.stale)
+    });
+    told.collect()
+}
+
+/// Keys that differ in letter case only, two files of a key, broken ones, and those that lack something.
+#[test]
+fn the_present_and_the_past_show_a_key_by_the_same_rules() {
+    let repo = Repo::new("collections");
+    let nameless = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
+    repo.commit(&[("a.yaml", &named("small")), ("B.yaml", &named("large")), ("c.yaml", nameless)], "1");
+    repo.commit(&[("A.yaml", &named("large")), ("b.yaml", &named("small")), ("d.yml", &named("D"))], "2");
+    repo.commit(&[("d.yaml", &named("D")), ("a.yaml", &named("changed")), ("E.yaml", &named("E"))], "3");
+    repo.commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
+    repo.commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
+    let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
+    let live = crate::engine::survey(journal, &engine_options()).unwrap();
+    let head = live.revision.unwrap();
+    assert_eq!(live.get("a").unwrap().file(), "a.yaml", "it was there first");
+    let view = read(&repo);
+    assert_eq!(rules(&view.snapshot_as_of(head).unwrap()), rules(&live));
+    for entry in live.catalog().iter() {
+        let one = read(&repo).entry_as_of(head, entry.collection.key()).unwrap();
+        assert_eq!((one.blob, one.stale), (entry.blob, entry.stale));
+    }
+}
+
 mod any_change {
     use proptest::prelude::*;
-
-    /// What is served for each key, and what is told to be wrong with it.
-    fn rules(
-        snapshot: &crate::engine::Snapshot,
-    ) -> Vec<(String, String, bool, Option<(String, crate::engine::Serving)>)> {
-        let entries = snapshot.catalog().iter();
-        let told = entries.map(|entry| {
-            let problem = entry.problem.as_ref().map(|problem| (problem.to_string(), problem.serving));
-            (entry.file(), entry.blob.to_string(), entry.stale, problem)
-        });
-        told.collect()
-    }
-
-    /// Keys that differ in letter case only, two files of a key, broken ones, and those that lack something.
-    #[test]
-    fn the_present_and_the_past_show_a_key_by_the_same_rules() {
-        let repo = Repo::new("collections");
-        let nameless = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
-        repo.commit(&[("a.yaml", &named("small")), ("B.yaml", &named("large")), ("c.yaml", nameless)], "1");
-        repo.commit(&[("A.yaml", &named("large")), ("b.yaml", &named("small")), ("d.yml", &named("D"))], "2");
-        repo.commit(&[("d.yaml", &named("D")), ("a.yaml", &named("changed")), ("E.yaml", &named("E"))], "3");
-        repo.commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
-        repo.commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
-        let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
-        let live = crate::engine::survey(journal, &engine_options()).unwrap();
-        let head = live.revision.unwrap();
-        assert_eq!(live.get("a").unwrap().file(), "a.yaml", "it was there first");
-        let view = read(&repo);
-        assert_eq!(rules(&view.snapshot_as_of(head).unwrap()), rules(&live));
-        for entry in live.catalog().iter() {
-            let one = read(&repo).entry_as_of(head, entry.collection.key()).unwrap();
-            assert_eq!((one.blob, one.stale), (entry.blob, entry.stale));
-        }
-    }
 
     use super::*;
     use crate::random::cases;
