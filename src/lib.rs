@@ -15,6 +15,7 @@ pub mod shutdown;
 pub mod store;
 pub mod telemetry;
 pub mod watch;
+pub mod webhooks;
 
 pub use crate::http::{AllowAll, Authorizer};
 pub use crate::service::{Service, ServiceBuilder};

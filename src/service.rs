@@ -6,6 +6,7 @@ mod remote;
 mod running;
 #[cfg(test)]
 pub(crate) mod tests;
+mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -25,8 +26,9 @@ pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::remote::{Link, Poll, RemoteJournal};
-use crate::store::{Journal, StoreError};
+use crate::store::{Archive, Journal, StoreError};
 use crate::watch::{self, Places};
+use crate::webhooks::Webhooks;
 
 /// How long to wait before trying again to read a repository that could not be read at start.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
@@ -45,6 +47,7 @@ pub struct Service {
     limits: Limits,
     shutdown: Shutdown,
     tls: Option<Arc<Tls>>,
+    webhooks: Option<Arc<Webhooks>>,
     /// Taken when the service stops.
     running: Option<Running>,
 }
@@ -64,6 +67,9 @@ pub enum StartError {
     /// There is no certificate to show where one was named.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
+    /// The receivers of events can't be told.
+    #[error("the list of webhooks can't be used: {0}")]
+    Webhooks(String),
     /// The system gives no thread.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
@@ -108,6 +114,12 @@ impl Service {
     #[must_use]
     pub fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
+    }
+
+    /// What delivers events to receivers, if there are some.
+    #[must_use]
+    pub fn webhooks(&self) -> Option<Arc<Webhooks>> {
+        self.webhooks.clone()
     }
 
     /// What the service does, in a line for whoever supervises it.
@@ -298,6 +310,7 @@ impl ServiceBuilder<Guarded> {
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
+        let receivers = webhooks::receivers(&config.webhooks)?;
         let server = match socket {
             Some(socket) => Server::on(socket, &config.listen)?,
             None => Server::bind(&config.listen).await?,
@@ -311,7 +324,7 @@ impl ServiceBuilder<Guarded> {
             branch: journal.branch().to_owned(),
             folder: config.folder.clone(),
         };
-        let archive = journal.archive();
+        let archive: Arc<dyn Archive> = Arc::new(journal.archive());
         let options = engine_options(&config, journal.branch());
         let link = remote::link(&config, &journal)?;
         let places = places(&journal, link.as_deref());
@@ -319,11 +332,13 @@ impl ServiceBuilder<Guarded> {
         let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
         let projection = &engine.projection;
         let history_options = history_options(&config, projection.clone());
-        let (history, follower) = History::start(Arc::new(archive), projection.heads(), history_options)
+        let (history, follower) = History::start(Arc::clone(&archive), projection.heads(), history_options)
             .map_err(StartError::Thread)?;
         let watch = watch::start(places, watch_options(&config), engine.signals.clone())
             .map_err(StartError::Thread)?;
         let shutdown = Shutdown::new();
+        let webhooks = receivers
+            .map(|receivers| webhooks::start(&config.webhooks, receivers, (&history, archive), &shutdown));
         let context = Context {
             limits: config.limits.clone(),
             base_path: config.base_path.clone(),
@@ -335,6 +350,7 @@ impl ServiceBuilder<Guarded> {
             cors: config.cors_origins.iter().cloned().collect(),
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),
+            webhooks: webhooks::told(webhooks.as_ref()),
             remote: remote::shared(&config, link)?,
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
@@ -347,6 +363,7 @@ impl ServiceBuilder<Guarded> {
             limits: config.limits,
             shutdown,
             tls,
+            webhooks,
             running: Some(Running { engine, history, follower, watch, poll }),
         })
     }

@@ -12,6 +12,7 @@ mod listen;
 mod origin;
 mod remote;
 mod serve;
+mod webhooks;
 
 pub use crate::config::auth::Auth;
 pub use crate::config::base_path::BasePath;
@@ -23,3 +24,4 @@ pub(crate) use crate::config::serve::listen_default;
 pub use crate::config::serve::{
     FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching, WebPages,
 };
+pub use crate::config::webhooks::WebhookConfig;

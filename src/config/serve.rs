@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig};
+use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig, WebhookConfig};
 
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
@@ -119,6 +119,10 @@ pub struct ServeConfig {
     #[command(flatten)]
     pub remote: RemoteConfig,
 
+    /// Who is told of events.
+    #[command(flatten)]
+    pub webhooks: WebhookConfig,
+
     /// The limits.
     #[command(flatten)]
     pub limits: Limits,
@@ -154,6 +158,7 @@ impl ServeConfig {
             committer_email: "collectory@localhost".to_owned(),
             signing_key: None,
             remote: RemoteConfig::DEFAULT,
+            webhooks: WebhookConfig::default(),
             limits: Limits::DEFAULT,
         }
     }

@@ -94,6 +94,7 @@ mod scalar;
 #[cfg(test)]
 mod tests;
 mod tree;
+pub mod webhooks;
 mod write;
 
 use crate::domain::{Collection, Key};

@@ -13,6 +13,7 @@ use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
 use crate::http::notice_secret::NoticeSecret;
+use crate::http::routes::webhooks::Webhooks;
 use crate::shutdown::Shutdown;
 
 /// Everything that answers are made of; see [`Routes`](crate::http::Routes).
@@ -24,6 +25,8 @@ pub struct Context {
     pub projection: Projection,
     /// What was: who changed what, when and why.
     pub history: Option<History>,
+    /// Who is told of events.
+    pub webhooks: Webhooks,
     /// The remote that the branch is shared with, if it is.
     pub remote: Option<SharedBranch>,
     /// Ends the streams of events, which would go on for ever.
@@ -73,6 +76,7 @@ impl Context {
             handle,
             projection,
             history: None,
+            webhooks: Webhooks::default(),
             remote: None,
             shutdown: Shutdown::default(),
             guard,

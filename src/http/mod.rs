@@ -69,6 +69,7 @@ pub use crate::http::browser::sites::Hosts;
 pub use crate::http::context::{Clock, Context, Guard, Place, Readiness, SharedBranch};
 pub use crate::http::notice_secret::NoticeSecret;
 pub use crate::http::request::call::Peer;
+pub use crate::http::routes::webhooks::{Webhook, Webhooks};
 
 /// Resources as the API shows them, for the command line.
 pub(crate) mod resources {
@@ -90,6 +91,11 @@ pub(crate) mod resources {
     /// An event.
     pub(crate) fn event(event: &EventRecord) -> Bytes {
         history::event(event, &Fields::default(), &Allowed::anonymous())
+    }
+
+    /// An event, without what would name keys that are not to be seen.
+    pub(crate) fn event_seen(event: &EventRecord, allowed: &Allowed) -> Bytes {
+        history::event(event, &Fields::default(), allowed)
     }
 
     /// What differs in a collection.

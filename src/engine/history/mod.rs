@@ -248,6 +248,16 @@ impl View {
         self.index.events_len() as usize
     }
 
+    /// How many events came after a place; all of them after none.
+    #[must_use]
+    pub fn events_after(&self, position: Option<Position>) -> usize {
+        let told = position.and_then(|position| {
+            let events = self.index.events_of(self.index.find(position.revision)?);
+            Some(position.seen.map_or(events.end, |seen| events.start.saturating_add(seen).min(events.end)))
+        });
+        (self.index.events_len() - told.unwrap_or(0)) as usize
+    }
+
     /// Whether the served branch reaches a commit, by whatever parents.
     ///
     /// # Errors

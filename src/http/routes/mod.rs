@@ -16,6 +16,7 @@ mod stream;
 mod submit;
 mod table;
 mod undo;
+pub(crate) mod webhooks;
 
 use warp::http::{Method, StatusCode};
 

@@ -15,7 +15,7 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::path::EventId;
 use crate::http::routes::{
-    collections, events, explained, health, openapi, operations, past, problems, remote, undo,
+    collections, events, explained, health, openapi, operations, past, problems, remote, undo, webhooks,
 };
 
 /// The path of all collections.
@@ -168,6 +168,7 @@ pub(crate) static ROUTES: &[Route] = &[
         "/remote/notices",
         Takes::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
     ),
+    below("/webhooks", Takes::Fixed(&[on!(GET, Operate, |call, (), _| Box::pin(webhooks::list(call)))])),
     Route {
         path: "/openapi.json",
         stands: Stands::WithAuthorizer,

@@ -4,3 +4,4 @@ mod backup;
 mod commands;
 mod supervised;
 mod tls;
+mod webhooks;

@@ -54,6 +54,8 @@ pub struct Subscription {
     at: Place,
     /// Whether it had seen everything at some time; only then it can be too slow.
     live: bool,
+    /// Whether it never is.
+    is_patient: bool,
     /// Until when it rests after what it was told last.
     rests_until: Option<Instant>,
     /// What was read ahead, with the place after each.
@@ -119,6 +121,7 @@ impl History {
             filter,
             at,
             live,
+            is_patient: false,
             rests_until: None,
             ready: std::collections::VecDeque::new(),
         }
@@ -132,6 +135,13 @@ impl Drop for Subscription {
 }
 
 impl Subscription {
+    /// Waits for the subscriber however far it falls behind: for those who must hear of everything.
+    #[must_use]
+    pub const fn however_slow(mut self) -> Self {
+        self.is_patient = true;
+        self
+    }
+
     /// The next thing to tell; `None` when the engine has ended. What comes after a pause is told at
     /// once, what comes in quick succession to many subscribers in groups, some 5 a second to a
     /// thousand. That needs a runtime with a timer.
@@ -248,7 +258,7 @@ impl Subscription {
     /// Looks for what comes next, off the threads that answer requests where that reads the disk.
     async fn look(&self, view: View, events_before: u32) -> Result<Found, HistoryError> {
         let (at, filter) = (self.at, self.filter.clone());
-        let had_its_chance = self.live.then_some(events_before);
+        let had_its_chance = (self.live && !self.is_patient).then_some(events_before);
         if at == Place::at_head(&view) {
             return Ok(Found::Nothing);
         }

@@ -9,6 +9,7 @@
 //! | `mark` | what our `.keep` files hold | `packs::keep_files` | replaced | derived: each `.keep` is a file of its own |
 //! | `graph` | how far the commit-graph goes | `maintenance::commit_graph` | replaced | derived: it is written once more |
 //! | `history-index` | the history, read | `engine::history` | replaced | derived: it is read anew |
+//! | `webhook-*` | how far a receiver of events is | `webhooks` | replaced | it begins anew: at `since`, or at now |
 //! | `served` | which revision was served last | `repo::served` | overwritten | a branch that was rewritten meanwhile is not told |
 //! | `work-tree` | which revision files and index have | `repo::checkpoint` | overwritten | what a kill or a power cut left behind is taken for edits |
 //! | `behind` | files that could not be brought forward | `worktree::apply::lagging` | replaced | they are taken for edits |

@@ -1,0 +1,82 @@
+//! `/webhooks`: how far each receiver of events is.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::{Value, json};
+use warp::http::StatusCode;
+
+use crate::domain::Revision;
+use crate::http::authorize::Action;
+use crate::http::jsonapi::document::{history, self_link};
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query;
+use crate::http::jsonapi::query::Fields;
+use crate::http::reply::Reply;
+use crate::http::request::call::Call;
+
+/// The resource type of receivers.
+const WEBHOOK: &str = "webhook";
+
+/// A receiver of events, and how far it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Webhook {
+    /// What it is called.
+    pub name: String,
+    /// Where it is, without a query: there may be secrets in it.
+    pub url: String,
+    /// The commit up to which it was told; `None` before the first one.
+    pub revision: Option<Revision>,
+    /// How many events came after it.
+    pub lag: usize,
+    /// What went wrong last since something was delivered, and when.
+    pub failure: Option<(DateTime<Utc>, String)>,
+    /// Whether it wants nothing any more.
+    pub ended: bool,
+}
+
+/// Tells how far every receiver is; without one there are none.
+#[derive(Clone, Default)]
+pub struct Webhooks(pub Option<Arc<dyn Fn() -> Vec<Webhook> + Send + Sync>>);
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Webhooks(..)")
+    }
+}
+
+/// `GET /webhooks`
+pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
+    call.negotiate()?;
+    call.authorize(Action::Operate).await?;
+    let fields = query::fields(&call.query()?, &[WEBHOOK])?;
+    let receivers = call.context.webhooks.0.as_ref().map(|told| told()).unwrap_or_default();
+    let resources = receivers.iter().map(|receiver| resource(receiver, &fields));
+    Ok(Reply::document(StatusCode::OK, history::list(resources, &self_link(&call.link()), None)))
+}
+
+fn resource(receiver: &Webhook, fields: &Fields) -> Bytes {
+    let state = match (receiver.ended, &receiver.failure) {
+        (true, _) => "ended",
+        (false, Some(_)) => "failing",
+        (false, None) => "delivering",
+    };
+    let told = [
+        ("url", Value::from(receiver.url.as_str())),
+        ("state", state.into()),
+        ("revision", receiver.revision.map(|revision| revision.to_string()).into()),
+        ("lag", receiver.lag.into()),
+        ("lastError", receiver.failure.as_ref().map(failure).into()),
+    ];
+    history::resource(WEBHOOK, &receiver.name, fields.wanted(WEBHOOK), |members| {
+        for (name, value) in &told {
+            members.member(name, |out| out.extend_from_slice(value.to_string().as_bytes()));
+        }
+    })
+}
+
+fn failure((at, why): &(DateTime<Utc>, String)) -> Value {
+    json!({"at": at.to_rfc3339_opts(SecondsFormat::Secs, true), "message": why})
+}

@@ -1,0 +1,58 @@
+//! The receivers of events: what the flags say, and the file that lists them.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::WebhookConfig;
+use crate::engine::history::History;
+use crate::format;
+use crate::format::webhooks::Receiver;
+use crate::http;
+use crate::service::StartError;
+use crate::shutdown::Shutdown;
+use crate::store::Archive;
+use crate::webhooks::{Options, Webhooks, checked};
+
+/// What the file lists now.
+///
+/// # Errors
+///
+/// Says what is wrong with it, and where.
+pub(super) fn receivers(config: &WebhookConfig) -> Result<Option<Vec<Receiver>>, StartError> {
+    let Some(path) = &config.file else { return Ok(None) };
+    read(path).map(Some).map_err(StartError::Webhooks)
+}
+
+/// Begins to deliver to them.
+pub(super) fn start(
+    config: &WebhookConfig,
+    receivers: Vec<Receiver>,
+    (history, archive): (&History, Arc<dyn Archive>),
+    shutdown: &Shutdown,
+) -> Arc<Webhooks> {
+    let options = Options { allow_private: config.allow_private, retry_max: config.retry_max };
+    let path = config.file.clone().unwrap_or_default();
+    let again = Box::new(move || read(&path));
+    let webhooks = Webhooks::new((history.clone(), archive), again, options, shutdown.clone());
+    webhooks.deliver_to(receivers);
+    Arc::new(webhooks)
+}
+
+/// Tells the API how far they are.
+pub(super) fn told(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
+    let webhooks = webhooks.cloned();
+    http::Webhooks(
+        webhooks
+            .map(|webhooks| -> Arc<dyn Fn() -> _ + Send + Sync> { Arc::new(move || webhooks.receivers()) }),
+    )
+}
+
+fn read(path: &Path) -> Result<Vec<Receiver>, String> {
+    let shown = path.display();
+    let bytes = fs::read(path).map_err(|error| format!("cannot read {shown}: {error}"))?;
+    let receivers = format::webhooks::read(&bytes)
+        .map_err(|fault| format!("{shown}:{}:{}: {}", fault.line, fault.column, fault.message))?;
+    checked(&receivers).map_err(|fault| format!("{shown}: {fault}"))?;
+    Ok(receivers)
+}

@@ -1,0 +1,114 @@
+//! One try to deliver one message.
+
+use std::time::Duration;
+
+use ureq::Agent;
+use ureq::tls::{RootCerts, TlsConfig};
+use ureq::unversioned::resolver::DefaultResolver;
+use ureq::unversioned::transport::DefaultConnector;
+
+use crate::format::webhooks::Receiver;
+use crate::http::Clock;
+use crate::webhooks::Options;
+use crate::webhooks::message::Message;
+use crate::webhooks::public::PublicOnly;
+
+/// How long a receiver may take for all of its answer.
+const ANSWER_WAIT_MAX: Duration = Duration::from_secs(15);
+
+/// How much of an answer is read, so that the connection can be used again; nobody wants to know it.
+const ANSWER_BYTES_MAX: u64 = 16 * 1024;
+
+/// The first pause after a failure; each further one is twice as long, up to the longest.
+const RETRY_MIN: Duration = Duration::from_millis(500);
+
+/// What came of a try.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The receiver has it.
+    Delivered,
+    /// The receiver wants nothing any more (410).
+    Gone,
+    /// It has to be tried again; why.
+    Failed(String),
+}
+
+/// What delivers; clones share their connections.
+#[derive(Debug, Clone)]
+pub(crate) struct Sender {
+    agent: Agent,
+    retry_max: Duration,
+}
+
+impl Sender {
+    pub(crate) fn new(options: Options) -> Self {
+        let tls = TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build();
+        let config = Agent::config_builder()
+            .tls_config(tls)
+            .timeout_global(Some(ANSWER_WAIT_MAX))
+            // A receiver is where the list says, and nowhere else.
+            .max_redirects(0)
+            .proxy(None)
+            .http_status_as_error(false)
+            .user_agent(concat!("collectory/", env!("CARGO_PKG_VERSION")))
+            .build();
+        let agent = if options.allow_private {
+            Agent::with_parts(config, DefaultConnector::default(), DefaultResolver::default())
+        } else {
+            Agent::with_parts(config, DefaultConnector::default(), PublicOnly::default())
+        };
+        Self { agent, retry_max: options.retry_max }
+    }
+
+    /// Tries once; waits for the receiver.
+    pub(crate) fn post(&self, receiver: &Receiver, message: &Message) -> Outcome {
+        let now = Clock::system().now().timestamp();
+        let request = self
+            .agent
+            .post(&receiver.url)
+            .content_type("application/json")
+            .header("webhook-id", &message.id)
+            .header("webhook-timestamp", now.to_string())
+            .header("webhook-signature", message.signature(&receiver.secret, now));
+        let mut response = match request.send(&message.body) {
+            Ok(response) => response,
+            Err(error) => return Outcome::Failed(error.to_string()),
+        };
+        let status = response.status().as_u16();
+        // What it says is of no interest, and neither is that it can't be read.
+        drop(response.body_mut().with_config().limit(ANSWER_BYTES_MAX).read_to_vec());
+        match status {
+            200..300 => Outcome::Delivered,
+            410 => Outcome::Gone,
+            300..400 => Outcome::Failed(format!("it answers {status}, and redirects are not followed")),
+            _ => Outcome::Failed(format!("it answers {status}")),
+        }
+    }
+
+    /// How long to wait after so many failures in a row: growing, and never the same for all who failed at
+    /// once.
+    pub(crate) fn pause(&self, failures: u32) -> Duration {
+        let most = RETRY_MIN.saturating_mul(1 << failures.saturating_sub(1).min(20)).min(self.retry_max);
+        // Without chance the pause is the shortest.
+        let chance = getrandom::u32().unwrap_or_default();
+        let half = most / 2;
+        half + half.mul_f64(f64::from(chance) / f64::from(u32::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_up_to_the_longest_and_are_not_the_same() {
+        let options = Options { allow_private: false, retry_max: Duration::from_secs(60) };
+        let sender = Sender::new(options);
+        for failures in 1..100 {
+            let most = RETRY_MIN.saturating_mul(1 << (failures - 1).min(20)).min(Duration::from_secs(60));
+            let pause = sender.pause(failures);
+            assert!(pause >= most / 2 && pause <= most, "{failures}: {pause:?}");
+        }
+        assert_ne!(sender.pause(50), sender.pause(50));
+    }
+}

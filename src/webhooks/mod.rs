@@ -1,0 +1,147 @@
+//! Webhooks: each event of the served branch is delivered to each receiver, at least once and in order.
+//!
+//! ```text
+//! history ──Subscription──▶ receiver (a task each) ──▶ delivery ──POST──▶ the receiver
+//!                              │ after a 2xx                    └─ not so: pause, the same again
+//!                              └──▶ how far it is, a note beside the repository
+//! ```
+//!
+//! There is no queue that could be lost: a receiver's place is a commit, and what comes after it is read from
+//! the history. So a restart, a crash or a day without the receiver loses nothing, and a receiver that is down
+//! holds up neither a write nor another receiver. What may happen is that an event is delivered again, with the
+//! same `webhook-id`. Deliveries are those of Standard Webhooks
+//! (<https://github.com/standard-webhooks/standard-webhooks>).
+//!
+//! What is never done here: nothing of the repository changes but the notes, and no request is answered.
+
+mod delivery;
+mod message;
+mod public;
+mod receiver;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::history::{Action, History};
+use crate::format::webhooks::Receiver;
+use crate::http::Webhook;
+use crate::shutdown::Shutdown;
+use crate::store::Archive;
+use crate::webhooks::delivery::Sender;
+use crate::webhooks::receiver::{Following, State};
+
+/// Reads the list of receivers, now; what is wrong with it is told with its place.
+pub type ReadReceivers = Box<dyn Fn() -> Result<Vec<Receiver>, String> + Send + Sync>;
+
+/// How deliveries are made.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    /// Whether receivers may be at addresses that are not public.
+    pub allow_private: bool,
+    /// The longest pause between two tries.
+    pub retry_max: Duration,
+}
+
+/// The receivers of a running service.
+pub struct Webhooks {
+    history: History,
+    archive: Arc<dyn Archive>,
+    sender: Sender,
+    read: ReadReceivers,
+    shutdown: Shutdown,
+    running: Mutex<Vec<Running>>,
+}
+
+/// A receiver that events are delivered to.
+struct Running {
+    receiver: Receiver,
+    state: Arc<Mutex<State>>,
+    stop: CancellationToken,
+}
+
+impl fmt::Debug for Webhooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Webhooks").finish_non_exhaustive()
+    }
+}
+
+impl Webhooks {
+    /// Nobody is told anything yet; nor when the shutdown has begun. `read` reads the list again.
+    #[must_use]
+    pub fn new(
+        (history, archive): (History, Arc<dyn Archive>),
+        read: ReadReceivers,
+        options: Options,
+        shutdown: Shutdown,
+    ) -> Self {
+        let (sender, running) = (Sender::new(options), Mutex::default());
+        Self { history, archive, sender, read, shutdown, running }
+    }
+
+    /// Reads the list again; where it can't be used the last good one stays.
+    pub fn reload(&self) {
+        match (self.read)() {
+            Ok(receivers) => {
+                tracing::info!(receivers = receivers.len(), "took over the list of webhooks");
+                self.deliver_to(receivers);
+            }
+            Err(fault) => tracing::warn!(fault, "kept the last good list of webhooks"),
+        }
+    }
+
+    /// How far each receiver is.
+    #[must_use]
+    pub fn receivers(&self) -> Vec<Webhook> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.iter().map(|running| receiver::told(&running.receiver, &running.state)).collect()
+    }
+
+    /// Delivers to these from now on, and to nobody else; who stays as it was goes on undisturbed.
+    pub fn deliver_to(&self, receivers: Vec<Receiver>) {
+        let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut old = std::mem::take(&mut *running);
+        for receiver in receivers {
+            let same = old.iter().position(|running| running.receiver == receiver);
+            running.push(same.map_or_else(|| self.follow(receiver), |at| old.swap_remove(at)));
+        }
+        old.iter().for_each(|gone| gone.stop.cancel());
+    }
+
+    fn follow(&self, receiver: Receiver) -> Running {
+        let (state, stop) = (Arc::default(), CancellationToken::new());
+        let following = Following {
+            receiver: receiver.clone(),
+            history: self.history.clone(),
+            archive: Arc::clone(&self.archive),
+            sender: self.sender.clone(),
+            state: Arc::clone(&state),
+        };
+        let (ends, stopped) = (self.shutdown.clone(), stop.clone());
+        self.shutdown.spawn(async move {
+            tokio::select! {
+                () = ends.begun() => {}
+                () = stopped.cancelled() => {}
+                () = following.run() => {}
+            }
+        });
+        Running { receiver, state, stop }
+    }
+}
+
+/// Whether the actions that receivers are to be told of are some.
+///
+/// # Errors
+///
+/// Names one that is none.
+pub fn checked(receivers: &[Receiver]) -> Result<(), String> {
+    for receiver in receivers {
+        if let Some(unknown) = receiver.actions.iter().find(|action| Action::parse(action).is_none()) {
+            let name = &receiver.name;
+            return Err(format!("{name}: {unknown:?} is no action; there are created, updated, deleted"));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,212 @@
+//! One receiver: it follows the history from the place that it noted, and notes each place after it is told.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use sha2::{Digest as _, Sha256};
+
+use crate::engine::chain;
+use crate::engine::history::{Action, Filter, Followed, History, Position, Seeing, Subscription};
+use crate::format::webhooks::Receiver;
+use crate::http::{Allowed, Clock, Webhook};
+use crate::store::Archive;
+use crate::webhooks::delivery::{Outcome, Sender};
+use crate::webhooks::message::Message;
+
+/// What a note says of a receiver that begins before the first commit.
+const BEGINNING: &str = "beginning";
+
+/// How long to wait before the repository is read again where that failed.
+const READ_AGAIN: Duration = Duration::from_secs(1);
+
+/// What is known of a receiver.
+#[derive(Debug, Default)]
+pub(crate) struct State {
+    /// The place up to which it was told.
+    position: Option<Position>,
+    /// Events that came after it.
+    lag: usize,
+    /// What went wrong last, and when, since something was delivered.
+    failure: Option<(DateTime<Utc>, String)>,
+    /// Whether it wants nothing any more.
+    ended: bool,
+}
+
+/// What a receiver needs to be told.
+pub(crate) struct Following {
+    pub(crate) receiver: Receiver,
+    pub(crate) history: History,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) sender: Sender,
+    pub(crate) state: Arc<Mutex<State>>,
+}
+
+/// How far a receiver is, for the API.
+pub(crate) fn told(receiver: &Receiver, state: &Mutex<State>) -> Webhook {
+    let state = state.lock().unwrap_or_else(PoisonError::into_inner);
+    Webhook {
+        name: receiver.name.clone(),
+        url: receiver.url.split(['?', '#']).next().unwrap_or_default().to_owned(),
+        revision: state.position.map(|position| position.revision),
+        lag: state.lag,
+        failure: state.failure.clone(),
+        ended: state.ended,
+    }
+}
+
+impl Following {
+    /// Delivers what there is and what comes; ends when the receiver wants nothing any more, or the engine.
+    pub(crate) async fn run(self) {
+        let mut subscription = match self.subscribe().await {
+            Ok(subscription) => subscription,
+            Err(why) => return self.failed(&why),
+        };
+        loop {
+            self.count_lag().await;
+            let message = match subscription.next().await {
+                Ok(Some(Followed::Event(event))) => {
+                    (Message::event(&event, &self.allowed()), Some(event.position))
+                }
+                Ok(Some(Followed::Reset(to))) => {
+                    (Message::reset(&self.place(), to, Clock::system().now()), to.map(Position::from))
+                }
+                Ok(None) => return,
+                Err(error) => {
+                    self.failed(&chain(&error));
+                    tokio::time::sleep(READ_AGAIN).await;
+                    continue;
+                }
+            };
+            if !self.deliver(message.0).await {
+                return;
+            }
+            self.note(message.1).await;
+        }
+    }
+
+    /// Follows from the noted place; who has none begins at `since`, or at now.
+    async fn subscribe(&self) -> Result<Subscription, String> {
+        let view = self.history.ready().await.map_err(|error| chain(&error))?;
+        let position = match (self.noted().await?, &self.receiver.since) {
+            (Some(noted), _) if noted == BEGINNING => None,
+            (Some(noted), _) => {
+                Some(noted.parse().map_err(|_| format!("{noted:?} is noted, which is no place"))?)
+            }
+            (None, Some(since)) => {
+                let since = since.clone();
+                let resolved = tokio::task::spawn_blocking(move || view.resolve(&since)).await;
+                let resolved = resolved.map_err(|error| error.to_string())?;
+                Some(resolved.map_err(|error| format!("since: {error}"))?.into())
+            }
+            (None, None) => view.head().map(Position::from),
+        };
+        self.note(position).await;
+        let subscription = match position {
+            Some(position) => self.history.subscribe(Some(position), self.filter()),
+            None => self.history.subscribe_from_start(self.filter()),
+        };
+        Ok(subscription.however_slow())
+    }
+
+    fn filter(&self) -> Filter {
+        let keys = self.receiver.keys.clone();
+        let sees = move |key: &_| keys.iter().any(|pattern| pattern.matches(key));
+        Filter {
+            actions: self.receiver.actions.iter().filter_map(|action| Action::parse(action)).collect(),
+            seeing: (!self.receiver.keys.is_empty()).then(|| Seeing(Arc::new(sees))),
+            ..Filter::default()
+        }
+    }
+
+    /// What the receiver is told of keys that it did not ask for: nothing.
+    fn allowed(&self) -> Allowed {
+        let keys = self.receiver.keys.clone();
+        match keys.is_empty() {
+            true => Allowed::anonymous(),
+            false => Allowed::anonymous().seeing(move |key| keys.iter().any(|pattern| pattern.matches(key))),
+        }
+    }
+
+    /// Tries until the receiver has it; `false` when it wants nothing any more.
+    async fn deliver(&self, message: Message) -> bool {
+        let mut failures = 0;
+        loop {
+            let (sender, receiver, sent) = (self.sender.clone(), self.receiver.clone(), message.clone());
+            let tried = tokio::task::spawn_blocking(move || sender.post(&receiver, &sent)).await;
+            match tried.unwrap_or_else(|error| Outcome::Failed(error.to_string())) {
+                Outcome::Delivered => return true,
+                Outcome::Gone => {
+                    tracing::warn!(
+                        webhook = self.receiver.name,
+                        "the receiver is gone (410) and told nothing more"
+                    );
+                    self.change(|state| state.ended = true);
+                    return false;
+                }
+                Outcome::Failed(why) => {
+                    failures += 1;
+                    self.failed(&why);
+                    self.count_lag().await;
+                    tokio::time::sleep(self.sender.pause(failures)).await;
+                }
+            }
+        }
+    }
+
+    fn failed(&self, why: &str) {
+        let is_news = |state: &State| state.failure.as_ref().is_none_or(|(_, known)| known != why);
+        self.change(|state| {
+            if is_news(state) {
+                tracing::warn!(webhook = self.receiver.name, why, "a webhook can't be delivered");
+            }
+            state.failure = Some((Clock::system().now(), why.to_owned()));
+        });
+    }
+
+    fn change(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    async fn count_lag(&self) {
+        let position = self.state.lock().unwrap_or_else(PoisonError::into_inner).position;
+        let Ok(view) = self.history.view().await else { return };
+        let lag = view.events_after(position);
+        self.change(|state| state.lag = lag);
+    }
+
+    /// The noted place, as a revision.
+    fn place(&self) -> String {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        state.position.map(|position| position.revision.to_string()).unwrap_or_default()
+    }
+
+    async fn noted(&self) -> Result<Option<String>, String> {
+        let (archive, name) = (Arc::clone(&self.archive), self.note_name());
+        let noted = tokio::task::spawn_blocking(move || archive.recall(&name)).await;
+        let noted = noted.map_err(|error| error.to_string())?.map_err(|error| chain(&error))?;
+        Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
+    }
+
+    /// Notes how far the receiver is; where that fails it is told again after the next start.
+    async fn note(&self, position: Option<Position>) {
+        self.change(|state| (state.position, state.failure) = (position, None));
+        let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
+        let (archive, name) = (Arc::clone(&self.archive), self.note_name());
+        let noted =
+            tokio::task::spawn_blocking(move || archive.keep(&name, format!("{text}\n").as_bytes())).await;
+        if let Ok(Err(error)) = noted {
+            tracing::warn!(
+                error = chain(&error),
+                webhook = self.receiver.name,
+                "cannot note how far a webhook is"
+            );
+        }
+    }
+
+    /// A name may hold anything, and a file's may not.
+    fn note_name(&self) -> String {
+        let digest = Sha256::digest(&self.receiver.name);
+        digest[..8].iter().fold("webhook-".to_owned(), |name, byte| format!("{name}{byte:02x}"))
+    }
+}
