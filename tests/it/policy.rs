@@ -5,7 +5,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::support::{Auth, Client, Stream, TestServer, document, eventually, program};
 
-fn hash(secret: &str) -> String {
+pub(crate) fn hash(secret: &str) -> String {
     let digest = Sha256::digest(secret);
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -30,16 +30,26 @@ impl Posted {
     ///
     /// 403 for one that another site sent, 415 for what is no form, and those of a body.
     pub(crate) async fn read(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
+        visit.call.identity().await?;
+        Self::of_stranger(visit, body).await
+    }
+
+    /// Reads a form of somebody who need not be known.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub(crate) async fn of_stranger(visit: &Visit<'_>, body: &mut Body) -> Result<Self, ApiError> {
         check_site(visit.call)?;
         let content_type = visit.call.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
         if !content_type.is_some_and(|it| it.starts_with("application/x-www-form-urlencoded")) {
             let detail = "A page takes forms: application/x-www-form-urlencoded.";
             return Err(ApiError::new(Code::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        let bytes = visit.call.collect(body).await??;
+        let bytes = body.collect(&visit.call.context.limits).await?;
         let pairs = form_urlencoded::parse(&bytes).map(|(name, value)| (name.into_owned(), unix(&value)));
         let mut posted = Self { pairs: pairs.collect(), is_ours: false };
-        posted.is_ours = posted.get(TOKEN) == visit.ui.token;
+        posted.is_ours = posted.get(TOKEN) == visit.ui.form_token(visit.call);
         Ok(posted)
     }
 
@@ -71,7 +81,7 @@ fn unix(text: &str) -> String {
 }
 
 /// Refuses a form that a page of another site sent, in every variant.
-fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
+pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
     let headers = call.headers();
     let text = |name: &HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let elsewhere = text(&SEC_FETCH_SITE).is_some_and(|site| !matches!(site, "same-origin" | "none"));

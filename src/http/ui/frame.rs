@@ -142,6 +142,7 @@ pub(crate) struct Frame {
     pub(crate) live: Option<Live>,
     /// What a form has to send back.
     pub(crate) token: String,
+    pub(crate) signed_in: bool,
 }
 
 impl Frame {
@@ -163,7 +164,8 @@ impl Frame {
             problems: problems(call).await,
             who,
             live: None,
-            token: ui.token.clone(),
+            token: ui.form_token(call),
+            signed_in: ui.sessions.of(call).is_some(),
         }
     }
 

@@ -20,10 +20,15 @@ mod fields;
 mod form;
 mod frame;
 mod pages;
+mod session;
 mod words;
 
+use std::sync::Arc;
+
 use askama::Template;
-use warp::http::header::{CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use warp::http::header::{
+    AUTHORIZATION, CONTENT_SECURITY_POLICY, LOCATION, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
+};
 use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::http::browser::sites;
@@ -33,6 +38,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
 use crate::http::ui::frame::Visit;
+use crate::http::ui::session::Sessions;
 
 /// What may be loaded and where forms may go: what this service serves, and nothing inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
@@ -53,11 +59,17 @@ const HEADERS: [(HeaderName, HeaderValue); 4] = [
 pub(crate) struct Ui {
     /// Stands in every form of this process, so that no other site can send one.
     token: String,
+    sessions: Sessions,
 }
 
 impl Ui {
     pub(crate) fn new() -> Self {
-        Self { token: form::random_token() }
+        Self { token: form::random_token(), sessions: Sessions::default() }
+    }
+
+    /// What stands in the forms of whoever sends a request.
+    fn form_token(&self, call: &Call<'_>) -> String {
+        self.sessions.of(call).map_or_else(|| self.token.clone(), |session| session.form_token)
     }
 }
 
@@ -79,7 +91,7 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     // What a page shows is asked for piece by piece.
     call.enter("/ui/", None);
-    let answered = caught(checked(ui, call, body)).await;
+    let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
         Err(error) => {
@@ -90,6 +102,18 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }
 
+/// Answers whoever is known; others are led to where they sign in, and come back.
+async fn known(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let is_page = below(call).is_some_and(|path| path != "stream");
+    match checked(ui, call, body).await {
+        Err(error) if error.status() == StatusCode::UNAUTHORIZED && is_page => {
+            pages::sign_in::asked_for(ui, call, body, error).await
+        }
+        answer => answer,
+    }
+}
+
+/// Answers as the session of the request may, if it has one.
 async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let path = below(call).unwrap_or_default();
     if let Some(name) = path.strip_prefix("assets/") {
@@ -101,7 +125,16 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
         return Err(ApiError::new(Code::URI_TOO_LONG, detail));
     }
     sites::check_host(call)?;
-    let visit = Visit::begin(ui, call).await?;
+    let Some(session) = ui.sessions.of(call).filter(|_| !call.headers().contains_key(AUTHORIZATION)) else {
+        let visit = Visit::begin(ui, call).await?;
+        return pages::answer(&visit, path, body).await;
+    };
+    let uri = call.link().parse().map_err(|_| ApiError::no_such_path(call.path()))?;
+    let headers = session::authorized(call.headers(), session.authorization);
+    let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
+    let inner = Call::new(call.context, Arc::new(head), call.id.clone());
+    inner.enter("/ui/", None);
+    let visit = Visit::begin(ui, &inner).await?;
     pages::answer(&visit, path, body).await
 }
 

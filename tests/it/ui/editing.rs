@@ -10,7 +10,7 @@ async fn server() -> TestServer {
 }
 
 /// What a browser sends of the last form of a page, with these fields typed into.
-fn filled(page: &Page, typed: &[(&str, &str)]) -> String {
+pub(crate) fn filled(page: &Page, typed: &[(&str, &str)]) -> String {
     let form = page.html.rsplit_once("<form method=\"post\"").expect("there is a form").1;
     let form = form.split("</form>").next().expect("a form has a beginning");
     let attribute = |tag: &str, name: &str| {
@@ -248,7 +248,7 @@ async fn forms_of_other_sites_and_of_before_a_restart_do_nothing() {
     let forged = body.replace("token=", "token=0");
     checked(send(&server, "/new", forged).await, 403)
         .has("value=\"Kept\"")
-        .has("older than the running service");
+        .has("made before the service was started");
     let json = server.request("POST", "/ui/new").document(&json!({})).send().await;
     checked(json, 415);
     server.restart().await;

@@ -2,6 +2,7 @@
 
 mod editing;
 mod reading;
+mod signing_in;
 
 use std::collections::BTreeSet;
 

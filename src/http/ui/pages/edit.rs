@@ -168,6 +168,7 @@ fn present(entry: &Entry) -> Form {
 /// `POST /ui/new`
 pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let posted = Posted::read(visit, body).await?;
+    visit.call.authorize(Action::Create { key: None, content: None }).await?;
     let kind = Kind::parse(posted.get("kind")).unwrap_or(Kind::Document);
     let mut form = Form::posted(posted.get("key").trim(), kind, &posted);
     if let Some(reply) = stale_token(visit, &posted, None, &mut form).await? {
@@ -197,6 +198,8 @@ pub(crate) async fn create(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, 
 /// `POST /ui/collections/KEY`
 pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Result<Reply, ApiError> {
     let posted = Posted::read(visit, body).await?;
+    // Before anything is shown of it, even of what was refused.
+    visit.call.authorize(Action::Update { key, content: None }).await?;
     let snapshot = visit.call.snapshot()?;
     let entry = snapshot.get(key.as_str()).cloned();
     let kind = Kind::parse(posted.get("kind"));
@@ -211,7 +214,6 @@ pub(crate) async fn save(visit: &Visit<'_>, key: &Key, body: &mut Body) -> Resul
     };
     let dry_run = posted.get("do") == "preview";
     if changes.is_empty() && !dry_run {
-        visit.call.authorize(Action::Update { key, content: None }).await?;
         return Ok(done(visit, key.as_str(), "same"));
     }
     let request = Request::new(Method::PATCH, format!("/collections/{key}"));
@@ -281,7 +283,7 @@ async fn stale_token(
     if posted.is_ours {
         return Ok(None);
     }
-    let detail = "This page was older than the running service, so nothing was done yet. Everything you typed is here: look and send it again.";
+    let detail = "This page was made before the service was started or you signed in, so nothing was done yet. Everything you typed is here: look and send it again.";
     form.blame(vec![ErrorObject::new(Code::FORBIDDEN, detail)]);
     Ok(Some(show(visit, StatusCode::FORBIDDEN, entry, std::mem::take(form)).await?))
 }

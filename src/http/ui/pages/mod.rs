@@ -11,6 +11,7 @@ mod events;
 mod history;
 mod list;
 mod problems;
+pub(crate) mod sign_in;
 mod source;
 
 use percent_encoding::percent_decode_str;
@@ -46,7 +47,10 @@ pub(crate) async fn answer(visit: &Visit<'_>, path: &str, body: &mut Body) -> Re
 fn has_form(steps: &[&str]) -> bool {
     matches!(
         steps,
-        ["new"] | ["collections", _] | ["collections", _, "delete" | "restore"] | ["events", _, "undo"]
+        ["new" | "sign-in" | "sign-out"]
+            | ["collections", _]
+            | ["collections", _, "delete" | "restore"]
+            | ["events", _, "undo"]
     )
 }
 
@@ -63,6 +67,7 @@ async fn look(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError> {
         ["problems"] => problems::page(visit).await,
         ["about"] => about::page(visit).await,
         ["stream"] => stream(visit).await,
+        ["sign-in"] => sign_in::page(visit).await,
         _ => match deed(visit, steps)? {
             Some(deed) => confirm::ask(visit, deed).await,
             None => Err(nothing_at(visit)),
@@ -75,6 +80,8 @@ async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply
         return Err(ApiError::new(Code::BAD_REQUEST, "What was can't be changed; go back to the present."));
     }
     match steps {
+        ["sign-in"] => sign_in::enter(visit, body).await,
+        ["sign-out"] => sign_in::leave(visit, body).await,
         ["new"] => edit::create(visit, body).await,
         ["collections", key] => edit::save(visit, &key_of(key)?, body).await,
         _ => match deed(visit, steps)? {

@@ -1,0 +1,152 @@
+//! Signing in with a token of the policy file, and out again.
+//!
+//! A form that was sent after its session had ended is kept in this page and comes back as it was typed once
+//! somebody has signed in; nothing of it is done before that person sends it again.
+
+use std::sync::Arc;
+
+use askama::Template;
+use bytes::Bytes;
+use warp::http::header::{AUTHORIZATION, SET_COOKIE};
+use warp::http::{HeaderValue, Method, StatusCode, Uri};
+
+use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::reply::Reply;
+use crate::http::request::body::Body;
+use crate::http::request::call::Call;
+use crate::http::ui::form::{Posted, check_site};
+use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
+use crate::http::ui::{self, Ui, session};
+
+#[derive(Template)]
+#[template(path = "sign_in.html")]
+struct Page {
+    frame: Frame,
+    /// The page to go on to.
+    next: String,
+    /// The form to come back to.
+    kept: String,
+    errors: Vec<String>,
+}
+
+/// `GET /ui/sign-in`
+pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    offered(visit.call)?;
+    let next = visit.asked("next").unwrap_or_default().to_owned();
+    Ok(show(visit.ui, visit.call, StatusCode::OK, next, String::new(), Vec::new()).await)
+}
+
+/// `POST /ui/sign-in`
+pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let (ui, call) = (visit.ui, visit.call);
+    offered(call)?;
+    let posted = Posted::of_stranger(visit, body).await?;
+    let (next, kept) = (posted.get("next").to_owned(), posted.get("kept").to_owned());
+    if !posted.is_ours {
+        let why = "This page was older than the running service; send it again.".to_owned();
+        return Ok(show(ui, call, StatusCode::FORBIDDEN, next, kept, vec![why]).await);
+    }
+    let bearer = format!("Bearer {}", posted.get("secret").trim());
+    let Ok(mut authorization) = HeaderValue::try_from(bearer) else {
+        let why = "A token has no such characters.".to_owned();
+        return Ok(show(ui, call, StatusCode::UNAUTHORIZED, next, kept, vec![why]).await);
+    };
+    authorization.set_sensitive(true);
+    let uri = call.path().parse().map_err(|_| ApiError::internal())?;
+    let headers = session::authorized(call.headers(), authorization.clone());
+    let head = Arc::new(call.head.asking(Method::GET, uri, headers, false));
+    if let Err(error) = Call::new(call.context, head, call.id.clone()).identity().await {
+        let status = error.status();
+        let errors = error.into_errors().iter().map(|error| error.detail().to_owned()).collect();
+        return Ok(show(ui, call, status, next, kept, errors).await);
+    }
+    let (cookie, _) = ui.sessions.begin(call, authorization);
+    let target = inside(call, &next);
+    let reply = if kept.is_empty() {
+        ui::see_other(&target)
+    } else {
+        back(ui, call, &cookie, &target, kept).await.unwrap_or_else(|_| ui::see_other(&target))
+    };
+    Ok(reply.with(SET_COOKIE, cookie))
+}
+
+/// The form that was kept, shown again in the new session: its own token is of another one, so nothing is done.
+async fn back(
+    ui: &Ui,
+    call: &Call<'_>,
+    cookie: &HeaderValue,
+    target: &str,
+    kept: String,
+) -> Result<Reply, ApiError> {
+    let mut headers = call.headers().clone();
+    headers.insert(warp::http::header::COOKIE, cookie.clone());
+    headers.remove(AUTHORIZATION);
+    let uri: Uri = target.parse().map_err(|_| ApiError::internal())?;
+    let head = Arc::new(call.head.asking(Method::POST, uri, headers, true));
+    let inner = Call::new(call.context, head, call.id.clone());
+    let mut body = Body::whole(Bytes::from(kept));
+    Box::pin(ui::checked(ui, &inner, &mut body)).await
+}
+
+/// `POST /ui/sign-out`
+pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, ApiError> {
+    let posted = Posted::of_stranger(visit, body).await?;
+    if !posted.is_ours {
+        let detail = "This page was older than the session; open it again to sign out.";
+        return Err(ApiError::new(Code::FORBIDDEN, detail));
+    }
+    let cookie = visit.ui.sessions.end(visit.call);
+    let base = visit.call.context.base_path.as_str();
+    Ok(ui::see_other(&format!("{base}/ui/sign-in")).with(SET_COOKIE, cookie))
+}
+
+/// Where somebody who is not signed in is led: to this page, which leads back.
+pub(crate) async fn asked_for(
+    ui: &Ui,
+    call: &Call<'_>,
+    body: &mut Body,
+    error: ApiError,
+) -> Result<Reply, ApiError> {
+    if offered(call).is_err() {
+        return Err(error);
+    }
+    let next = call.link();
+    if *call.method() != Method::POST {
+        let base = call.context.base_path.as_str();
+        return Ok(ui::see_other(&format!("{base}/ui/sign-in?next={}", encoded(&next))));
+    }
+    // Of strangers nothing is kept.
+    check_site(call)?;
+    let mut kept = String::new();
+    if session::has_cookie(call.headers()) {
+        let bytes = body.collect(&call.context.limits).await?;
+        kept = String::from_utf8_lossy(&bytes).into_owned();
+    }
+    let why =
+        "Your session has ended, so nothing was done yet. What you typed comes back once you have signed in.";
+    Ok(show(ui, call, StatusCode::UNAUTHORIZED, next, kept, vec![why.to_owned()]).await)
+}
+
+/// Only where somebody decides who may.
+fn offered(call: &Call<'_>) -> Result<(), ApiError> {
+    if call.context.guard.is_open() { Err(ApiError::no_such_path(call.path())) } else { Ok(()) }
+}
+
+/// A page of this service: anything else leads to the first one.
+fn inside(call: &Call<'_>, next: &str) -> String {
+    let pages = format!("{}/ui/", call.context.base_path.as_str());
+    let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    if next.starts_with(&pages) && is_plain { next.to_owned() } else { pages }
+}
+
+async fn show(
+    ui: &Ui,
+    call: &Call<'_>,
+    status: StatusCode,
+    next: String,
+    kept: String,
+    errors: Vec<String>,
+) -> Reply {
+    let frame = Frame::of(ui, call, "Sign in", Nav::Elsewhere).await;
+    ui::page(status, &Page { frame, next, kept, errors })
+}

@@ -1,0 +1,106 @@
+//! Sessions: a token of the policy file, exchanged once, so that a browser need not send it with every request.
+//!
+//! A session holds the token itself, in memory only, and every request of it is asked about with that token as
+//! if the browser had sent it. So a token that the policy no longer knows, or that has expired, ends its
+//! sessions with the next request, and there is nothing that a session may beyond its token. The API never reads
+//! the cookie.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use warp::http::header::{AUTHORIZATION, COOKIE, ORIGIN};
+use warp::http::{HeaderMap, HeaderValue};
+
+use crate::http::request::call::Call;
+use crate::http::ui::form::random_token;
+
+/// For how long a session lasts.
+const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// How many sessions there may be; the one that ends first makes room for the next.
+const SESSIONS_LEN_MAX: usize = 10_000;
+
+/// The cookie that names a session.
+const NAME: &str = "collectory-session";
+
+/// Everybody who is signed in.
+#[derive(Debug, Default)]
+pub(crate) struct Sessions(Mutex<HashMap<String, Session>>);
+
+/// Somebody is signed in.
+#[derive(Debug, Clone)]
+pub(crate) struct Session {
+    /// What the browser would send instead.
+    pub(crate) authorization: HeaderValue,
+    /// Stands in every form of the session.
+    pub(crate) form_token: String,
+    ends: DateTime<Utc>,
+}
+
+impl Sessions {
+    /// The session of a request, if it has one.
+    pub(crate) fn of(&self, call: &Call<'_>) -> Option<Session> {
+        let now = call.context.clock.now();
+        self.with(|open| open.get(id_of(call.headers())?).filter(|session| session.ends > now).cloned())
+    }
+
+    /// Begins a session with a token; answers the cookie that names it.
+    pub(crate) fn begin(&self, call: &Call<'_>, authorization: HeaderValue) -> (HeaderValue, Session) {
+        let (id, now) = (random_token(), call.context.clock.now());
+        let session = Session { authorization, form_token: random_token(), ends: now + SESSION_AGE_MAX };
+        self.with(|open| {
+            open.retain(|_, session| session.ends > now);
+            if open.len() >= SESSIONS_LEN_MAX {
+                let first = open.iter().min_by_key(|(_, session)| session.ends).map(|(id, _)| id.clone());
+                first.iter().for_each(|id| drop(open.remove(id)));
+            }
+            open.insert(id.clone(), session.clone());
+        });
+        (cookie(call, &id, SESSION_AGE_MAX), session)
+    }
+
+    /// Ends the session of a request, if it has one; answers the cookie that forgets it.
+    pub(crate) fn end(&self, call: &Call<'_>) -> HeaderValue {
+        self.with(|open| id_of(call.headers()).and_then(|id| open.remove(id)));
+        cookie(call, "", Duration::ZERO)
+    }
+
+    fn with<T>(&self, act: impl FnOnce(&mut HashMap<String, Session>) -> T) -> T {
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Whether a browser sends a request that is, or was, of a session.
+pub(crate) fn has_cookie(headers: &HeaderMap) -> bool {
+    id_of(headers).is_some()
+}
+
+/// The header fields of a request with a token.
+pub(crate) fn authorized(headers: &HeaderMap, authorization: HeaderValue) -> HeaderMap {
+    let mut headers = headers.clone();
+    headers.insert(AUTHORIZATION, authorization);
+    headers
+}
+
+fn id_of(headers: &HeaderMap) -> Option<&str> {
+    let values = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok());
+    values
+        .flat_map(|value| value.split(';'))
+        .find_map(|pair| pair.trim().strip_prefix(NAME)?.strip_prefix('='))
+}
+
+/// The cookie, for the pages alone; where the browser says that it came by TLS, ours or a proxy's, it is sent by
+/// nothing else.
+fn cookie(call: &Call<'_>, id: &str, age: Duration) -> HeaderValue {
+    let by_tls = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
+    let is_secure = call.context.secured || call.headers().get(ORIGIN).is_some_and(by_tls);
+    let text = format!(
+        "{NAME}={id}; Path={}/ui/; Max-Age={}; HttpOnly; SameSite=Strict{}",
+        call.context.base_path.as_str(),
+        age.as_secs(),
+        if is_secure { "; Secure" } else { "" }
+    );
+    HeaderValue::try_from(text).expect("a base path and digits are visible ASCII")
+}

@@ -1,0 +1,183 @@
+//! Sessions with a policy file: who may see and do what, and what happens when a session ends.
+
+use super::editing::filled;
+use super::{Page, checked};
+use crate::support::{Answer, Auth, TestServer};
+
+/// A reader of everything, an editor of everything, and one of some keys; the secret of each is `NAME-secret`.
+fn policy() -> String {
+    let entry = |name: &str, rights: &str| {
+        let hash = crate::policy::hash(&format!("{}-secret", name.to_lowercase()));
+        format!(
+            "  - name: {name}\n    email: {}@example.org\n    hash: sha256:{hash}\n{rights}",
+            name.to_lowercase()
+        )
+    };
+    format!(
+        "tokens:\n{}{}{}",
+        entry("Reader", "    may: [read]\n    keys: [\"*\"]\n"),
+        entry("Editor", "    may: [read, write, audit]\n    keys: [\"*\"]\n"),
+        entry("Blog", "    may: [read, write, audit]\n    keys: [\"blog-*\"]\n"),
+    )
+}
+
+async fn server() -> TestServer {
+    let server = TestServer::setup("small").unborn().auth(Auth::Policy(policy())).start().await;
+    let editor = server.client().with_token("editor-secret");
+    for key in ["blog-posts", "secret-plans"] {
+        editor.create(&crate::support::document(key, serde_json::json!({"name": key}))).await.is(201);
+    }
+    server
+}
+
+/// A browser that keeps one cookie.
+struct Browser<'a> {
+    server: &'a TestServer,
+    cookie: String,
+}
+
+impl<'a> Browser<'a> {
+    async fn signed_in(server: &'a TestServer, secret: &str) -> Self {
+        let mut browser = Self { server, cookie: String::new() };
+        let page = checked(browser.get("/sign-in").await, 200);
+        let answer = browser.post("/sign-in", filled(&page, &[("secret", secret)])).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")));
+        browser.keep(&answer);
+        browser
+    }
+
+    /// Keeps the cookie that an answer sets, which must be one for the pages alone.
+    fn keep(&mut self, answer: &Answer) {
+        let cookie = answer.header("set-cookie").expect("a cookie is set").to_owned();
+        let (pair, attributes) = cookie.split_once("; ").expect("it has attributes");
+        assert_eq!(attributes, "Path=/ui/; Max-Age=43200; HttpOnly; SameSite=Strict");
+        pair.clone_into(&mut self.cookie);
+    }
+
+    async fn get(&self, path: &str) -> Answer {
+        let request = self.server.request("GET", &format!("/ui{path}"));
+        request.header("Accept", "text/html").header("Cookie", &self.cookie).send().await
+    }
+
+    async fn page(&self, path: &str, status: u16) -> Page {
+        checked(self.get(path).await, status)
+    }
+
+    async fn post(&self, path: &str, body: String) -> Answer {
+        let request = self.server.request("POST", &format!("/ui{path}")).form(body);
+        request.header("Sec-Fetch-Site", "same-origin").header("Cookie", &self.cookie).send().await
+    }
+}
+
+#[tokio::test]
+async fn a_stranger_is_led_to_sign_in_and_back() {
+    let server = server().await;
+    let stranger = Browser { server: &server, cookie: String::new() };
+    let led = stranger.get("/collections/blog-posts?x=1").await;
+    let next = "/ui/sign-in?next=%2Fui%2Fcollections%2Fblog-posts%3Fx%3D1";
+    assert_eq!((led.status, led.header("location")), (303, Some(next)));
+    let page = stranger.page("/sign-in?next=%2Fui%2Fcollections%2Fblog-posts%3Fx%3D1", 200).await;
+    page.lacks("secret-plans").lacks("Problems").lacks("Timeline");
+    let wrong = stranger.post("/sign-in", filled(&page, &[("secret", "guess")])).await;
+    checked(wrong, 401).has("not known here");
+    let entered = stranger.post("/sign-in", filled(&page, &[("secret", "reader-secret")])).await;
+    assert_eq!((entered.status, entered.header("location")), (303, Some("/ui/collections/blog-posts?x=1")));
+    for next in ["https://evil.example/", "//evil.example/", "/ui/\\evil", "/collections"] {
+        let answer =
+            stranger.post("/sign-in", filled(&page, &[("secret", "reader-secret"), ("next", next)])).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some("/ui/")), "{next}");
+    }
+    assert_eq!(server.request("GET", "/ui/stream").send().await.status, 401);
+}
+
+#[tokio::test]
+async fn a_session_may_what_its_token_may_and_the_api_does_not_know_it() {
+    let server = server().await;
+    let reader = Browser::signed_in(&server, "reader-secret").await;
+    reader
+        .page("/", 200)
+        .await
+        .has("secret-plans")
+        .has("Reader")
+        .lacks("New collection")
+        .lacks("Timeline")
+        .lacks("Last change");
+    reader
+        .page("/collections/blog-posts", 200)
+        .await
+        .lacks("<form method=\"post\" action=\"/ui/collections")
+        .lacks("History");
+    for path in [
+        "/new",
+        "/events",
+        "/collections/blog-posts/history",
+        "/?asOf=HEAD",
+        "/collections/blog-posts/delete",
+    ] {
+        reader.page(path, 403).await.has("This is not for you");
+    }
+    let by_cookie = server.request("GET", "/collections").header("Cookie", &reader.cookie);
+    by_cookie.send().await.is(401);
+
+    let blog = Browser::signed_in(&server, "blog-secret").await;
+    for path in
+        ["/", "/events", "/compare?from=HEAD~1&to=HEAD", "/problems", "/about", "/?asOf=HEAD", "/?q=plans"]
+    {
+        blog.page(path, 200).await.lacks("secret-plans");
+    }
+    blog.page("/collections/secret-plans", 403).await.lacks("name=\"a.name\"");
+    let form = blog.page("/collections/blog-posts", 200).await;
+    let saved = blog.post("/collections/blog-posts", filled(&form, &[("a.name", "Blog")])).await;
+    assert_eq!(saved.status, 303);
+    assert_eq!(server.repo().field("HEAD", "%an <%ae>"), "Blog <blog@example.org>");
+    let foreign = blog.post("/collections/secret-plans", filled(&form, &[("a.name", "Mine")])).await;
+    checked(foreign, 403).has("This is not for you").lacks("name=\"a.name\"");
+}
+
+#[tokio::test]
+async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_typed() {
+    let mut server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    let form = editor.page("/collections/blog-posts", 200).await;
+    let typed = filled(&form, &[("a.name", "Typed <for long>"), ("reason", "Kept")]);
+    let out = editor.post("/sign-out", filled_first(&form)).await;
+    assert_eq!((out.status, out.header("location")), (303, Some("/ui/sign-in")));
+    assert_eq!(editor.get("/").await.status, 303);
+
+    let ended = checked(editor.post("/collections/blog-posts", typed.clone()).await, 401);
+    ended.has("Your session has ended").has("Typed");
+    let back = editor.post("/sign-in", filled(&ended, &[("secret", "editor-secret")])).await;
+    let mut again = Browser { server: &server, cookie: String::new() };
+    again.keep(&back);
+    let page = checked(back, 403);
+    page.has("value=\"Typed &#60;for long&#62;\"").has("value=\"Kept\"").has("nothing was done yet");
+    assert_eq!(again.post("/collections/blog-posts", filled(&page, &[])).await.status, 303);
+    assert!(server.repo().committed("collections/blog-posts.yaml").contains("Typed <for long>"));
+
+    let cookie = again.cookie.clone();
+    let without = policy()
+        .replace("Editor", "Editor2")
+        .replace(&crate::policy::hash("editor-secret"), &crate::policy::hash("other"));
+    replace(&server, &without);
+    crate::support::eventually("the policy is taken over", || async {
+        let again = Browser { server: &server, cookie: cookie.clone() };
+        (again.get("/").await.status == 303).then_some(())
+    })
+    .await;
+    let reader = Browser::signed_in(&server, "reader-secret").await.cookie;
+    server.restart().await;
+    assert_eq!(Browser { server: &server, cookie: reader }.get("/").await.status, 303);
+}
+
+/// The form that stands first in a page: to sign out.
+fn filled_first(page: &Page) -> String {
+    let token = &page.between("name=\"token\" value=\"", "\"")[0];
+    format!("token={token}")
+}
+
+fn replace(server: &TestServer, policy: &str) {
+    let file = server.folder().join("policy.yaml");
+    let beside = file.with_extension("new");
+    std::fs::write(&beside, policy).expect("a file can be written");
+    std::fs::rename(&beside, &file).expect("a file can be replaced");
+}
