@@ -21,6 +21,7 @@ use crate::engine::{self, Engine, Hint, Projection, Signal};
 use crate::http::server::{BindError, Bound, Server, Socket, Tls, TlsError};
 use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
+pub(crate) use crate::service::remote::decide;
 use crate::service::running::Running;
 pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
@@ -373,7 +374,10 @@ impl ServiceBuilder<Guarded> {
 fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
     let signals = engine.signals.clone();
     // Where the queue is full the writer is about to look anyway.
-    Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
+    Poll::start(link, move |is_to_be_decided| {
+        let hint = if is_to_be_decided { Hint::Everything } else { Hint::Branch };
+        drop(signals.try_send(Signal::Changed(hint)));
+    })
 }
 
 fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {

@@ -17,6 +17,7 @@ mod init;
 mod man;
 mod open_files;
 mod past;
+mod remote;
 mod repository;
 mod serve;
 mod take_back;
@@ -69,6 +70,7 @@ enum Command {
     Verify(past::Verify),
     Undo(take_back::Undo),
     Restore(take_back::Restore),
+    Remote(Box<remote::Remote>),
     Backup(backup::Backup),
     Healthcheck(healthcheck::Healthcheck),
     Completions(completions::Completions),
@@ -133,6 +135,7 @@ impl Cli {
             Command::Verify(verify) => verify.run(),
             Command::Undo(undo) => undo.run(),
             Command::Restore(restore) => restore.run(),
+            Command::Remote(remote) => remote.run(),
             Command::Backup(backup) => backup.run(),
             Command::Healthcheck(healthcheck) => healthcheck.run(),
             Command::Completions(completions) => completions.run(),

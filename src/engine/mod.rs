@@ -50,7 +50,7 @@ pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::projection::problem::{Problem, Rewritten, Serving};
 pub use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
-pub use crate::engine::remote::{Away, Remote};
+pub use crate::engine::remote::{Away, Decision, Remote, Undecided};
 pub use crate::engine::writer::signal::{Hint, Signal};
 pub use crate::format::{Fault, attribute_lines};
 use crate::store::{Journal, StoreError};

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::domain::Revision;
-use crate::store::remote::{Link, LinkStatus};
+pub use crate::store::remote::Decision;
+use crate::store::remote::{Link, LinkStatus, RemoteError};
 
 /// The remote that the branch is shared with; cheap to clone.
 #[derive(Debug, Clone)]
@@ -16,7 +17,42 @@ pub struct Remote(Arc<Link>);
 #[error("the remote cannot be reached")]
 pub struct Away;
 
+/// Why a decision could not be carried out.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Undecided {
+    /// The remote was not reached.
+    #[error("the remote cannot be reached")]
+    Away,
+    /// The remote does not want it.
+    #[error("the remote refuses it: {0}")]
+    Refused(String),
+    /// There is nothing to be decided, or not in this way.
+    #[error("{0}")]
+    Senseless(String),
+}
+
+impl From<RemoteError> for Undecided {
+    fn from(error: RemoteError) -> Self {
+        match error {
+            RemoteError::Unreachable(_) | RemoteError::Unknown => Self::Away,
+            RemoteError::Refused(why) => Self::Refused(why),
+            RemoteError::Stopped(why) => Self::Senseless(why),
+        }
+    }
+}
+
 impl Remote {
+    /// Does what an operator has decided about a remote that was rewritten; answers where the branch is then.
+    ///
+    /// # Errors
+    ///
+    /// Says why it was not done.
+    pub async fn decide(&self, decision: Decision) -> Result<Revision, Undecided> {
+        let (tell, told) = oneshot::channel();
+        self.0.decide(decision, Box::new(move |decided| drop(tell.send(decided))));
+        Ok(told.await.map_err(|_| Undecided::Away)??)
+    }
+
     /// The remote at the other end of a link.
     #[must_use]
     pub const fn new(link: Arc<Link>) -> Self {

@@ -5,14 +5,16 @@ use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use crate::config::{RemoteConfig, Rewrite, ServeConfig};
-use crate::domain::Revision;
+use crate::domain::{Actor, Revision};
 use crate::engine::Remote;
 use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
 use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository};
-use crate::store::remote::{Access, Git, Link, RemoteUrl, Settings, check_version, default_branch};
+use crate::store::remote::{
+    Access, Decision, Git, Link, RemoteJournal, RemoteUrl, Settings, check_version, default_branch,
+};
 
 /// The branch of a remote that tells no other.
 const BRANCH_DEFAULT: &str = "main";
@@ -58,6 +60,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
         timeout: remote.timeout(),
         push_interval: remote.push_interval(),
         follow_rewrites: remote.rewrite == Rewrite::Follow,
+        committer: Actor::new(&config.committer_name, &config.committer_email),
         is_follower: remote.follow,
         told: told(remote)?,
     };
@@ -96,6 +99,18 @@ pub(crate) fn shared(
         is_follower: config.remote.follow,
         max_staleness: config.remote.max_staleness_ms.map(Duration::from_millis),
     }))
+}
+
+/// Does in the repository itself what an operator has decided; answers where the branch is then.
+///
+/// # Errors
+///
+/// Says why it could not be done; a repository that is served is among the reasons.
+pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revision, StartError> {
+    let journal = GitJournal::open(crate::service::journal_options(config)?)?;
+    let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
+    let link = link(config, &journal)?.ok_or_else(none)?;
+    Ok(RemoteJournal::new(journal, link).decide(decision)?)
 }
 
 fn access(remote: &RemoteConfig) -> Access {

@@ -372,7 +372,7 @@ pub trait Journal: Send + 'static {
 ///
 /// # Errors
 ///
-/// Both methods return a [`StoreError`] as those of [`Journal`] do, [`StoreError::HeadMoved`] when the branch is
+/// Every method returns a [`StoreError`] as those of [`Journal`] do, [`StoreError::HeadMoved`] when the branch is
 /// not at `expected`.
 #[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait TwoPhase: Journal {
@@ -390,4 +390,7 @@ pub trait TwoPhase: Journal {
         why: &str,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError>;
+
+    /// Lets go what was [kept](Journal::keep).
+    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError>;
 }

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 use warp::http::StatusCode;
 
 use crate::domain::Revision;
-use crate::engine::{Projection, Remote};
+use crate::engine::{Decision, Projection, Remote, SubmitError, Undecided};
 use crate::http::authorize::Action;
-use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::jsonapi::{document, query};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -41,6 +41,38 @@ pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         call.context.shutdown.spawn(async move { look_for(&remote, &projection, revision).await });
     }
     Ok(Reply::document(StatusCode::ACCEPTED, document::meta(&json!({"status": "looking"}))))
+}
+
+/// `POST /remote/accept`: a remote that was rewritten is right as it is.
+pub(crate) async fn accept(call: &Call<'_>) -> Result<Reply, ApiError> {
+    call.authorize(Action::Operate).await?;
+    query::none(&call.query()?)?;
+    decide(call, Decision::Accept).await
+}
+
+/// `POST /remote/restore`: what a rewritten remote has lost comes back; with `force=true` in place of what it has.
+pub(crate) async fn restore(call: &Call<'_>) -> Result<Reply, ApiError> {
+    call.authorize(Action::Operate).await?;
+    let force = match call.raw_query() {
+        "" => false,
+        "force=true" => true,
+        _ => {
+            return Err(ApiError::new(Code::INVALID_DATA, "The query says `force=true` or nothing.")
+                .parameter("force"));
+        }
+    };
+    decide(call, Decision::Restore { force }).await
+}
+
+async fn decide(call: &Call<'_>, decision: Decision) -> Result<Reply, ApiError> {
+    let Some(shared) = &call.context.remote else { return Err(no_remote()) };
+    let revision = shared.remote.decide(decision).await.map_err(|error| match error {
+        Undecided::Away => SubmitError::RemoteUnreachable.into(),
+        Undecided::Refused(why) => SubmitError::RemoteRefused { why }.into(),
+        Undecided::Senseless(why) => ApiError::new(Code::CONFLICT, why),
+    })?;
+    let meta = document::meta(&json!({"revision": revision.to_string()}));
+    Ok(Reply::document(StatusCode::OK, meta).of_revision(Some(revision)))
 }
 
 /// The branch is shared with nobody.

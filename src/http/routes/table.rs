@@ -169,6 +169,14 @@ pub(crate) static ROUTES: &[Route] = &[
         Takes::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
     ),
     below("/webhooks", Takes::Fixed(&[on!(GET, Operate, |call, (), _| Box::pin(webhooks::list(call)))])),
+    below(
+        "/remote/accept",
+        Takes::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::accept(call)))]),
+    ),
+    below(
+        "/remote/restore",
+        Takes::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::restore(call)))]),
+    ),
     Route {
         path: "/openapi.json",
         stands: Stands::WithAuthorizer,

@@ -34,8 +34,8 @@ impl Access {
         self.token_file.is_some()
     }
 
-    /// Gives a git command what it needs to identify itself.
-    pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: &Path) {
+    /// Gives a git command what it needs to identify itself; connections are kept in a folder of ours only.
+    pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: Option<&Path>) {
         command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never").env_remove("GIT_ASKPASS");
         if let (Some(file), Ok(program)) = (&self.token_file, std::env::current_exe()) {
             // The operator's helpers would be asked first.
@@ -51,7 +51,7 @@ impl Access {
         }
     }
 
-    fn ssh(&self, folder: &Path) -> String {
+    fn ssh(&self, folder: Option<&Path>) -> String {
         let mut options = vec![
             "BatchMode=yes".to_owned(),
             "StrictHostKeyChecking=yes".to_owned(),
@@ -59,7 +59,7 @@ impl Access {
             "ServerAliveInterval=5".to_owned(),
             "ServerAliveCountMax=2".to_owned(),
         ];
-        if folder.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+        if let Some(folder) = folder.filter(|folder| folder.as_os_str().len() <= SOCKET_PATH_BYTES_MAX) {
             let path = folder.join("ssh-%C");
             options.extend(["ControlMaster=auto".to_owned(), "ControlPersist=60".to_owned()]);
             options.push(format!("ControlPath={}", path.display()));
@@ -121,7 +121,7 @@ mod tests {
     fn ssh_is_told_what_to_trust_and_never_asks() {
         let access =
             Access { key: Some("/k'ey".into()), known_hosts: Some("/hosts".into()), token_file: None };
-        let ssh = access.ssh(Path::new("/srv/x"));
+        let ssh = access.ssh(Some(Path::new("/srv/x")));
         for part in [
             "-o 'BatchMode=yes'",
             "-o 'StrictHostKeyChecking=yes'",
@@ -132,7 +132,7 @@ mod tests {
             assert!(ssh.contains(part), "{ssh}");
         }
         assert!(
-            !access.ssh(Path::new(&"x".repeat(200))).contains("ControlPath"),
+            !access.ssh(Some(Path::new(&"x".repeat(200)))).contains("ControlPath"),
             "no socket has so long a path"
         );
     }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::domain::Revision;
+use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
 use crate::store::remote::access::Access;
 use crate::store::remote::process::{self, Ended};
@@ -239,6 +239,41 @@ impl Git {
         }
     }
 
+    /// Makes a merge of two heads, the first one its first parent.
+    ///
+    /// # Errors
+    ///
+    /// Refuses what both have changed in different ways ([`RemoteError::Stopped`]).
+    pub(crate) fn merge(
+        &self,
+        one: Revision,
+        other: Revision,
+        committer: &Actor,
+        until: Instant,
+    ) -> Result<Revision, RemoteError> {
+        let (ours, theirs) = (one.to_string(), other.to_string());
+        let run = |command| {
+            process::run(command, until).map_err(|error| RemoteError::Unreachable(error.to_string()))
+        };
+        let merged = run(self.command(&["merge-tree", "--write-tree", "--no-messages", &ours, &theirs]))?;
+        if !merged.is_well() {
+            let why = format!(
+                "{other} can't be merged with what the remote has now ({one}): both have changed the same lines, or git is \
+                 older than 2.38; merge them by hand and push that, or restore with --force"
+            );
+            return Err(RemoteError::Stopped(why));
+        }
+        let message = format!("Bring back {other}, which the remote had lost");
+        let tree = merged.output.lines().next().unwrap_or_default();
+        let mut command = self.command(&["commit-tree", "-p", &ours, "-p", &theirs, "-m", &message, tree]);
+        for role in ["AUTHOR", "COMMITTER"] {
+            command.env(format!("GIT_{role}_NAME"), committer.name());
+            command.env(format!("GIT_{role}_EMAIL"), committer.email());
+        }
+        let made = run(command)?;
+        made.output.trim().parse().map_err(|_| RemoteError::Unreachable(self.discreet(&made)))
+    }
+
     /// What was noted.
     pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
         fs::read_to_string(self.folder.join(note.name())).ok()?.trim().parse().ok()
@@ -291,7 +326,7 @@ impl Git {
             command.args(["-c", setting]);
         }
         command.arg("-c").arg(format!("core.hooksPath={}", self.folder.join("hooks").display()));
-        self.access.lend(&mut command, &self.url, &self.folder);
+        self.access.lend(&mut command, &self.url, Some(&self.folder));
         command.args(arguments);
         command
     }
@@ -317,7 +352,6 @@ pub fn check_version() -> Result<(), RemoteError> {
 
 /// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when nobody knows.
 pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Option<String> {
-    let scratch = std::env::temp_dir();
     let mut command = Command::new("git");
     for name in LOCAL_VARIABLES {
         command.env_remove(name);
@@ -328,7 +362,7 @@ pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Optio
         .env("GIT_CEILING_DIRECTORIES", "/")
         .current_dir("/");
     command.args(["-c", "core.askPass="]);
-    access.lend(&mut command, url, &scratch);
+    access.lend(&mut command, url, None);
     command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
     let ended = process::run(command, until).ok().filter(Ended::is_well)?;
     let name = ended

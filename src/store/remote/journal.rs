@@ -27,22 +27,24 @@ const PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// A journal whose branch goes on only to what the remote has.
 pub struct RemoteJournal<J> {
-    inner: J,
-    link: Arc<Link>,
+    pub(crate) inner: J,
+    pub(crate) link: Arc<Link>,
     /// The head of the remote that the branch here contains.
     base: Option<Revision>,
     /// How many races were lost in a row.
     lost: u32,
+    /// The former head that an operator let go, before it is found missing.
+    pub(crate) accepted: Option<Revision>,
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// A journal that shares its branch with others by a link.
     pub fn new(inner: J, link: Arc<Link>) -> Self {
         let base = link.git.noted(Note::Base);
-        Self { inner, link, base, lost: 0 }
+        Self { inner, link, base, lost: 0, accepted: None }
     }
 
-    fn note_base(&mut self, base: Revision) {
+    pub(crate) fn note_base(&mut self, base: Revision) {
         if self.base == Some(base) {
             return;
         }
@@ -150,7 +152,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 return Ok(Some(local));
             }
         }
-        if !self.link.git.are_related(local, head, until).map_err(StoreError::Remote)? {
+        let Ok(is_related) = self.link.git.are_related(local, head, until) else { return Ok(Some(local)) };
+        if !is_related {
             let why = format!(
                 "the remote has another history now ({head}), which has nothing in common with what is served here ({local}); \
                  `collectory remote accept` takes it, `collectory remote restore --force` puts back what was"
@@ -209,6 +212,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             // Somebody here was faster; it is looked at again.
             Err(StoreError::HeadMoved { found, .. }) => Ok(found),
+            Err(StoreError::Locked { .. }) => Ok(from),
             Err(error) => Err(error),
         }
     }
@@ -321,6 +325,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
 impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         self.link.peek();
+        if let Some((decision, tell)) = self.link.take_decision() {
+            tell(self.decide(decision).map_err(|error| match error {
+                StoreError::Remote(error) => error,
+                error => RemoteError::Stopped(error.to_string()),
+            }));
+        }
         let local = self.inner.head()?;
         self.follow(local)
     }
@@ -408,7 +418,11 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     }
 
     fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {
-        self.inner.keep(revision, now)
+        let kept = self.inner.keep(revision, now)?;
+        if self.accepted.take() == Some(revision) {
+            self.inner.let_go(std::slice::from_ref(&kept))?;
+        }
+        Ok(kept)
     }
 
     fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {

@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
-use crate::domain::Revision;
+use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
+use crate::store::remote::decision::Decision;
 use crate::store::remote::git::Git;
 use crate::store::remote::pushed::Pushed;
 
@@ -31,6 +32,8 @@ pub struct Settings {
     pub push_interval: Duration,
     /// Whether a remote that was rewritten is followed.
     pub follow_rewrites: bool,
+    /// Who merges what a rewritten remote has lost.
+    pub committer: Actor,
     /// Whether nothing is ever pushed.
     pub is_follower: bool,
     /// Where what was pushed is told.
@@ -119,6 +122,9 @@ pub(crate) struct Pending {
 /// Who waits for a look that begins after they asked, and is told what was seen.
 pub type Waiter = Box<dyn FnOnce(Result<Option<Revision>, RemoteError>) + Send>;
 
+/// Who is told what became of a decision: where the branch is then.
+pub type Decided = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
+
 /// What is known; everything in it is replaced as a whole under one lock.
 #[derive(Default)]
 pub(crate) struct Known {
@@ -130,6 +136,7 @@ pub(crate) struct Known {
     pub(crate) sighting: Option<Sighting>,
     pub(crate) pending: Option<Pending>,
     pub(crate) waiters: Vec<Waiter>,
+    pub(crate) decision: Option<(Decision, Decided)>,
     pub(crate) is_wanted: bool,
     pub(crate) is_over: bool,
     epoch: u64,
@@ -202,6 +209,18 @@ impl Link {
         }
         known.waiters.push(waiter);
         self.changed.notify_all();
+    }
+
+    /// Has the writer do what an operator has decided, and tells what became of it. Of two at once the second counts.
+    pub fn decide(&self, decision: Decision, tell: Decided) {
+        let mut known = self.known();
+        known.decision = Some((decision, tell));
+        known.is_wanted = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn take_decision(&self) -> Option<(Decision, Decided)> {
+        self.known().decision.take()
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
@@ -435,6 +454,7 @@ impl Link {
         let mut known = self.known();
         known.is_over = true;
         known.waiters.clear();
+        known.decision = None;
         self.changed.notify_all();
     }
 

@@ -16,6 +16,7 @@
 //! became of a push is told by the ids of commits.
 
 mod access;
+mod decision;
 mod error;
 mod git;
 mod journal;
@@ -27,9 +28,10 @@ mod url;
 mod words;
 
 pub use crate::store::remote::access::{Access, askpass};
+pub use crate::store::remote::decision::Decision;
 pub use crate::store::remote::error::RemoteError;
 pub use crate::store::remote::git::{Git, check_version, default_branch};
 pub use crate::store::remote::journal::RemoteJournal;
-pub use crate::store::remote::link::{Clock, Link, LinkState, LinkStatus, Settings, Waiter};
+pub use crate::store::remote::link::{Clock, Decided, Link, LinkState, LinkStatus, Settings, Waiter};
 pub use crate::store::remote::poll::Poll;
 pub use crate::store::remote::url::{RemoteUrl, Transport};

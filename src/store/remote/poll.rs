@@ -15,12 +15,12 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on.
+    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on, and whether that is more than another head.
     ///
     /// # Errors
     ///
     /// Fails when the system gives no thread.
-    pub fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io::Result<Self> {
+    pub fn start(link: Arc<Link>, changed: impl Fn(bool) + Send + 'static) -> io::Result<Self> {
         let polled = Arc::clone(&link);
         let thread = thread::Builder::new().name("remote".into()).spawn(move || {
             while polled.wait_for_next_look() {
@@ -46,7 +46,7 @@ impl Drop for Poll {
 }
 
 /// One look, for all who wait for one that begins now.
-fn look(link: &Link, changed: &impl Fn()) {
+fn look(link: &Link, changed: &impl Fn(bool)) {
     let (waiters, pending, before) = {
         let mut known = link.known();
         known.is_wanted = false;
@@ -63,8 +63,10 @@ fn look(link: &Link, changed: &impl Fn()) {
     if let Err(error) = &seen {
         link.missed(error);
     }
-    if pending.is_some() || link.known().sighting.map(|it| it.head) != before.map(|it| it.head) {
-        changed();
+    let is_to_be_decided = link.known().decision.is_some();
+    let has_moved = link.known().sighting.map(|it| it.head) != before.map(|it| it.head);
+    if is_to_be_decided || pending.is_some() || has_moved {
+        changed(is_to_be_decided);
     }
     waiters.into_iter().for_each(|waiter| waiter(seen.clone()));
 }

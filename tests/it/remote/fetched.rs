@@ -4,7 +4,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{Hub, create, is_in_state};
-use crate::support::{Auth, Client, Heard, Stream, eventually};
+use crate::support::{Auth, Client, Heard, Stream, TestServer, eventually, program, run_to_end};
 
 #[tokio::test]
 async fn a_push_of_a_person_is_served_by_the_next_poll() {
@@ -171,4 +171,83 @@ async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     server.read("posts").await.is(200);
     hub.comes_back();
     server.answers().await;
+}
+
+/// A service that has followed a remote which was rewound, and what went.
+async fn rewound(hub: &Hub) -> (TestServer, String) {
+    let server = hub.polling(50).start().await;
+    let before = hub.head().unwrap();
+    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.serves(&before).await;
+    eventually("what went is told", async || {
+        let problems = server.get("/problems").await.is(200).data().to_string();
+        problems.contains(&gone).then_some(())
+    })
+    .await;
+    (server, gone)
+}
+
+#[tokio::test]
+async fn a_rewritten_remote_is_accepted_and_is_no_problem_any_more() {
+    let hub = Hub::with("small");
+    let (server, _) = rewound(&hub).await;
+    let head = hub.head().unwrap();
+    let told = server.request("POST", "/remote/accept").send().await.is(200);
+    assert_eq!(told.json()["meta"]["revision"], head);
+    server.no_problem().await;
+    assert_eq!(hub.head(), Some(head));
+}
+
+#[tokio::test]
+async fn what_a_rewritten_remote_has_lost_is_merged_with_what_it_has_now() {
+    let hub = Hub::with("small");
+    let (server, gone) = rewound(&hub).await;
+    let foreign = hub.somebody_writes("pages", "Foreign");
+    let service = format!("http://{}/", server.address());
+    let mut command = program(server.folder());
+    let restored = run_to_end(command.args(["remote", "restore", "--to", &service])).exits(0);
+    let merge = hub.head().unwrap();
+    assert!(restored.stdout.contains(&merge), "{restored:?}");
+    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{foreign} {gone}"));
+    server.serves(&merge).await;
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
+    assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Foreign");
+    server.no_problem().await;
+    server.request("POST", "/remote/restore").send().await.is(409);
+}
+
+#[tokio::test]
+async fn in_the_repository_itself_a_remote_is_set_back_by_force_and_what_it_had_is_kept() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
+    let before = hub.head().unwrap();
+    let stays = server.patch("posts", json!({"name": "Stays"})).await.is(200).header("collectory-revision");
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    is_in_state(&server, "stopped").await;
+    let foreign = hub.somebody_writes("pages", "Foreign");
+    server.stop();
+    let repo = server.repo().path().to_str().unwrap().to_owned();
+    let mut command = program(server.folder());
+    let flags = ["remote", "restore", "--force", "--repo", &repo, "--remote", &hub.url()];
+    run_to_end(command.args(flags)).exits(0);
+    assert_eq!(hub.head(), Some(stays));
+    let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
+    assert_eq!(kept, foreign);
+    server.start_again().await;
+    server.patch("posts", json!({"name": "Goes on"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_remote_that_stopped_writes_is_accepted() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
+    let before = hub.head().unwrap();
+    server.patch("posts", json!({"name": "Goes"})).await.is(200);
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    is_in_state(&server, "stopped").await;
+    server.request("POST", "/remote/accept").send().await.is(200);
+    server.serves(&before).await;
+    server.no_problem().await;
+    server.patch("posts", json!({"name": "Goes on"})).await.is(200);
 }

@@ -4,7 +4,8 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::{Committed, Draft, Journal as _, StoreError, TwoPhase};
+use crate::store::git::repo::kept;
+use crate::store::{Committed, Draft, Journal as _, Kept, StoreError, TwoPhase};
 
 impl TwoPhase for GitJournal {
     fn prepare(
@@ -37,5 +38,10 @@ impl TwoPhase for GitJournal {
         self.recover_locks()?;
         self.branch.check_elsewhere()?;
         self.writer.advance(expected, to, why, now)
+    }
+
+    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+        self.check_writable()?;
+        kept::let_go(&self.layout, kept, &self.writer.barrier)
     }
 }

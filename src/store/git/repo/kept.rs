@@ -40,6 +40,13 @@ pub(crate) fn current(
     all(layout)
 }
 
+/// Lets go what nobody wants kept any more.
+pub(crate) fn let_go(layout: &Layout, kept: &[Kept], barrier: &Barrier) -> Result<(), StoreError> {
+    let refs: Vec<String> = kept.iter().map(|kept| format!("{}{}", Kept::REFS, kept.name)).collect();
+    let names: Vec<&str> = refs.iter().map(String::as_str).collect();
+    if names.is_empty() { Ok(()) } else { remove(layout, &names, barrier) }
+}
+
 /// What is kept, the oldest first. What is named otherwise, or can't be read, is not ours.
 fn all(layout: &Layout) -> Result<Vec<Kept>, StoreError> {
     let read = |name: String| {

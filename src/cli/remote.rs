@@ -1,0 +1,103 @@
+//! `collectory remote`: what an operator decides about a remote that was rewritten.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+
+use crate::cli::through::Through;
+use crate::cli::{Done, Failure, answer, repository};
+use crate::config::{RemoteConfig, ServeConfig};
+use crate::service;
+use crate::store::remote::Decision;
+
+/// Decide about a remote that was rewritten
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Decide about a remote that was rewritten, in the repository while no service serves it, or with --to through the \
+service that does.
+
+What a rewritten remote takes away is kept under refs/collectory/kept/ and told by /problems.")]
+pub(crate) struct Remote {
+    #[command(subcommand)]
+    what: What,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory remote accept --to http://127.0.0.1:8080
+  collectory remote restore --to https://settings.example.org --token-file token
+  collectory remote restore --force --repo /srv/settings --remote git@example.org:settings.git";
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// The remote is right as it is: follow it, and let go what it has lost
+    Accept(How),
+    /// Bring back what the remote has lost, by a merge with what it has now
+    Restore {
+        /// Put it in the place of what the remote has now, which is kept here.
+        #[arg(long, env = "COLLECTORY_FORCE")]
+        force: bool,
+
+        #[command(flatten)]
+        how: How,
+    },
+}
+
+/// Where.
+#[derive(Debug, clap::Args)]
+struct How {
+    #[command(flatten)]
+    through: Through,
+
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    #[command(flatten)]
+    remote: RemoteConfig,
+}
+
+impl Remote {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
+        let (decision, how) = match self.what {
+            What::Accept(how) => (Decision::Accept, how),
+            What::Restore { force, how } => (Decision::Restore { force }, how),
+        };
+        let revision = match how.through.url() {
+            Some(url) => {
+                let (word, query) = match decision {
+                    Decision::Accept => ("accept", ""),
+                    Decision::Restore { force: false } => ("restore", ""),
+                    Decision::Restore { force: true } => ("restore", "?force=true"),
+                };
+                let told =
+                    how.through.post(&format!("{}{query}", url.join(&["remote", word])), None, None)?;
+                told.revision.unwrap_or_else(|| "no revision".to_owned())
+            }
+            None => how.offline(decision)?,
+        };
+        answer(&format!("{revision} done"))?;
+        Ok(Done::Well)
+    }
+}
+
+impl How {
+    fn offline(&self, decision: Decision) -> Result<String, Failure> {
+        if self.remote.url.is_none() {
+            return Err(Failure::Usage(
+                "name the remote with --remote, or the service that shares it with --to".into(),
+            ));
+        }
+        let config = ServeConfig {
+            branch: self.branch.clone(),
+            remote: self.remote.clone(),
+            ..ServeConfig::new(repository::find(self.repository.as_deref())?)
+        };
+        Ok(service::decide(&config, decision)?.to_string())
+    }
+}
