@@ -45,11 +45,10 @@ const LOCAL_VARIABLES: [&str; 16] = [
 ];
 
 /// What holds for every command, over what the operator has configured.
-const SETTINGS: [&str; 12] = [
+const SETTINGS: [&str; 11] = [
     "core.fsync=all",
     "core.fsmonitor=false",
     "core.askPass=",
-    "credential.interactive=false",
     "fetch.unpackLimit=1",
     "fetch.fsckObjects=true",
     "fetch.writeCommitGraph=false",
@@ -162,10 +161,11 @@ impl Git {
         ];
         match self.talk(&arguments, until) {
             Ok(_) => Ok(self.noted(note)),
-            // Whether there is no such branch, git says in words only.
+            // Whether there is no such branch, git says in words only; there may be one since.
             Err(error) => match self.ask(until) {
                 Ok(None) => Ok(None),
-                Ok(Some(_)) | Err(_) => Err(error),
+                Ok(Some(_)) => self.talk(&arguments, until).map(|_| self.noted(note)),
+                Err(_) => Err(error),
             },
         }
     }

@@ -4,6 +4,7 @@ mod fetched;
 mod flags;
 mod pushed;
 mod reading;
+mod transports;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
