@@ -3,9 +3,11 @@
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use rustix::process::{Pid, Signal};
 use serde_json::json;
 
 use super::{Hub, create, link};
@@ -34,11 +36,12 @@ async fn shares(one: &TestServer, other: &TestServer, hub: &Hub) {
     other.delete("nobody").await.is(404);
 }
 
+/// The daemon and its port. `git` starts it as a child of its own, so what is ended is their process group.
 struct Daemon(Child, u16);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        self.0.kill().ok();
+        rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL).ok();
         self.0.wait().ok();
     }
 }
@@ -49,7 +52,8 @@ async fn daemon(folder: &Path) -> Daemon {
     let mut command = git_command(folder);
     command.args(["daemon", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"]);
     command.arg(format!("--port={port}")).arg(format!("--base-path={}", folder.display()));
-    let daemon = Daemon(command.stderr(Stdio::null()).spawn().unwrap(), port);
+    let daemon =
+        Daemon(command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap(), port);
     eventually("git daemon listens", async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()).await;
     daemon
 }
