@@ -1,5 +1,7 @@
 //! `collectory init`: a repository with an example in it.
 
+mod editor;
+
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -80,6 +82,8 @@ impl Init {
             let options = Options { signing_key, ..self.options(Access::Serve) };
             commit_example(&mut GitJournal::open(options)?)?;
             note(&format!("made {} with an example, {}/posts.yaml", self.repository.display(), self.folder));
+            editor::write_settings(&self.repository, &self.folder)?;
+            note("VS Code completes and checks collection files there, with its YAML extension (.vscode)");
         } else if !self.hook {
             let dir = self.repository.display();
             return Err(

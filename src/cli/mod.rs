@@ -19,6 +19,7 @@ mod open_files;
 mod past;
 mod remote;
 mod repository;
+mod schema;
 mod serve;
 mod take_back;
 mod through;
@@ -59,6 +60,7 @@ enum Command {
     Serve(Box<serve::Serve>),
     Init(init::Init),
     Import(Box<import::Import>),
+    Schema(schema::Schema),
     Check(check::Check),
     Token(token::Token),
     List(past::List),
@@ -124,6 +126,7 @@ impl Cli {
             }
             Command::Init(init) => init.run(),
             Command::Import(import) => import.run(),
+            Command::Schema(schema) => schema.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),
             Command::List(list) => list.run(),

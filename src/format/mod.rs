@@ -80,6 +80,7 @@
 //! What is not here: where files and commits are kept ([`store`](crate::store)) and which
 //! attributes there are ([`domain`](crate::domain)).
 
+pub mod csv;
 mod diagnose;
 mod edit;
 pub mod foreign;
@@ -92,7 +93,7 @@ pub mod policy;
 mod read;
 mod scalar;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod tree;
 pub mod webhooks;
 mod write;
@@ -151,6 +152,12 @@ pub fn attribute_lines(bytes: &[u8]) -> Vec<(String, usize)> {
 #[must_use]
 pub fn write(collection: &Collection) -> Vec<u8> {
     write::write(collection).into_bytes()
+}
+
+/// Writes a map as a YAML document in the form of a collection file.
+#[must_use]
+pub fn write_document(members: &[(String, crate::domain::Value)]) -> String {
+    write::document(members)
 }
 
 /// Turns the file of `before` into a file of `after`, changing only the bytes of what changed.

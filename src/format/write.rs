@@ -22,6 +22,13 @@ pub(crate) fn write(collection: &Collection) -> String {
     out
 }
 
+/// Writes a map on lines of its own.
+pub(super) fn document(members: &[(String, Value)]) -> String {
+    let mut out = String::new();
+    members.iter().for_each(|(name, value)| entry(&mut out, 0, name, value, Style::Plain));
+    out
+}
+
 /// Writes a name and its value on lines of their own; the first line is not indented.
 pub(crate) fn entry(out: &mut String, indent: usize, name: &str, value: &Value, style: Style) {
     let name = scalar::written_text(name, Style::Plain, false);

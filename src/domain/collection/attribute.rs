@@ -53,20 +53,50 @@ const BOTH: &[Kind] = &[Kind::Document, Kind::Media];
 const DOCUMENT: &[Kind] = &[Kind::Document];
 const MEDIA: &[Kind] = &[Kind::Media];
 
-/// The whole vocabulary: attribute, wire name, who has it.
-const KNOWN: &[(Attribute, &str, &[Kind])] = &[
-    (Attribute::Name, "name", BOTH),
-    (Attribute::Directory, "directory", BOTH),
-    (Attribute::Recursive, "recursive", BOTH),
-    (Attribute::Format, "format", DOCUMENT),
-    (Attribute::DocumentTitleKey, "documentTitleKey", DOCUMENT),
-    (Attribute::DocumentDescriptionKey, "documentDescriptionKey", DOCUMENT),
-    (Attribute::DocumentStatusKey, "documentStatusKey", DOCUMENT),
-    (Attribute::UnpublishedStatuses, "unpublishedStatuses", DOCUMENT),
-    (Attribute::RevisionDirectory, "revisionDirectory", DOCUMENT),
-    (Attribute::Accept, "accept", MEDIA),
-    (Attribute::Url, "url", MEDIA),
-    (Attribute::PathFormat, "pathFormat", MEDIA),
+/// The whole vocabulary: attribute, wire name, who has it, what it means.
+const KNOWN: &[(Attribute, &str, &[Kind], &str)] = &[
+    (Attribute::Name, "name", BOTH, "What people call the collection."),
+    (
+        Attribute::Directory,
+        "directory",
+        BOTH,
+        "Where the content store keeps it: a relative path such as content/posts. Without it, the key.",
+    ),
+    (Attribute::Recursive, "recursive", BOTH, "Whether folders inside the directory belong to it."),
+    (Attribute::Format, "format", DOCUMENT, "The format of documents, such as markdown, json or yaml."),
+    (Attribute::DocumentTitleKey, "documentTitleKey", DOCUMENT, "Which key of a document holds its title."),
+    (
+        Attribute::DocumentDescriptionKey,
+        "documentDescriptionKey",
+        DOCUMENT,
+        "Which key of a document holds its description.",
+    ),
+    (
+        Attribute::DocumentStatusKey,
+        "documentStatusKey",
+        DOCUMENT,
+        "Which key of a document holds its status.",
+    ),
+    (
+        Attribute::UnpublishedStatuses,
+        "unpublishedStatuses",
+        DOCUMENT,
+        "Where documents of each unpublished status are kept: status to directory and name.",
+    ),
+    (
+        Attribute::RevisionDirectory,
+        "revisionDirectory",
+        DOCUMENT,
+        "Where old revisions of documents are kept.",
+    ),
+    (
+        Attribute::Accept,
+        "accept",
+        MEDIA,
+        "Which media the collection takes: types such as image/png and image/*, or extensions such as .pdf.",
+    ),
+    (Attribute::Url, "url", MEDIA, "Where media are served, such as https://example.org/uploads/{filename}."),
+    (Attribute::PathFormat, "pathFormat", MEDIA, "How the path of a new medium is made."),
 ];
 
 impl Attribute {
@@ -78,7 +108,7 @@ impl Attribute {
         }
         KNOWN
             .iter()
-            .find(|(_, known, kinds)| *known == name && kinds.contains(&kind))
+            .find(|(_, known, kinds, _)| *known == name && kinds.contains(&kind))
             .map(|(attribute, ..)| attribute.clone())
     }
 
@@ -99,14 +129,22 @@ impl Attribute {
             | Self::Accept
             | Self::Url
             | Self::PathFormat => {
-                KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(_, name, _)| name)
+                KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(_, name, ..)| name)
             }
         }
     }
 
     /// Every attribute with a fixed name that collections of this kind have, in canonical order.
     pub fn known(kind: Kind) -> impl Iterator<Item = Self> {
-        KNOWN.iter().filter(move |(.., kinds)| kinds.contains(&kind)).map(|(attribute, ..)| attribute.clone())
+        KNOWN
+            .iter()
+            .filter(move |(_, _, kinds, _)| kinds.contains(&kind))
+            .map(|(attribute, ..)| attribute.clone())
+    }
+
+    /// What it means, for whoever edits a file; nothing of a setting of the user's own.
+    pub(super) fn meaning(&self) -> &'static str {
+        KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(.., meaning)| meaning)
     }
 
     /// Checks a value and brings it into its stored form (a directory without its trailing `/`).
@@ -123,7 +161,7 @@ impl Attribute {
         })
     }
 
-    fn rule(&self) -> Rule {
+    pub(super) fn rule(&self) -> Rule {
         match self {
             Self::Directory | Self::RevisionDirectory => Rule::Directory,
             Self::Recursive => Rule::Boolean,
@@ -147,7 +185,7 @@ impl Attribute {
                 "the name of an `x-` attribute has at most {NAME_BYTES_MAX} bytes of letters, digits, `-` and `_` and ends in a letter or digit"
             );
         }
-        if let Some((_, known, kinds)) = KNOWN.iter().find(|(_, known, _)| *known == name) {
+        if let Some((_, known, kinds, _)) = KNOWN.iter().find(|(_, known, ..)| *known == name) {
             let owner = kinds.first().copied().unwrap_or(kind);
             return format!("only {owner} collections have `{known}`, this is a {kind} collection");
         }
@@ -158,8 +196,8 @@ impl Attribute {
         }
         let nearest = KNOWN
             .iter()
-            .filter(|(.., kinds)| kinds.contains(&kind))
-            .map(|(_, known, _)| (distance(known, name), *known))
+            .filter(|(_, _, kinds, _)| kinds.contains(&kind))
+            .map(|(_, known, ..)| (distance(known, name), *known))
             .min()
             .filter(|(far, _)| *far <= 2);
         match nearest {

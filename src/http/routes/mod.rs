@@ -12,6 +12,7 @@ mod past;
 mod path;
 mod problems;
 mod remote;
+mod schema;
 mod stream;
 mod submit;
 mod table;

@@ -15,7 +15,8 @@ use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::path::EventId;
 use crate::http::routes::{
-    collections, events, explained, health, openapi, operations, past, problems, remote, undo, webhooks,
+    collections, events, explained, health, openapi, operations, past, problems, remote, schema, undo,
+    webhooks,
 };
 
 /// The path of all collections.
@@ -161,6 +162,10 @@ pub(crate) static ROUTES: &[Route] = &[
     below(
         "/capabilities",
         Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(past::capabilities(call)))]),
+    ),
+    below(
+        "/collection.schema.json",
+        Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(schema::read(call)))]),
     ),
     below("/problems", Takes::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))])),
     // Who signs a notice need not be asked about.

@@ -1,3 +1,4 @@
 //! Settings that come from other programs and go to them, on the command line.
 
 mod import;
+mod schema;

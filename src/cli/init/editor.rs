@@ -1,0 +1,40 @@
+//! What an editor with the YAML language server needs to complete and check collection files.
+//!
+//! The settings are a person's and no part of the history: git is told to leave them alone here
+//! (`.git/info/exclude`), so that they stand in no commit and in nobody's way.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use crate::domain;
+
+/// Where VS Code, and editors that follow it, look for the settings of a folder.
+const FOLDER: &str = ".vscode";
+
+/// The schema, as a path inside the repository.
+const SCHEMA: &str = ".vscode/collection.schema.json";
+
+/// Writes the schema, and the settings that name it.
+pub(super) fn write_settings(repository: &Path, folder: &str) -> anyhow::Result<()> {
+    let folder = folder.trim_matches('/').trim_start_matches("./");
+    let files = ["yaml", "yml"].map(|ending| match folder {
+        "" | "." => format!("*.{ending}"),
+        folder => format!("{folder}/*.{ending}"),
+    });
+    fs::create_dir_all(repository.join(FOLDER)).context("cannot make the folder .vscode")?;
+    write(repository, SCHEMA, &domain::schema().to_string())?;
+    write(repository, ".vscode/settings.json", &format!("{:#}", json!({"yaml.schemas": {SCHEMA: files}})))?;
+    let extensions = json!({"recommendations": ["redhat.vscode-yaml"]});
+    write(repository, ".vscode/extensions.json", &format!("{extensions:#}"))?;
+    let exclude = repository.join(".git/info/exclude");
+    let mut exclude = OpenOptions::new().append(true).create(true).open(exclude)?;
+    Ok(exclude.write_all(b"/.vscode/\n")?)
+}
+
+fn write(repository: &Path, name: &str, text: &str) -> anyhow::Result<()> {
+    fs::write(repository.join(name), format!("{text}\n")).with_context(|| format!("cannot write {name}"))
+}

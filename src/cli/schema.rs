@@ -1,0 +1,25 @@
+//! `collectory schema`: what a collection file may hold, for editors and programs.
+
+use crate::cli::{Done, Failure, answer};
+use crate::domain;
+
+/// Print the JSON Schema of a collection file
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Print the JSON Schema (draft 2020-12) of a collection file, which a service serves at /collection.schema.json. \
+An editor with the YAML language server completes attributes with it and tells what is wrong while one types; \
+`collectory init` writes the settings for that.")]
+pub(super) struct Schema {}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory schema > .vscode/collection.schema.json   and in .vscode/settings.json
+                                                       {\"yaml.schemas\": {\".vscode/collection.schema.json\": \"collections/*\"}}";
+
+impl Schema {
+    #[expect(clippy::unused_self, reason = "every command runs itself")]
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        answer(&domain::schema().to_string())?;
+        Ok(Done::Well)
+    }
+}

@@ -1,0 +1,136 @@
+//! The JSON Schema of a collection file, made from the table of attributes and their rules.
+//!
+//! What it can't say, the reader of files says alone: that a directory has at most 1,024 bytes and a name
+//! 128 (a schema counts characters), how deep values may be nested, that a file has at most 64 KiB, how
+//! plain scalars must be quoted, and that a shorthand and its status may not be more than a file holds.
+
+use crate::domain::collection::ATTRIBUTES_MAX;
+use crate::domain::collection::attribute::{Attribute, NAME_BYTES_MAX, Shorthand};
+use crate::domain::collection::directory::Directory;
+use crate::domain::collection::rule::{Rule, TEXT_CHARS_MAX};
+use crate::domain::collection::{Kind, Number, Value};
+
+/// Control characters, as a class of a regular expression has them.
+const CONTROLS: &str = r"\u0000-\u001F\u007F-\u009F";
+
+/// Which schema language it is.
+const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
+
+/// The schema of a collection file, as JSON.
+///
+/// ```
+/// let schema = collectory::domain::schema().to_string();
+/// assert!(schema.contains("documentTitleKey"));
+/// ```
+#[must_use]
+pub fn schema() -> Value {
+    let is_media =
+        map([("properties", map([("type", map([("const", "media".into())]))])), required(&["type"])]);
+    map([
+        ("$schema", DIALECT.into()),
+        ("title", "A collection".into()),
+        ("description", "One named folder of a content store: documents or media.".into()),
+        ("type", "object".into()),
+        ("properties", map([("type", kinds())])),
+        required(&["type"]),
+        ("if", is_media),
+        ("then", attributes(Kind::Media)),
+        ("else", attributes(Kind::Document)),
+    ])
+}
+
+fn kinds() -> Value {
+    let names = [Kind::Document, Kind::Media].map(|kind| kind.as_str().into());
+    let meaning = "What the collection holds; it stays as it is once the collection exists.";
+    map([("enum", Value::List(names.into())), ("description", meaning.into())])
+}
+
+/// The attributes of a kind.
+fn attributes(kind: Kind) -> Value {
+    let known = Attribute::known(kind).map(|attribute| {
+        (attribute.as_str().to_owned(), described(rule(attribute.rule()), attribute.meaning()))
+    });
+    let shorthands = Shorthand::ALL.into_iter().filter(|_| kind == Kind::Document).map(|shorthand| {
+        let meaning = format!("Short for the directory of unpublishedStatuses.{}.", shorthand.status());
+        (shorthand.as_str().to_owned(), described(rule(Rule::Directory), &meaning))
+    });
+    let own = [("type".to_owned(), Value::Bool(true))];
+    let described = map([("description", "A setting of your own: any value.".into())]);
+    map([
+        ("properties", Value::Map(own.into_iter().chain(known).chain(shorthands).collect())),
+        ("patternProperties", map([(extension_pattern().as_str(), described)])),
+        ("additionalProperties", Value::Bool(false)),
+        ("propertyNames", map([("maxLength", count(NAME_BYTES_MAX))])),
+        ("maxProperties", count(ATTRIBUTES_MAX + 1)),
+    ])
+}
+
+fn rule(rule: Rule) -> Value {
+    match rule {
+        Rule::Text => map([("type", "string".into()), ("maxLength", count(TEXT_CHARS_MAX))]),
+        Rule::Directory => map([
+            ("type", "string".into()),
+            ("maxLength", count(Directory::BYTES_MAX)),
+            ("pattern", directory_pattern().into()),
+        ]),
+        Rule::Boolean => map([("type", "boolean".into())]),
+        Rule::Statuses => statuses(),
+        Rule::Accept => {
+            let item = map([("type", "string".into()), ("pattern", media_type_pattern().into())]);
+            map([("type", "array".into()), ("items", item)])
+        }
+        Rule::Anything => Value::Bool(true),
+    }
+}
+
+fn statuses() -> Value {
+    let directory = described(rule(Rule::Directory), "Where documents of this status are kept.");
+    let name = described(rule(Rule::Text), "What people call the status.");
+    let status = map([
+        ("type", "object".into()),
+        ("properties", map([("directory", directory), ("name", name)])),
+        required(&["directory"]),
+        ("additionalProperties", Value::Bool(false)),
+    ]);
+    let names = map([
+        ("minLength", count(1)),
+        ("maxLength", count(NAME_BYTES_MAX)),
+        ("pattern", format!("^[^{CONTROLS}]*$").into()),
+    ]);
+    map([("type", "object".into()), ("propertyNames", names), ("additionalProperties", status)])
+}
+
+/// See [`Directory`].
+fn directory_pattern() -> String {
+    let part = format!(r"(?!\.{{1,2}}(?:/|$))[^/\\{CONTROLS}]+");
+    format!("^(?![A-Za-z]:){part}(?:/{part})*/?$")
+}
+
+/// See [`MediaType`](crate::domain::MediaType).
+fn media_type_pattern() -> String {
+    let name = "[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]{0,126}";
+    format!(r"^(?:\.{name}|\*/\*|{name}/(?:\*|{name}))$")
+}
+
+/// The names that are free: `x-` and a member name of JSON:API.
+fn extension_pattern() -> String {
+    let beyond_ascii = r"[^\u0000-\u009F]";
+    format!("^x-(?:[A-Za-z0-9_-]|{beyond_ascii})*(?:[A-Za-z0-9]|{beyond_ascii})$")
+}
+
+fn described(schema: Value, meaning: &str) -> Value {
+    let Value::Map(members) = schema else { return schema };
+    Value::Map(members.into_iter().chain([("description".to_owned(), meaning.into())]).collect())
+}
+
+fn required(names: &[&str]) -> (&'static str, Value) {
+    ("required", Value::List(names.iter().map(|name| Value::from(*name)).collect()))
+}
+
+fn count(number: usize) -> Value {
+    Value::Number(Number::Unsigned(number as u64))
+}
+
+fn map<const N: usize>(members: [(&str, Value); N]) -> Value {
+    Value::Map(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+}

@@ -1,0 +1,24 @@
+//! Cells of a table for a spreadsheet.
+
+use crate::domain::Value;
+
+/// A value as a cell: a text as it is, anything else as JSON.
+///
+/// ```
+/// use collectory::format::csv;
+///
+/// assert_eq!(csv::cell(&"=1+1".into()), "'=1+1");
+/// assert_eq!(csv::cell(&true.into()), "true");
+/// ```
+#[must_use]
+pub fn cell(value: &Value) -> String {
+    value.as_text().map_or_else(|| value.to_string(), text)
+}
+
+/// A text as a cell; what a spreadsheet would take for a formula stands behind an apostrophe
+/// (OWASP, "CSV Injection").
+#[must_use]
+pub fn text(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    if is_formula { format!("'{text}") } else { text.to_owned() }
+}
