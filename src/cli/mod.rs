@@ -11,6 +11,7 @@
 mod backup;
 mod check;
 mod completions;
+mod export;
 mod healthcheck;
 mod import;
 mod init;
@@ -60,6 +61,7 @@ enum Command {
     Serve(Box<serve::Serve>),
     Init(init::Init),
     Import(Box<import::Import>),
+    Export(export::Export),
     Schema(schema::Schema),
     Check(check::Check),
     Token(token::Token),
@@ -126,6 +128,7 @@ impl Cli {
             }
             Command::Init(init) => init.run(),
             Command::Import(import) => import.run(),
+            Command::Export(export) => export.run(),
             Command::Schema(schema) => schema.run(),
             Command::Check(check) => check.run(),
             Command::Token(token) => token.run(),

@@ -12,6 +12,7 @@
 //! (the `backend` of a Decap configuration).
 
 mod decap;
+pub(crate) mod export;
 mod json;
 mod laika;
 mod plan;
@@ -23,7 +24,7 @@ use std::collections::BTreeMap;
 
 pub(crate) use self::plan::{Existing, Line, Plan, Step, plan};
 pub(crate) use self::source::{Candidate, Options, Source};
-use crate::domain::Value;
+use crate::domain::{Catalog, Value};
 use crate::format::Fault;
 use crate::format::foreign::{self, Node};
 
@@ -41,12 +42,18 @@ pub(crate) enum Form {
     Json,
 }
 
-/// Reads settings; without a form, in the one that they look like.
+/// A file that can be read, and its form.
+pub(crate) struct Parsed {
+    root: Node,
+    form: Form,
+}
+
+/// Parses settings; without a form, in the one that they look like.
 ///
 /// # Errors
 ///
-/// Says why nothing can be read of them; faults of single collections stand in the [`Source`].
-pub(crate) fn read(bytes: &[u8], form: Option<Form>, options: &Options) -> Result<Source, Fault> {
+/// Says why nothing can be read of them.
+pub(crate) fn parse(bytes: &[u8], form: Option<Form>) -> Result<Parsed, Fault> {
     let start = |message: String| Fault { line: 1, column: 1, message };
     let root = foreign::read(bytes)?.ok_or_else(|| start("the file is empty".to_owned()))?;
     if !root.is_map() {
@@ -59,13 +66,24 @@ pub(crate) fn read(bytes: &[u8], form: Option<Form>, options: &Options) -> Resul
             "this looks like no settings file: Laika's has a map `collections`, Decap's a list `collections`, a document of the API `data`",
         )
     })?;
-    match form {
-        Form::Laika => laika::read(&root, options),
-        Form::Decap if bytes.len() > CONFIG_BYTES_MAX => {
-            Err(start(format!("a configuration has at most {CONFIG_BYTES_MAX} bytes")))
+    if form == Form::Decap && bytes.len() > CONFIG_BYTES_MAX {
+        return Err(start(format!("a configuration has at most {CONFIG_BYTES_MAX} bytes")));
+    }
+    Ok(Parsed { root, form })
+}
+
+impl Parsed {
+    /// Reads the collections; what is there already says under which keys it came.
+    ///
+    /// # Errors
+    ///
+    /// Says why nothing can be read; faults of single collections stand in the [`Source`].
+    pub(crate) fn read(&self, options: &Options, there: &Catalog) -> Result<Source, Fault> {
+        match self.form {
+            Form::Laika => laika::read(&self.root, options),
+            Form::Decap => decap::read(&self.root, options, there),
+            Form::Json => json::read(&self.root),
         }
-        Form::Decap => decap::read(&root, options),
-        Form::Json => json::read(&root),
     }
 }
 

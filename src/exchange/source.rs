@@ -75,17 +75,18 @@ impl Source {
         }
     }
 
-    /// The key that is free: the one that is wanted, or `-2` and so on behind it.
-    pub(super) fn free(&self, wanted: &Key) -> Key {
-        if !self.taken.contains_key(&wanted.folded()) {
+    /// The key that is free: the one that is wanted, or `-2` and so on behind it; `reserved` ones are not.
+    pub(super) fn free(&self, wanted: &Key, reserved: &[&Key]) -> Key {
+        let is_free = |key: &Key| {
+            let folded = key.folded();
+            !self.taken.contains_key(&folded) && reserved.iter().all(|other| other.folded() != folded)
+        };
+        if is_free(wanted) {
             return wanted.clone();
         }
         let stem = &wanted.as_str()[..wanted.as_str().len().min(Key::BYTES_MAX - NUMBER_BYTES_MAX)];
-        let numbered = (2..).filter_map(|number: u32| Key::parse(&format!("{stem}-{number}")).ok());
-        numbered
-            .into_iter()
-            .find(|key| !self.taken.contains_key(&key.folded()))
-            .unwrap_or_else(|| wanted.clone())
+        let mut numbered = (2..).filter_map(|number: u32| Key::parse(&format!("{stem}-{number}")).ok());
+        numbered.find(is_free).unwrap_or_else(|| wanted.clone())
     }
 
     /// Holds a key for a collection that has a fault.

@@ -3,13 +3,20 @@
 //!
 //! With `COLLECTORY_BLESS=1` the expectations are written anew, to be read before they are committed.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
 use super::*;
-use crate::domain::{Catalog, Key};
+use crate::domain::{Catalog, Collection, Key, Kind};
 use crate::format;
+use crate::format::tests::any_collection;
+use crate::random::cases;
 
 fn options(keep_files: bool) -> Options {
     Options { keep_files, media_key: Key::parse("media").unwrap(), schemas: Schemas::new() }
@@ -17,7 +24,7 @@ fn options(keep_files: bool) -> Options {
 
 /// All that comes of a file: the plan, what is told with its place, and the files.
 fn outcome(bytes: &[u8], options: &Options) -> String {
-    let source = match read(bytes, None, options) {
+    let source = match parse(bytes, None).and_then(|parsed| parsed.read(options, &Catalog::default())) {
         Ok(source) => source,
         Err(fault) => return told(&fault),
     };
@@ -70,4 +77,124 @@ fn no_secret_of_a_backend_is_taken_over() {
     let outcome = outcome(&file, &options(false));
     assert!(outcome.contains("create posts") && !outcome.contains("hunter2"), "{outcome}");
     assert!(!outcome.contains("backend"), "{outcome}");
+}
+
+/// What an import of a text over a catalog would do, all that changes nothing left out.
+fn news(text: &str, there: &Catalog) -> Vec<String> {
+    let source = parse(text.as_bytes(), None).and_then(|parsed| parsed.read(&options(false), there));
+    let source = match source {
+        Ok(source) => source,
+        Err(fault) => return vec![format!("{}in:\n{text}", told(&fault))],
+    };
+    let plan = plan(source, there, Existing::Replace, true);
+    let lines = plan.lines.iter().filter(|line| !matches!(line.step, Step::Unchanged));
+    plan.faults.iter().map(told).chain(lines.map(|line| format!("{line}\n{text}"))).collect()
+}
+
+fn any_catalog() -> impl Strategy<Value = Catalog> {
+    let keys = prop::collection::btree_set("[a-z]{1,3}|true|1\\.10|0x1F|No|null|2024", 1..5);
+    (keys, prop::collection::vec(any_collection(), 5)).prop_map(|(keys, collections)| {
+        let keyed = keys.iter().zip(&collections).map(|(key, it)| {
+            let attributes = it.attributes().iter().map(|(name, value)| (name.to_string(), value.clone()));
+            Arc::new(Collection::new(Key::parse(key).unwrap(), Kind::Document, attributes).unwrap())
+        });
+        keyed.filter(|it| format::write(it).len() <= format::FILE_BYTES_MAX).collect()
+    })
+}
+
+/// A configuration of whatever Decap takes.
+fn any_configuration() -> impl Strategy<Value = String> {
+    let select = |texts: &'static [&'static str]| prop::sample::select(texts);
+    let name = select(&[
+        "posts",
+        "Posts",
+        "Blog Posts",
+        "blog-posts",
+        "\u{65e5}\u{8a18}",
+        "media",
+        "a-media",
+        "a",
+        "\u{fc}",
+    ]);
+    let line = select(&[
+        "label: L",
+        "description: d",
+        "format: frontmatter",
+        "format: md",
+        "format: json",
+        "format: toml",
+        "format: markdown",
+        "extension: md",
+        "extension: yml",
+        "extension: html",
+        "identifier_field: h",
+        "nested: {depth: 3}",
+        "path: '{{year}}/{{slug}}'",
+        "path: '{{slug}}'",
+        "i18n: true",
+        "i18n: {structure: multiple_folders}",
+        "media_folder: /img",
+        "media_folder: img",
+        "media_folder: ''",
+        "public_folder: /p",
+        "public_folder: ''",
+        "slug: '{{slug}}'",
+        "create: true",
+        "fields: []",
+    ]);
+    let collection = (name, prop::collection::vec(line, 0..5)).prop_map(|(name, lines)| {
+        let mut names = BTreeSet::new();
+        let lines = lines.into_iter().filter(|line| names.insert(line.split(':').next().unwrap()));
+        let lines: String = lines.map(|line| format!(", {line}")).collect();
+        format!("  - {{name: {name}, folder: content{lines}}}\n")
+    });
+    let top = select(&[
+        "publish_mode: editorial_workflow\n",
+        "i18n: {structure: multiple_folders, locales: [en]}\n",
+        "media_folder: static\npublic_folder: /\n",
+        "media_folder: static\n",
+        "media_folder: static\npublic_folder: /up\n",
+    ]);
+    (prop::collection::vec(top, 0..3), prop::collection::vec(collection, 1..6)).prop_map(
+        |(top, collections)| {
+            let (mut seen, mut seen_names) = (BTreeSet::new(), BTreeSet::new());
+            let top: String =
+                top.into_iter().filter(|it| seen.insert(it.split(':').next().unwrap())).collect();
+            // Decap wants names to be unique.
+            let collections: String = collections
+                .into_iter()
+                .filter(|it| seen_names.insert(it.split(',').next().unwrap().to_owned()))
+                .collect();
+            format!("{top}collections:\n{collections}")
+        },
+    )
+}
+
+#[test]
+fn a_name_that_stands_twice_stays_what_it_was() {
+    let text = "collections:\n  - {name: a, folder: a}\n  - {name: a, folder: b}\n  - {name: A, folder: c}\n";
+    let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+    let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+    let keys: Vec<String> = catalog.iter().map(|it| it.key().to_string()).collect();
+    assert_eq!(keys, ["A-3", "a", "a-2"]);
+    assert_eq!(news(text, &catalog), [""; 0]);
+}
+
+proptest! {
+    #![proptest_config(cases(200))]
+
+    #[test]
+    fn an_import_of_an_export_changes_nothing(catalog in any_catalog()) {
+        prop_assert_eq!(news(&export::yaml(&catalog), &catalog), [""; 0]);
+        prop_assert_eq!(news(&export::laika(&catalog), &catalog), [""; 0]);
+    }
+
+    #[test]
+    fn what_came_from_decap_goes_there_and_comes_back(text in any_configuration()) {
+        let source = parse(text.as_bytes(), None).unwrap().read(&options(false), &Catalog::default()).unwrap();
+        prop_assert!(source.faults.is_empty(), "{:?} in {}", source.faults, text);
+        let catalog: Catalog = source.candidates.iter().map(|it| Arc::clone(&it.collection)).collect();
+        prop_assert_eq!(news(&text, &catalog), [""; 0]);
+        prop_assert_eq!(news(&export::decap(&catalog), &catalog), [""; 0], "{}", text);
+    }
 }

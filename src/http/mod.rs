@@ -75,9 +75,10 @@ pub use crate::http::routes::webhooks::{Webhook, Webhooks};
 pub(crate) mod resources {
     use bytes::Bytes;
 
+    use crate::config::BasePath;
     use crate::domain::Key;
-    use crate::engine::Entry;
     use crate::engine::history::{Blame, CollectionDifference, EventRecord};
+    use crate::engine::{Entry, Snapshot};
     use crate::http::authorize::Allowed;
     use crate::http::jsonapi::document;
     use crate::http::jsonapi::document::history;
@@ -86,6 +87,13 @@ pub(crate) mod resources {
     /// A collection.
     pub(crate) fn collection(entry: &Entry) -> Bytes {
         document::resource(entry)
+    }
+
+    /// The list of what a snapshot has.
+    pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
+        let mut list = document::List::new(Vec::new());
+        snapshot.catalog().iter().for_each(|entry| list.push(entry, &BasePath::root(), None));
+        list.finish(br#"{"self":"/collections"}"#, snapshot.uncommitted, None)
     }
 
     /// An event.

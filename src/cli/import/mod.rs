@@ -14,8 +14,7 @@ use super::through::Through;
 use super::{Done, Failure, answer, counted, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::domain::{Catalog, Command};
-use crate::exchange::{self, Existing, Line, Plan, Source, Step};
-use crate::format::Fault;
+use crate::exchange::{self, Existing, Line, Parsed, Plan, Step};
 
 /// Take over the settings of Laika, Decap CMS or another Collectory
 #[derive(Debug, clap::Args)]
@@ -93,21 +92,18 @@ struct Target {
 impl Import {
     pub(super) fn run(self) -> Result<Done, Failure> {
         self.target.check()?;
-        let Some(source) = self.reading.read()? else { return Ok(Done::FoundProblems) };
-        for Fault { line, column, message } in &source.notes {
-            self.reading.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });
-        }
+        let Some(parsed) = self.reading.parse()? else { return Ok(Done::FoundProblems) };
         match self.target.through.url() {
             Some(url) => {
                 let there = self.target.list(url)?;
-                self.carry_out(source, &there, |commands, plan| {
+                self.carry_out(&parsed, &there, |commands, plan| {
                     self.show(plan)?;
                     Ok(self.target.send(url, &commands, &there)?)
                 })
             }
             None => {
                 let snapshot = self.target.snapshot()?;
-                self.carry_out(source, &offline::catalog(snapshot.as_deref()), |commands, plan| {
+                self.carry_out(&parsed, &offline::catalog(snapshot.as_deref()), |commands, plan| {
                     let ready = || self.show(plan);
                     let revision = self.target.submit(commands, snapshot.as_deref(), ready)?;
                     Ok(revision.map(|revision| revision.to_string()))
@@ -119,10 +115,11 @@ impl Import {
     /// Plans, shows the plan, and has it carried out unless it is only to be seen.
     fn carry_out(
         &self,
-        source: Source,
+        parsed: &Parsed,
         there: &Catalog,
         write: impl FnOnce(Vec<Command>, &Plan) -> Result<Option<String>, Failure>,
     ) -> Result<Done, Failure> {
+        let Some(source) = self.reading.read(parsed, there)? else { return Ok(Done::FoundProblems) };
         let plan = exchange::plan(source, there, self.existing, self.prune);
         if self.is_stopped(&plan) {
             return Ok(Done::FoundProblems);

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 
 use crate::cli::Failure;
-use crate::domain::{Key, Value};
-use crate::exchange::{self, Form, Options, Source};
+use crate::domain::{Catalog, Key, Value};
+use crate::exchange::{self, Form, Options, Parsed, Source};
 use crate::format::Fault;
 use crate::format::foreign::SOURCE_BYTES_MAX;
 
@@ -61,8 +61,8 @@ enum Files {
 }
 
 impl Reading {
-    /// Reads the file; `None` if nothing can be read of it, and that is told.
-    pub(super) fn read(&self) -> Result<Option<Source>, Failure> {
+    /// Parses the file; `None` if it can't be read, and that is told.
+    pub(super) fn parse(&self) -> Result<Option<Parsed>, Failure> {
         let form = match self.from {
             From::Auto => None,
             From::Laika => Some(Form::Laika),
@@ -74,16 +74,23 @@ impl Reading {
                 "--schemas goes with --from laika: only Laika has schemas".to_owned(),
             ));
         }
+        Ok(self.told(exchange::parse(&self.bytes()?, form)))
+    }
+
+    /// Reads the collections of the file over what is there; `None` if that can't be, and that is told.
+    pub(super) fn read(&self, parsed: &Parsed, there: &Catalog) -> anyhow::Result<Option<Source>> {
         let Some(schemas) = self.schemas()? else { return Ok(None) };
-        let options =
-            Options { keep_files: self.files == Files::Keep, media_key: self.media_key.clone(), schemas };
-        match exchange::read(&self.bytes()?, form, &options) {
-            Ok(source) => Ok(Some(source)),
-            Err(fault) => {
-                self.tell(&fault);
-                Ok(None)
-            }
+        let keep_files = self.files == Files::Keep;
+        let options = Options { keep_files, media_key: self.media_key.clone(), schemas };
+        let Some(source) = self.told(parsed.read(&options, there)) else { return Ok(None) };
+        for Fault { line, column, message } in &source.notes {
+            self.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });
         }
+        Ok(Some(source))
+    }
+
+    fn told<T>(&self, read: Result<T, Fault>) -> Option<T> {
+        read.map_err(|fault| self.tell(&fault)).ok()
     }
 
     /// Tells a fault at its place, as compilers do.

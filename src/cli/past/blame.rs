@@ -26,7 +26,7 @@ Examples:
 impl Blame {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.check_format()?;
-        let view = self.source.view()?;
+        let view = self.source.place.view()?;
         let blames = view.blame(&self.key, &|_| true)?;
         shown(Done::Well, |screen| {
             for blame in &blames {

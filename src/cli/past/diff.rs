@@ -39,7 +39,7 @@ Examples:
 impl Diff {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.check_format()?;
-        let view = self.source.view()?;
+        let view = self.source.place.view()?;
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
         let wanted = |key: &Key| self.key.as_ref().is_none_or(|only| only == key);
         if self.text {

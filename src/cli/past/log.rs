@@ -1,9 +1,11 @@
 //! `collectory log`: the events, newest first.
 
+use std::io::Write as _;
+
 use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
-use crate::engine::history::{Action, At, Filter, Origin, Page, Side};
+use crate::engine::history::{Action, At, Filter, Origin, Page, Sheet, Side};
 use crate::http::resources;
 
 /// How many events are read at a time.
@@ -65,7 +67,8 @@ Examples:
   collectory log posts -n 5                        the last changes of one collection
   collectory log posts --attribute directory       who changed one attribute of it
   collectory log --since 2026-03-01                since a day
-  collectory log --actor mara@example.org --json   for programs, one event a line";
+  collectory log --actor mara@example.org --json   for programs, one event a line
+  collectory log --format csv > audit.csv          for a spreadsheet, one changed attribute a line";
 
 fn action(text: &str) -> Result<Action, String> {
     Action::parse(text).ok_or_else(|| "there are created, updated, deleted".to_owned())
@@ -77,8 +80,7 @@ fn origin(text: &str) -> Result<Origin, String> {
 
 impl Log {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        self.source.check_format()?;
-        let view = self.source.view()?;
+        let view = self.source.place.view()?;
         let bound = |text: Option<&str>, side| text.map(|text| view.bound(text, side)).transpose();
         let filter = Filter {
             since: bound(self.since.as_deref(), Side::Since)?,
@@ -92,6 +94,7 @@ impl Log {
             seeing: None,
         };
         shown(Done::Well, |screen| {
+            let mut sheet = if self.source.is_csv() { Some(Sheet::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = At::Newest;
             if view.events(&filter, &Page::first(1))?.events.is_empty() {
@@ -100,11 +103,14 @@ impl Log {
             while left > 0 {
                 let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {
-                    if self.source.is_json() {
-                        screen.resource(&resources::event(event))?;
-                    } else {
-                        screen.event(event)?;
+                    match &mut sheet {
+                        Some(sheet) => sheet.push(event)?,
+                        None if self.source.is_json() => screen.resource(&resources::event(event))?,
+                        None => screen.event(event)?,
                     }
+                }
+                if let Some(sheet) = &mut sheet {
+                    screen.out.write_all(&sheet.take()?)?;
                 }
                 left -= page.events.len();
                 let Some(last) = page.cursors.last().filter(|_| page.has_older) else { break };

@@ -22,7 +22,7 @@ pub(crate) use crate::cli::past::blame::Blame;
 pub(crate) use crate::cli::past::diff::Diff;
 pub(crate) use crate::cli::past::log::Log;
 pub(crate) use crate::cli::past::show::Show;
-pub(crate) use crate::cli::past::state::{Get, List};
+pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::{Done, Failure};
 use crate::config::FOLDER_DEFAULT;
@@ -33,9 +33,9 @@ use crate::store::git::{Access, GitJournal, Options as JournalOptions};
 /// How many new commits take so long to read that people want to know how far it is.
 const LONG_READING_LEN: usize = 10_000;
 
-/// Which history, and for whom it is shown.
+/// Which history.
 #[derive(Debug, clap::Args)]
-struct Source {
+pub(crate) struct Place {
     /// The repository [default: ./settings, else the one around the present folder].
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
     repository: Option<PathBuf>,
@@ -48,15 +48,22 @@ struct Source {
     /// The folder of the collection files inside the repository.
     #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    folder: String,
+    pub(crate) folder: String,
 
     /// The e-mail address that the service commits under, if it was given another one.
     #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     committer_email: String,
+}
+
+/// Which history, and for whom it is shown.
+#[derive(Debug, clap::Args)]
+struct Source {
+    #[command(flatten)]
+    place: Place,
 
     /// How to show it: lines for people, resources for programs (one a line), or a table for a
-    /// spreadsheet where there is one (`list`, `get`).
+    /// spreadsheet where there is one (`list`, `get`, `log`).
     #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORMAT", value_enum, default_value_t = Format::Text)]
     format: Format,
 
@@ -81,16 +88,22 @@ impl Source {
         self.json || matches!(self.format, Format::Json)
     }
 
+    const fn is_csv(&self) -> bool {
+        matches!(self.format, Format::Csv)
+    }
+
     /// Refuses the form that there is not.
     fn check_format(&self) -> Result<(), Failure> {
         match self.format {
-            Format::Csv => Err(Failure::Usage("only list and get know --format csv".to_owned())),
+            Format::Csv => Err(Failure::Usage("only list, get and log know --format csv".to_owned())),
             Format::Text | Format::Json => Ok(()),
         }
     }
+}
 
+impl Place {
     /// Reads the history as the branch stands now.
-    fn view(&self) -> anyhow::Result<View> {
+    pub(crate) fn view(&self) -> anyhow::Result<View> {
         let journal = self.journal(Access::Read)?;
         if let Some(incomplete) = journal.incomplete()? {
             crate::cli::note(incomplete);

@@ -25,7 +25,7 @@ Examples:
 impl Show {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.check_format()?;
-        let view = self.source.view()?;
+        let view = self.source.place.view()?;
         let revision = view.resolve(&self.revision)?;
         let events = view.events_of(revision).map_err(|error| match error {
             HistoryError::UnknownRevision(_) => anyhow::anyhow!(

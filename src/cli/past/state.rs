@@ -1,12 +1,13 @@
 //! `collectory list` and `collectory get`: the collections as they are served, or as they were.
 
-use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::cli::check;
-use crate::cli::past::{Done, Failure, Format, Ink, Screen, Source, key, plain, shown};
-use crate::domain::{Attribute, Key, Kind, Value};
+use crate::cli::past::{Done, Failure, Ink, Place, Screen, Source, key, plain, shown};
+use crate::domain::{Catalog, Key};
 use crate::engine::{Entry, Snapshot};
+use crate::exchange::export;
 use crate::http::resources;
 use crate::store::git::Access;
 
@@ -37,12 +38,19 @@ Examples:
   collectory list --csv               for a spreadsheet
   collectory get posts --at HEAD~1    one collection before the last commit";
 
+/// Which moment.
+#[derive(Debug, clap::Args)]
+pub(crate) struct AsOf {
+    /// As it was at this revision: a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
+    #[arg(long = "as-of", visible_alias = "at", env = "COLLECTORY_AS_OF", value_name = "R")]
+    revision: Option<String>,
+}
+
 /// Which state, and in which form.
 #[derive(Debug, clap::Args)]
 struct State {
-    /// As it was at this revision: a tag, a branch, HEAD~2, an RFC 3339 time or a day (UTC).
-    #[arg(long = "as-of", visible_alias = "at", env = "COLLECTORY_AS_OF", value_name = "R")]
-    as_of: Option<String>,
+    #[command(flatten)]
+    as_of: AsOf,
 
     /// The same as --format csv: a table for a spreadsheet, one collection a line.
     #[arg(long, env = "COLLECTORY_CSV", conflicts_with = "json")]
@@ -83,16 +91,22 @@ impl Get {
     }
 }
 
-impl State {
+impl AsOf {
     /// What is served, or was.
-    fn snapshot(&self) -> anyhow::Result<Arc<Snapshot>> {
-        match &self.as_of {
-            None => check::served(self.source.journal(Access::Survey)?, &self.source.folder),
+    pub(crate) fn snapshot(&self, place: &Place) -> anyhow::Result<Arc<Snapshot>> {
+        match &self.revision {
+            None => check::served(place.journal(Access::Survey)?, &place.folder),
             Some(revision) => {
-                let view = self.source.view()?;
+                let view = place.view()?;
                 Ok(view.snapshot_as_of(view.resolve(revision)?)?)
             }
         }
+    }
+}
+
+impl State {
+    fn snapshot(&self) -> anyhow::Result<Arc<Snapshot>> {
+        self.as_of.snapshot(&self.source.place)
     }
 
     fn show(
@@ -101,8 +115,9 @@ impl State {
         text: impl Fn(&mut Screen, &Entry) -> std::io::Result<()>,
     ) -> Result<Done, Failure> {
         shown(Done::Well, |screen| {
-            if self.csv || self.source.format == Format::Csv {
-                return Ok(write_table(entries, &mut screen.out)?);
+            if self.csv || self.source.is_csv() {
+                let catalog: Catalog = entries.iter().map(|entry| Arc::clone(&entry.collection)).collect();
+                return Ok(screen.out.write_all(&export::csv(&catalog)?)?);
             }
             for entry in entries {
                 match self.source.is_json() {
@@ -112,52 +127,5 @@ impl State {
             }
             Ok(())
         })
-    }
-}
-
-/// Writes a line for each collection, with a column for each attribute that one of them has.
-fn write_table(entries: &[Arc<Entry>], out: impl std::io::Write) -> csv::Result<()> {
-    let known = [Kind::Document, Kind::Media].into_iter().flat_map(Attribute::known);
-    let all = |entry: &Arc<Entry>| {
-        entry.collection.attributes().iter().map(|(name, _)| name.as_str().to_owned()).collect::<Vec<_>>()
-    };
-    let used: BTreeSet<String> = entries.iter().flat_map(all).collect();
-    let mut columns: Vec<String> = Vec::new();
-    for name in known.map(|attribute| attribute.as_str().to_owned()).chain(used.iter().cloned()) {
-        if used.contains(&name) && !columns.contains(&name) {
-            columns.push(name);
-        }
-    }
-    let mut table = csv::Writer::from_writer(out);
-    table.write_record(["id", "type"].into_iter().chain(columns.iter().map(String::as_str)))?;
-    for entry in entries {
-        let collection = &entry.collection;
-        let value = |column: &String| {
-            let found = collection.attributes().iter().find(|(name, _)| name.as_str() == column);
-            found.map_or_else(String::new, |(_, value)| cell(value))
-        };
-        let start = [collection.key().to_string(), collection.kind().to_string()];
-        table.write_record(start.into_iter().chain(columns.iter().map(value)))?;
-    }
-    Ok(table.flush()?)
-}
-
-/// A value as a cell: a text as it is, anything else as JSON. What a spreadsheet would take for a
-/// formula stands behind an apostrophe.
-fn cell(value: &Value) -> String {
-    let text = value.as_text().map_or_else(|| value.to_string(), str::to_owned);
-    let is_formula = value.as_text().is_some() && text.starts_with(['=', '+', '-', '@', '\t', '\r']);
-    if is_formula { format!("'{text}") } else { text }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_cell_is_a_formula() {
-        assert_eq!(cell(&"=1+1".into()), "'=1+1");
-        assert_eq!(cell(&"Posts, all".into()), "Posts, all");
-        assert_eq!(cell(&Value::Bool(true)), "true");
     }
 }

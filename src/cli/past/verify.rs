@@ -82,7 +82,7 @@ impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         self.source.check_format()?;
         let rules = self.rules()?;
-        let view = self.source.view()?;
+        let view = self.source.place.view()?;
         let kept = self.head_was.as_deref().is_none_or(|revision| is_kept(&view, revision));
         let (after, until) = sides(self.range.as_deref().unwrap_or_default());
         let resolved = |text: Option<&str>| text.map(|text| view.resolve(text)).transpose();
@@ -115,7 +115,7 @@ impl Verify {
     fn rules(&self) -> Result<Rules, Failure> {
         let configured = match (&self.allowed_signers, &self.revoked_keys) {
             (Some(_), Some(_)) => SignatureFiles::default(),
-            _ => signature_files(&self.source.repository()?)?,
+            _ => signature_files(&self.source.place.repository()?)?,
         };
         let mut allowed = None;
         if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {

@@ -61,6 +61,7 @@ pub use crate::engine::history::error::HistoryError;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::difference::unified;
+pub(crate) use crate::engine::history::event::sheet::Sheet;
 pub use crate::engine::history::event::verify::{Disagreement, Maker, Rules, Verdict};
 pub use crate::engine::history::event::{
     Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position,

@@ -59,7 +59,7 @@ pub(super) fn take(
         return source.faults.push(node.at.fault(format!("collection {place}: it has no `name`")));
     };
     let name_at = node.given("name").map_or(node.at, |name| name.at);
-    let (key, original) = keyed(source, name, place, name_at);
+    let (key, original) = keyed(source, name, place, name_at, context);
     let at = node.given("folder").map_or(node.at, |folder| folder.at);
     if folder.is_empty() {
         source.hold(&key, node.at);
@@ -161,19 +161,25 @@ fn is_recursive(node: &Node, context: &Context<'_>) -> bool {
 
 /// The format of documents; an error with the word of one that there is not here.
 fn format(node: &Node) -> Result<Option<&'static str>, String> {
-    let Some(word) = node.given("format").or_else(|| node.given("extension")).and_then(Node::as_text) else {
-        return Ok(None);
-    };
-    match word {
-        "md" | "markdown" => Ok(Some("markdown")),
-        word if word.ends_with("frontmatter") => Ok(Some("markdown")),
-        "json" => Ok(Some("json")),
-        "yaml" | "yml" => Ok(Some("yaml")),
-        other => Err(other.to_owned()),
+    match node.given("format").or_else(|| node.given("extension")).and_then(Node::as_text) {
+        None => Ok(None),
+        Some(word) => format_of(word).map(Some).ok_or_else(|| word.to_owned()),
     }
 }
 
-fn statuses() -> Value {
+/// What a content store calls a format or an extension of Decap.
+pub(in crate::exchange) fn format_of(word: &str) -> Option<&'static str> {
+    match word {
+        "md" | "markdown" => Some("markdown"),
+        word if word.ends_with("frontmatter") => Some("markdown"),
+        "json" => Some("json"),
+        "yaml" | "yml" => Some("yaml"),
+        _ => None,
+    }
+}
+
+/// The statuses of the editorial workflow, as an attribute.
+pub(in crate::exchange) fn statuses() -> Value {
     let status = |(status, name): &(&str, &str)| {
         let entry = [("directory".to_owned(), Value::from(*status)), ("name".to_owned(), Value::from(*name))];
         ((*status).to_owned(), Value::Map(entry.into()))
@@ -183,16 +189,10 @@ fn statuses() -> Value {
 
 /// The small settings without a home, as they stand there.
 fn extra(node: &Node) -> Option<Value> {
-    let format = format(node);
     let is_extra = |name: &str, value: &Node| match name {
         name if NOT_EXTRA.contains(&name) => false,
-        // What a content store calls by another word is kept, so that an export can say it again.
-        "format" => {
-            format
-                != Ok(value
-                    .as_text()
-                    .and_then(|word| ["markdown", "json", "yaml"].into_iter().find(|it| *it == word)))
-        }
+        // What Decap calls by a word of its own is kept, so that an export can say it again.
+        "format" => !matches!(value.as_text(), Some("json" | "yaml")),
         "media_folder" => !media::is_own(value),
         _ => !value.is_null(),
     };

@@ -51,7 +51,7 @@ impl Folder {
             source.skipped.push((self.key.to_string(), format!("media_folder: {why}")));
             return;
         }
-        let key = source.free(&self.key);
+        let key = source.free(&self.key, &[]);
         if key != self.key {
             source.notes.push(self.at.fault(format!("the media collection {} becomes {key}", self.key)));
         }

@@ -8,8 +8,12 @@ mod collection;
 mod key;
 mod media;
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
+pub(super) use self::collection::{format_of, statuses};
 use super::{Options, Source};
-use crate::domain::{Key, Value};
+use crate::domain::{Catalog, Collection, Key, Value};
 use crate::format::Fault;
 use crate::format::foreign::{Node, Position};
 
@@ -25,25 +29,28 @@ pub(super) const DESCRIPTION: &str = "x-description";
 /// What the whole configuration says about each of its collections.
 struct Context<'n> {
     options: &'n Options,
+    /// The keys that names of this configuration have from an earlier import.
+    known: HashMap<&'n str, Key>,
     is_workflow: bool,
     /// How translations lie on disk, unless a collection says otherwise.
     i18n: Option<&'n Node>,
 }
 
 /// Reads a configuration.
-pub(super) fn read(root: &Node, options: &Options) -> Result<Source, Fault> {
-    let context = Context {
-        options,
-        is_workflow: root.get("publish_mode").and_then(Node::as_text) == Some("editorial_workflow"),
-        i18n: root.given("i18n"),
-    };
-    let mut source = Source::default();
+pub(super) fn read(root: &Node, options: &Options, there: &Catalog) -> Result<Source, Fault> {
     let list = match root.given("collections") {
         None => &[][..],
         Some(node) => {
             node.items().ok_or_else(|| node.at.fault("`collections` is a list in Decap's configuration"))?
         }
     };
+    let context = Context {
+        options,
+        known: known(list, there),
+        is_workflow: root.get("publish_mode").and_then(Node::as_text) == Some("editorial_workflow"),
+        i18n: root.given("i18n"),
+    };
+    let mut source = Source::default();
     let mut media = media::Folders::default();
     for (index, node) in list.iter().enumerate() {
         collection::take(&mut source, &mut media, node, index + 1, &context);
@@ -75,9 +82,32 @@ fn url(public_folder: &Node) -> Option<Value> {
     Some(Value::from(format!("{folder}/{{filename}}")))
 }
 
-/// Takes a collection over under a key that is free; tells where that is not its name.
-fn keyed(source: &mut Source, name: &str, place: usize, at: Position) -> (Key, Option<String>) {
-    let key = source.free(&key::of(name, place));
+/// The keys that names have from an earlier import: a collection keeps its key wherever it stands. Of a name
+/// that several have, the order decides.
+fn known<'n>(list: &'n [Arc<Node>], there: &Catalog) -> HashMap<&'n str, Key> {
+    let original = |it: &Collection| {
+        let attributes = it.attributes().iter();
+        attributes.clone().find(|(name, _)| name.as_str() == ORIGINAL_NAME)?.1.as_text().map(str::to_owned)
+    };
+    let keys: HashMap<String, Key> =
+        there.iter().filter_map(|it| Some((original(it)?, it.key().clone()))).collect();
+    let names = || list.iter().filter_map(|node| node.given("name")?.as_text());
+    let is_one = |name: &&str| names().filter(|other| other == name).count() == 1;
+    names().filter(is_one).filter_map(|name| Some((name, keys.get(name)?.clone()))).collect()
+}
+
+/// The key of a name, and the name where it is another; that is told.
+fn keyed(
+    source: &mut Source,
+    name: &str,
+    place: usize,
+    at: Position,
+    context: &Context<'_>,
+) -> (Key, Option<String>) {
+    let key = match context.known.get(name) {
+        Some(key) => source.free(key, &[]),
+        None => source.free(&key::of(name, place), &context.known.values().collect::<Vec<_>>()),
+    };
     if key.as_str() == name {
         return (key, None);
     }

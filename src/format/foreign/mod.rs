@@ -55,7 +55,10 @@ fn parse(text: &str) -> Result<Option<Node>, Fault> {
             Ok((event, span)) => {
                 builder.take(event, span.start).map_err(|fault| hint::closer(text, fault))?;
             }
-            Err(error) => return Err(hint::unreadable(text, error.marker().line())),
+            Err(error) => {
+                let unreadable = || hint::unreadable(text, error.marker().line());
+                return Node::of_json(text).map(Some).ok_or_else(unreadable);
+            }
         }
     }
     Ok(builder.root.map(|node| (*node).clone()).filter(|root| !root.is_null()))

@@ -45,6 +45,11 @@ impl Position {
 }
 
 impl Node {
+    /// What is JSON and no YAML: with names beyond 1,024 characters, for one. Its places are not known.
+    pub(super) fn of_json(text: &str) -> Option<Self> {
+        text.trim_start().starts_with(['{', '[']).then(|| serde_json::from_str(text).ok()).flatten().map(json)
+    }
+
     /// The value of a map's entry.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&Self> {
@@ -138,6 +143,20 @@ impl Node {
         }
         node.at
     }
+}
+
+fn json(value: serde_json::Value) -> Node {
+    use serde_json::Value as Json;
+    let content = match value {
+        Json::String(text) => Content::Text(text),
+        Json::Array(items) => Content::List(items.into_iter().map(json).map(Arc::new).collect()),
+        Json::Object(members) => {
+            let member = |(name, value)| (Arc::new(json(Json::String(name))), Arc::new(json(value)));
+            Content::Map(members.into_iter().map(member).collect())
+        }
+        scalar @ (Json::Null | Json::Bool(_) | Json::Number(_)) => Content::Plain(scalar.to_string()),
+    };
+    Node { at: Position { line: 1, column: 1 }, content }
 }
 
 /// What a scalar without quotes is ([YAML 1.2.2, section 10.3.2](https://yaml.org/spec/1.2.2/#1032-tag-resolution)).

@@ -1,13 +1,15 @@
 //! `/events`, `/events/:id` and `/collections/:key/events`: who changed what, when and why.
 
+use bytes::Bytes;
 use serde_json::json;
 use warp::http::StatusCode;
 
 use crate::domain::Key;
-use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Side, View};
+use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Sheet, Side, View};
 use crate::http::authorize::{Action, Allowed, Denied};
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::negotiate::Accepted;
 use crate::http::jsonapi::page::EventsAt;
 use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
 use crate::http::jsonapi::{negotiate, query};
@@ -18,6 +20,15 @@ use crate::http::routes::stream;
 
 /// The parameter that asks for the events of one collection.
 const FILTER_COLLECTION: &str = "filter[collection]";
+
+/// The media type of a table (RFC 4180).
+const CSV: &str = "text/csv";
+
+/// What it is answered as.
+const CSV_UTF8: &str = "text/csv; charset=utf-8; header=present";
+
+/// The parameters that ask for a page.
+const PAGE: [&str; 3] = ["page[size]", "page[after]", "page[before]"];
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -30,10 +41,23 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         let scope = EventScope { collection: true, pages: false, cursor_profile: false };
         return stream::events(call, wanted, scope).await;
     }
-    let accepted = call.negotiate()?;
+    let accepted = negotiated(call)?;
     let allowed = wanted.seen_by(call.authorize(Action::ListEvents { key: wanted.key() }).await?)?;
     let scope = EventScope { collection: true, pages: true, cursor_profile: accepted.cursor_profile };
     page(call, wanted, allowed, scope).await
+}
+
+/// What the answer may be written in; a table is no document of JSON:API.
+fn negotiated(call: &Call<'_>) -> Result<Accepted, ApiError> {
+    if !is_table(call) {
+        return call.negotiate();
+    }
+    negotiate::content_type_without_body(call.headers())?;
+    Ok(Accepted::default())
+}
+
+fn is_table(call: &Call<'_>) -> bool {
+    negotiate::prefers(call.headers(), CSV)
 }
 
 /// `GET /collections/:key/events`: the same of one collection.
@@ -42,7 +66,7 @@ pub(crate) async fn of_collection(call: &Call<'_>, key: Key) -> Result<Reply, Ap
         let scope = EventScope { collection: false, pages: false, cursor_profile: false };
         return stream::events(call, Wanted::Of(vec![key]), scope).await;
     }
-    let accepted = call.negotiate()?;
+    let accepted = negotiated(call)?;
     let allowed = call.authorize(Action::ListEvents { key: Some(&key) }).await?;
     let scope = EventScope { collection: false, pages: true, cursor_profile: accepted.cursor_profile };
     page(call, Wanted::Following(key), allowed, scope).await
@@ -124,6 +148,14 @@ async fn page(
     let asked = query::events(&query, scope)?;
     let path = call.path().to_owned();
     let head = view.head();
+    if is_table(call) {
+        let is_whole = PAGE.iter().all(|name| query.first(name).is_none());
+        let body = looking(move || {
+            let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
+            table(&view, &filter, place(&asked)?, is_whole).map_err(|error| of_cursor(error, &asked))
+        });
+        return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
+    }
     let body = looking(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
@@ -134,6 +166,20 @@ async fn page(
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
+}
+
+/// One page of events as a table, or all of them from there on.
+fn table(view: &View, filter: &Filter, mut page: Page, is_whole: bool) -> Result<Bytes, HistoryError> {
+    let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
+    let mut sheet = Sheet::new().map_err(unwritten)?;
+    loop {
+        let found = view.events(filter, &page)?;
+        found.events.iter().try_for_each(|event| sheet.push(event)).map_err(unwritten)?;
+        match found.cursors.last() {
+            Some(last) if is_whole && found.has_older => page.at = At::After(*last),
+            Some(_) | None => return sheet.take().map(Bytes::from).map_err(unwritten),
+        }
+    }
 }
 
 /// What the engine is to look for.

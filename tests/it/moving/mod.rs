@@ -1,4 +1,5 @@
 //! Settings that come from other programs and go to them, on the command line.
 
+mod export;
 mod import;
 mod schema;

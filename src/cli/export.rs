@@ -1,0 +1,70 @@
+//! `collectory export`: the collections in the form of another program.
+
+use std::io::{self, Write as _};
+
+use crate::cli::past::{AsOf, Place};
+use crate::cli::{Done, Failure};
+use crate::domain::Catalog;
+use crate::exchange::export;
+use crate::http::resources;
+
+/// Print the collections in the form of another program
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Print the collections as they are served, or as they were, on standard output: as the list document of the \
+API, as the settings file of a Laika content store, as the part of a Decap configuration that they know \
+(fields, editor and backend are not kept here), as one YAML document, or as a table.
+
+What `collectory import` reads of it changes nothing.")]
+pub(super) struct Export {
+    /// The form.
+    #[arg(long, env = "COLLECTORY_FORMAT", value_name = "FORM", value_enum, default_value_t = Form::Json)]
+    format: Form,
+
+    #[command(flatten)]
+    as_of: AsOf,
+
+    #[command(flatten)]
+    place: Place,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory export > collections.json                               a copy, to import elsewhere
+  collectory export --format laika > .contentbase/settings.json      for a Laika content store
+  collectory export --format csv --as-of 2026-03-01                  a table of how it was";
+
+/// In which form collections go out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Form {
+    /// The list document of the API.
+    Json,
+    /// Laika's settings file, as JSON.
+    Laika,
+    /// `collections`, `media_folder` and `public_folder` of a Decap configuration.
+    Decap,
+    /// One YAML document, which is Laika's YAML form too.
+    Yaml,
+    /// Comma-separated values (RFC 4180), one line a collection.
+    Csv,
+}
+
+impl Export {
+    pub(super) fn run(self) -> Result<Done, Failure> {
+        let snapshot = self.as_of.snapshot(&self.place)?;
+        let catalog = || snapshot.catalog().iter().map(|entry| entry.collection.clone()).collect::<Catalog>();
+        let text = match self.format {
+            Form::Json => resources::list(&snapshot).to_vec(),
+            Form::Laika => export::laika(&catalog()).into_bytes(),
+            Form::Decap => export::decap(&catalog()).into_bytes(),
+            Form::Yaml => export::yaml(&catalog()).into_bytes(),
+            Form::Csv => export::csv(&catalog())?,
+        };
+        let mut out = io::stdout().lock();
+        out.write_all(&text)?;
+        if !text.ends_with(b"\n") {
+            out.write_all(b"\n")?;
+        }
+        Ok(out.flush().map(|()| Done::Well)?)
+    }
+}

@@ -1,0 +1,62 @@
+//! Events as a table, for an auditor's spreadsheet.
+
+use chrono::SecondsFormat;
+
+use crate::engine::history::event::{Effect, EventRecord};
+use crate::format::csv::{cell, text};
+
+/// The names of the columns.
+const COLUMNS: [&str; 10] =
+    ["time", "actor", "e-mail", "action", "key", "attribute", "from", "to", "reason", "revision"];
+
+/// A table of events (RFC 4180): one row a changed attribute, one for an event that changed none.
+///
+/// No cell can be a formula, and what is no text stands as JSON. Of a file that was broken, `to` tells what was
+/// wrong with it.
+pub(crate) struct Sheet {
+    table: csv::Writer<Vec<u8>>,
+}
+
+impl Sheet {
+    /// Begins a table with the names of its columns.
+    pub(crate) fn new() -> csv::Result<Self> {
+        let mut table = csv::Writer::from_writer(Vec::new());
+        table.write_record(COLUMNS)?;
+        Ok(Self { table })
+    }
+
+    /// Adds an event.
+    pub(crate) fn push(&mut self, event: &EventRecord) -> csv::Result<()> {
+        let none = String::new;
+        match &event.effect {
+            Effect::Changes(changes) if changes.is_empty() => self.row(event, [none(), none(), none()]),
+            Effect::Changes(changes) => changes.iter().try_for_each(|change| {
+                let shown = |value: &Option<_>| value.as_ref().map_or_else(none, cell);
+                self.row(event, [text(&change.attribute), shown(&change.from), shown(&change.to)])
+            }),
+            Effect::Problem(fault) => self.row(event, [none(), none(), text(&fault.to_string())]),
+        }
+    }
+
+    fn row(&mut self, event: &EventRecord, [attribute, from, to]: [String; 3]) -> csv::Result<()> {
+        let reason = event.message.reason.as_deref().map_or_else(String::new, text);
+        self.table.write_record([
+            event.at.to_rfc3339_opts(SecondsFormat::Secs, true),
+            text(event.actor.name()),
+            text(event.actor.email()),
+            event.action.as_str().to_owned(),
+            event.key.to_string(),
+            attribute,
+            from,
+            to,
+            reason,
+            event.revision.to_string(),
+        ])
+    }
+
+    /// What was written since the last time.
+    pub(crate) fn take(&mut self) -> csv::Result<Vec<u8>> {
+        let table = std::mem::replace(&mut self.table, csv::Writer::from_writer(Vec::new()));
+        table.into_inner().map_err(|error| error.into_error().into())
+    }
+}

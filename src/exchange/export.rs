@@ -1,0 +1,97 @@
+//! Collections in the forms of other programs.
+
+mod decap;
+
+use std::collections::BTreeSet;
+
+pub(crate) use self::decap::decap;
+use super::laika::{EXTRA, is_known};
+use crate::domain::{Attribute, Catalog, Collection, Kind, Value};
+use crate::format;
+
+/// One document `collections:`, each with its attributes as its file has them.
+pub(crate) fn yaml(catalog: &Catalog) -> String {
+    let collections = catalog.iter().map(|it| (it.key().to_string(), Value::Map(attributes(it).into())));
+    format::write_document(&[("collections".to_owned(), Value::Map(collections.collect()))])
+}
+
+/// Laika's settings file.
+pub(crate) fn laika(catalog: &Catalog) -> String {
+    let collections = catalog.iter().map(|it| (it.key().to_string(), Value::Map(settings(it).into())));
+    let document = Value::Map([("collections".to_owned(), Value::Map(collections.collect()))].into());
+    let mut out = String::new();
+    pretty(&mut out, &document, 0);
+    out.push('\n');
+    out
+}
+
+/// A table for a spreadsheet: a line for each collection, a column for each attribute that one of them has.
+pub(crate) fn csv(catalog: &Catalog) -> csv::Result<Vec<u8>> {
+    let known = [Kind::Document, Kind::Media].into_iter().flat_map(Attribute::known);
+    let names =
+        |it: &Collection| it.attributes().iter().map(|(name, _)| name.to_string()).collect::<Vec<_>>();
+    let used: BTreeSet<String> = catalog.iter().flat_map(|it| names(it)).collect();
+    let mut columns: Vec<String> = Vec::new();
+    for name in known.map(|attribute| attribute.to_string()).chain(used.iter().cloned()) {
+        if used.contains(&name) && !columns.contains(&name) {
+            columns.push(name);
+        }
+    }
+    let mut table = csv::Writer::from_writer(Vec::new());
+    table.write_record(["id", "type"].into_iter().chain(columns.iter().map(String::as_str)))?;
+    for collection in catalog.iter() {
+        let value = |column: &String| {
+            let found = collection.attributes().iter().find(|(name, _)| name.as_str() == column);
+            found.map_or_else(String::new, |(_, value)| format::csv::cell(value))
+        };
+        let start = [collection.key().to_string(), collection.kind().to_string()];
+        table.write_record(start.into_iter().chain(columns.iter().map(value)))?;
+    }
+    table.into_inner().map_err(|error| error.into_error().into())
+}
+
+/// The attributes as the file has them, `type` first.
+fn attributes(collection: &Collection) -> Vec<(String, Value)> {
+    let kind = ("type".to_owned(), Value::from(collection.kind().as_str()));
+    let all = collection.attributes().iter().map(|(name, value)| (name.to_string(), value.clone()));
+    std::iter::once(kind).chain(all).collect()
+}
+
+/// The same with `key`, and with what Laika has and we don't where Laika looks for it.
+fn settings(collection: &Collection) -> Vec<(String, Value)> {
+    let mut settings = attributes(collection);
+    settings.insert(1, ("key".to_owned(), collection.key().as_str().into()));
+    let extra = settings.iter().position(|(name, _)| name == EXTRA);
+    let is_lost = |name: &str| name == "key" || is_known(collection.kind(), name);
+    if let Some(at) = extra
+        && let Value::Map(members) = &settings[at].1
+        && !members.is_empty()
+        && !members.iter().any(|(name, _)| is_lost(name))
+    {
+        let members = members.to_vec();
+        settings.splice(at..=at, members);
+    }
+    settings
+}
+
+/// How far each level of JSON is indented.
+const STEP: usize = 2;
+
+/// Writes JSON on lines of its own for each member of a map.
+fn pretty(out: &mut String, value: &Value, indent: usize) {
+    match value {
+        Value::Map(members) if !members.is_empty() => {
+            out.push('{');
+            for (index, (name, value)) in members.iter().enumerate() {
+                out.push_str(if index == 0 { "\n" } else { ",\n" });
+                out.extend(std::iter::repeat_n(' ', indent + STEP));
+                out.push_str(&format!("{}: ", Value::from(name.as_str())));
+                pretty(out, value, indent + STEP);
+            }
+            out.push('\n');
+            out.extend(std::iter::repeat_n(' ', indent));
+            out.push('}');
+        }
+        other => out.push_str(&other.to_string()),
+    }
+}

@@ -1,0 +1,131 @@
+//! The part of a Decap configuration that collections know of.
+
+use crate::domain::{Attribute, Catalog, Collection, Kind, Value};
+use crate::exchange::decap::{DESCRIPTION, EXTRA, ORIGINAL_NAME, format_of, statuses};
+use crate::format;
+
+type Members = Vec<(String, Value)>;
+
+/// `collections`, `media_folder` and `public_folder` of a configuration, and what holds for all of it.
+pub(crate) fn decap(catalog: &Catalog) -> String {
+    let documents: Vec<&Collection> =
+        catalog.iter().map(|it| &**it).filter(|it| it.kind() == Kind::Document).collect();
+    let mut members = Members::new();
+    let mut add =
+        |name: &str, value: Option<Value>| members.extend(value.map(|value| (name.to_owned(), value)));
+    let has_workflow = !documents.is_empty()
+        && documents.iter().all(|it| it.get(&Attribute::UnpublishedStatuses) == Some(&statuses()));
+    add("publish_mode", has_workflow.then(|| "editorial_workflow".into()));
+    add(
+        "i18n",
+        documents
+            .iter()
+            .any(|it| is_translated(it))
+            .then(|| Value::Map([("structure".to_owned(), "multiple_folders".into())].into())),
+    );
+    if let Some(media) = site_media(catalog) {
+        add("media_folder", media.get(&Attribute::Directory).cloned());
+        add("public_folder", public_folder(media));
+    }
+    let collections = documents.iter().map(|it| Value::Map(collection(it, catalog).into()));
+    add("collections", Some(Value::List(collections.collect())));
+    format::write_document(&members)
+}
+
+fn collection(collection: &Collection, catalog: &Catalog) -> Members {
+    let extra = extra(collection);
+    let of = |attribute: &Attribute| collection.get(attribute).cloned();
+    let own = |name: &str| own(collection, name).cloned();
+    let key = || Value::from(collection.key().as_str());
+    let all = [
+        ("name", Some(own(ORIGINAL_NAME).unwrap_or_else(key))),
+        ("label", of(&Attribute::Name)),
+        ("description", own(DESCRIPTION)),
+        // Without a directory, a collection lies in the folder of its key.
+        ("folder", Some(of(&Attribute::Directory).unwrap_or_else(key))),
+        ("format", format(collection, extra)),
+        ("identifier_field", of(&Attribute::DocumentTitleKey)),
+    ];
+    let mut members: Members =
+        all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
+    members.extend(extra.iter().filter(|(name, _)| name != "format").cloned());
+    let has = |name: &str| members.iter().any(|(other, _)| other == name);
+    if let Some(media) = own_media(collection, catalog).filter(|_| !has("media_folder")) {
+        let public = public_folder(media).filter(|_| !has("public_folder"));
+        let folder = media.get(&Attribute::Directory).and_then(Value::as_text);
+        members.extend(folder.map(|folder| ("media_folder".to_owned(), format!("/{folder}").into())));
+        members.extend(public.map(|public| ("public_folder".to_owned(), public)));
+    }
+    members
+}
+
+/// What Decap calls the format, unless the extension says it.
+fn format(collection: &Collection, extra: &[(String, Value)]) -> Option<Value> {
+    let word = |name: &str| member(extra, name).and_then(Value::as_text);
+    let format = collection.get(&Attribute::Format).and_then(Value::as_text);
+    match (word("format"), format) {
+        (Some(word), format) if format_of(word) == format => Some(word.into()),
+        (_, format) if word("extension").and_then(format_of) == format => None,
+        (_, Some("markdown")) => Some("frontmatter".into()),
+        (_, format) => format.map(Value::from),
+    }
+}
+
+/// What an import has kept for Decap.
+fn extra(collection: &Collection) -> &[(String, Value)] {
+    match own(collection, EXTRA) {
+        Some(Value::Map(members)) => members,
+        _ => &[],
+    }
+}
+
+fn own<'c>(collection: &'c Collection, name: &str) -> Option<&'c Value> {
+    collection.attributes().iter().find(|(attribute, _)| attribute.as_str() == name).map(|(_, value)| value)
+}
+
+fn member<'v>(members: &'v [(String, Value)], name: &str) -> Option<&'v Value> {
+    members.iter().find(|(member, _)| member == name).map(|(_, value)| value)
+}
+
+/// Whether only the configuration's own `i18n` tells that the collection has a folder for each language.
+fn is_translated(collection: &Collection) -> bool {
+    let extra = extra(collection);
+    let has_no_structure = match member(extra, "i18n") {
+        None | Some(Value::Bool(false)) => false,
+        Some(i18n) => i18n.get("structure").is_none(),
+    };
+    let is_said = member(extra, "nested").is_some_and(|nested| *nested != Value::Bool(false))
+        || member(extra, "path").and_then(Value::as_text).is_some_and(|path| path.contains('/'));
+    collection.get(&Attribute::Recursive) == Some(&Value::Bool(true)) && has_no_structure && !is_said
+}
+
+/// The media collection of a document collection, by its key.
+fn own_media<'c>(collection: &Collection, catalog: &'c Catalog) -> Option<&'c Collection> {
+    let stem = format!("{}-media", collection.key());
+    let is_number = |rest: &str| {
+        rest.strip_prefix('-').is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    let is_own = |it: &&Collection| {
+        let rest = it.key().as_str().strip_prefix(&stem);
+        it.kind() == Kind::Media && rest.is_some_and(|rest| rest.is_empty() || is_number(rest))
+    };
+    catalog.iter().map(|it| &**it).find(is_own)
+}
+
+/// The media collection of the whole site: `media`, else the first that is of no document collection.
+fn site_media(catalog: &Catalog) -> Option<&Collection> {
+    let documents = || catalog.iter().filter(|it| it.kind() == Kind::Document);
+    let is_own = |media: &Collection| {
+        documents().filter_map(|it| own_media(it, catalog)).any(|other| other.key() == media.key())
+    };
+    let free: Vec<&Collection> =
+        catalog.iter().map(|it| &**it).filter(|it| it.kind() == Kind::Media && !is_own(it)).collect();
+    free.iter().find(|it| it.key().as_str() == "media").or_else(|| free.first()).copied()
+}
+
+/// Where media are published, if their address is just a folder and the name.
+fn public_folder(media: &Collection) -> Option<Value> {
+    let url = media.get(&Attribute::Url)?.as_text()?;
+    let folder = url.strip_suffix("/{filename}")?;
+    Some(if folder.is_empty() { "/".into() } else { folder.into() })
+}

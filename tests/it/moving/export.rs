@@ -1,0 +1,110 @@
+//! `collectory export`, and tables of the history.
+
+use serde_json::json;
+
+use crate::support::{Finished, RawRequest, Repo, TestServer, program, run_to_end};
+
+fn run(repo: &Repo, arguments: &[&str]) -> Finished {
+    run_to_end(program(repo.path()).args(arguments))
+}
+
+const NASTY: &str = "type: document\nname: \"=1+1\"\ndirectory: a/b\nunpublishedStatuses:\n  draft:\n    directory: d\nx-a: [1, 1.5, null, \"yes\", {\"ü\": \"a\\nb\"}]\nx-b: 18446744073709551615\n";
+
+fn nasty() -> (tempfile::TempDir, Repo) {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("r"), "small");
+    repo.write("collections/nasty.yaml", NASTY);
+    repo.commit("A nasty one");
+    (folder, repo)
+}
+
+#[test]
+fn every_form_that_keeps_everything_can_be_imported_and_changes_nothing() {
+    let (_folder, repo) = nasty();
+    for form in ["json", "yaml", "laika"] {
+        let export = run(&repo, &["export", "--format", form, "--repo", "."]).exits(0).stdout;
+        std::fs::write(repo.path().join("../export"), &export).unwrap();
+        let import =
+            run(&repo, &["import", "../export", "--repo", ".", "--existing", "replace", "--prune"]).exits(0);
+        let lines: Vec<&str> = import.stdout.lines().collect();
+        assert_eq!(
+            lines,
+            ["unchanged images", "unchanged nasty", "unchanged pages", "unchanged posts"],
+            "{export}"
+        );
+    }
+    assert_eq!(repo.commit_count(), 2);
+}
+
+#[tokio::test]
+async fn the_json_form_is_the_list_of_the_api() {
+    let server = TestServer::on("small").await;
+    let list = server.list().await.is(200).json();
+    let export = run(server.repo(), &["export", "--repo", "."]).exits(0).stdout;
+    assert_eq!(serde_json::from_str::<serde_json::Value>(&export).unwrap(), list);
+}
+
+#[test]
+fn a_table_has_no_formulas_and_the_past_can_be_exported() {
+    let (_folder, repo) = nasty();
+    let table = run(&repo, &["export", "--format", "csv", "--repo", "."]).exits(0).stdout;
+    assert!(table.contains("\nnasty,document,'=1+1,a/b,"), "{table}");
+    let before =
+        run(&repo, &["export", "--format", "laika", "--as-of", "HEAD~1", "--repo", "."]).exits(0).stdout;
+    let settings: serde_json::Value = serde_json::from_str(&before).unwrap();
+    assert_eq!(settings["collections"].as_object().unwrap().len(), 3);
+    assert_eq!(settings["collections"]["posts"]["key"], "posts");
+}
+
+#[test]
+fn decap_gets_back_what_came_from_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = "media_folder: static/img\npublic_folder: /img\npublish_mode: editorial_workflow\ncollections:\n  - {name: 日记本, label: D, folder: d, slug: '{{slug}}'}\n  - {name: posts, folder: p, extension: md, media_folder: /static/p}\n";
+    std::fs::write(folder.path().join("config.yml"), config).unwrap();
+    run_to_end(program(folder.path()).args(["import", "config.yml"])).exits(0);
+    let repo = Repo::at(folder.path().join("settings"));
+    let export = run(&repo, &["export", "--format", "decap", "--repo", "."]).exits(0).stdout;
+    assert_eq!(
+        export,
+        "publish_mode: editorial_workflow\nmedia_folder: static/img\npublic_folder: /img\ncollections:\n  - name: 日记本\n    label: D\n    folder: d\n    slug: \"{{slug}}\"\n  - name: posts\n    folder: p\n    extension: md\n    media_folder: /static/p\n"
+    );
+    std::fs::write(folder.path().join("config.yml"), export).unwrap();
+    let again =
+        run_to_end(program(folder.path()).args(["import", "config.yml", "--prune", "--existing", "replace"]))
+            .exits(0);
+    assert!(again.stdout.lines().all(|line| line.starts_with("unchanged ")), "{}", again.stdout);
+}
+
+#[tokio::test]
+async fn an_auditors_sheet_has_a_row_for_each_changed_attribute() {
+    let server = TestServer::on("small").await;
+    let change = json!({"name": "=HYPERLINK(1)", "recursive": false});
+    server.patch("posts", change).await.is(200);
+    let table = |path: &str| {
+        let answer = RawRequest::new("GET", path).header("Accept", "text/csv").send(server.address());
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.header("content-type"), Some("text/csv; charset=utf-8; header=present"));
+        String::from_utf8(answer.body).unwrap()
+    };
+    let text = table("/events");
+    let mut rows = csv::Reader::from_reader(text.as_bytes());
+    let names: Vec<String> = rows.headers().unwrap().iter().map(str::to_owned).collect();
+    assert_eq!(names.join(","), "time,actor,e-mail,action,key,attribute,from,to,reason,revision");
+    let rows: Vec<csv::StringRecord> = rows.records().collect::<Result<_, _>>().unwrap();
+    let head = server.repo().head();
+    let newest: Vec<Vec<&str>> =
+        rows.iter().filter(|row| row[9] == head).map(|row| (3..8).map(|at| &row[at]).collect()).collect();
+    assert_eq!(
+        newest,
+        [
+            ["updated", "posts", "name", "Posts", "'=HYPERLINK(1)"],
+            ["updated", "posts", "recursive", "true", "false"]
+        ]
+    );
+    assert!(rows.len() > 8, "all of them, not a page: {text}");
+    assert_eq!(table("/events?page[size]=1&filter[collection]=posts").lines().count(), 3);
+    let own = table("/collections/posts/events");
+    assert!(own.lines().skip(1).all(|line| line.contains(",posts,")), "{own}");
+    let log = run(server.repo(), &["log", "--format", "csv", "--repo", "."]).exits(0).stdout;
+    assert_eq!(log, text);
+}
