@@ -1,0 +1,169 @@
+/**
+ * A copy of what the service serves, kept fresh by its stream, or by asking what has changed where streams do
+ * not pass. What was read once stays readable while the service is away.
+ */
+import { ServiceUnavailableError } from 'laikacms/core';
+
+import { Client } from './client.js';
+import { events, type ServerEvent } from './events.js';
+
+/** A collection as the service shows it. */
+export interface Resource {
+  type: 'document-collection' | 'media-collection';
+  id: string;
+  attributes: Record<string, unknown>;
+}
+
+/** How long to wait before the next try when the service is away, in milliseconds: at first, and at most. */
+const WAIT_MS = { first: 100, max: 5_000 };
+
+/** How long a stream may be silent before it counts as lost, in milliseconds: three heartbeats of the service. */
+const SILENCE_MS_MAX = 45_000;
+
+export class Copy {
+  private resources = new Map<string, Resource>();
+  private listing: Map<string, Resource> | undefined;
+  private readonly closing = new AbortController();
+  private token: string | undefined;
+  private first: Promise<void> | undefined;
+  private listeners: Array<() => void> = [];
+
+  constructor(
+    private readonly client: Client,
+    private readonly pollMs: number,
+    private readonly streams: boolean,
+  ) {}
+
+  /** All collections; the first time after they have been read, from then on without any request. */
+  async all(): Promise<ReadonlyMap<string, Resource>> {
+    this.first ??= new Promise<void>((resolve, reject) => void this.follow(resolve, reject)).catch(error => {
+      this.first = undefined;
+      throw error;
+    });
+    await this.first;
+    return this.resources;
+  }
+
+  /** Takes over what a write has answered, so that whoever wrote reads it. */
+  put(resource: Resource): void {
+    this.resources.set(resource.id, resource);
+  }
+
+  /** Forgets a collection that is gone. */
+  remove(id: string): void {
+    this.resources.delete(id);
+  }
+
+  /** Resolves at the next thing that is heard of. */
+  news(): Promise<void> {
+    return new Promise(resolve => this.listeners.push(resolve));
+  }
+
+  close(): void {
+    this.closing.abort();
+  }
+
+  /** Follows until closed; tells when all was read for the first time, or that the first try failed. */
+  private async follow(ready: () => void, failed: (error: unknown) => void): Promise<void> {
+    let wait = WAIT_MS.first;
+    let isFirst = true;
+    while (!this.closing.signal.aborted) {
+      try {
+        await this.followOnce(() => {
+          wait = WAIT_MS.first;
+          isFirst = false;
+          ready();
+        });
+      } catch (error) {
+        if (isFirst) return failed(error);
+        if (!(error instanceof ServiceUnavailableError) && !this.closing.signal.aborted) console.warn(error);
+      }
+      await this.pause(wait);
+      wait = Math.min(wait * 2, WAIT_MS.max);
+    }
+  }
+
+  private async followOnce(ready: () => void): Promise<void> {
+    const silence = new AbortController();
+    const signal = AbortSignal.any([this.closing.signal, silence.signal]);
+    const watchdog = setTimeout(() => silence.abort(), SILENCE_MS_MAX);
+    try {
+      const stream = this.streams ? await this.client.stream('/collections', this.token, signal) : undefined;
+      if (stream === undefined) return await this.poll(ready);
+      for await (const event of events(stream, () => watchdog.refresh())) this.take(event, ready);
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  /** Takes over what an event tells; a listing that begins anew counts when it is complete. */
+  private take(event: ServerEvent, ready: () => void): void {
+    switch (event.type) {
+      case 'reset':
+        this.listing = new Map();
+        break;
+      case 'collection': {
+        const resource: Resource = JSON.parse(event.data);
+        (this.listing ?? this.resources).set(resource.id, resource);
+        break;
+      }
+      case 'removed':
+        (this.listing ?? this.resources).delete(JSON.parse(event.data).id);
+        break;
+      case 'ready':
+        this.resources = this.listing ?? this.resources;
+        this.listing = undefined;
+        break;
+      default:
+        break;
+    }
+    if (event.id !== undefined) this.token = event.id;
+    if (this.token !== undefined) ready();
+    this.tell();
+  }
+
+  /** Asks what has changed, again and again. */
+  private async poll(ready: () => void): Promise<void> {
+    if (this.token === undefined) {
+      const token = await this.syncToken();
+      const list = await this.client.get('/collections');
+      this.resources.clear();
+      list.document.data.forEach((resource: Resource) => this.put(resource));
+      this.token = token;
+    }
+    for (;;) {
+      ready();
+      this.tell();
+      await this.pause(this.pollMs);
+      if (this.closing.signal.aborted) return;
+      await this.catchUp();
+    }
+  }
+
+  private async catchUp(): Promise<void> {
+    const since = encodeURIComponent(this.token ?? '');
+    const changes = await this.client.get(`/changes?filter[since]=${since}`);
+    for (const { id, attributes } of changes.document.data) {
+      if (attributes.deleted) this.remove(id);
+      else this.put((await this.client.get(`/collections/${encodeURIComponent(id)}`)).document.data);
+    }
+    this.token = changes.document.meta.syncToken;
+  }
+
+  private async syncToken(): Promise<string> {
+    return (await this.client.get('/sync-token')).document.data.attributes.syncToken;
+  }
+
+  private tell(): void {
+    const listeners = this.listeners;
+    this.listeners = [];
+    listeners.forEach(listener => listener());
+  }
+
+  private pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, ms);
+      this.closing.signal.addEventListener('abort', () => (clearTimeout(timer), resolve()), { once: true });
+    });
+  }
+}

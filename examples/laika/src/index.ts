@@ -1,0 +1,1 @@
+export { CollectorySettingsProvider, type CollectoryOptions } from './provider.js';
