@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { createInterface } from 'node:readline';
 
-const BINARY = [process.env['COLLECTORY_BIN'], '../../target/release/collectory', '../../target/debug/collectory']
+const BINARY = [process.env['BINARY'], '../../target/release/collectory', '../../target/debug/collectory']
   .filter(path => path !== undefined)
   .map(path => resolve(import.meta.dirname, '..', path))
   .find(existsSync);
