@@ -13,7 +13,7 @@ use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::words::{items, shown, text};
 
 #[derive(Template)]
-#[template(path = "about.html")]
+#[template(path = "about.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     facts: Vec<(&'static str, String)>,

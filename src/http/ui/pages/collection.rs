@@ -17,7 +17,7 @@ use crate::http::ui::pages::edit;
 use crate::http::ui::words::{At, shown};
 
 #[derive(Template)]
-#[template(path = "collection.html")]
+#[template(path = "collection.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     head: Head,

@@ -13,7 +13,7 @@ use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::words::{ChangeView, DiffLine, diff_lines, items, text};
 
 #[derive(Template)]
-#[template(path = "compare.html")]
+#[template(path = "compare.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     from: String,

@@ -16,7 +16,7 @@ use crate::http::ui::pages::key_of;
 use crate::http::ui::words::text;
 
 #[derive(Template)]
-#[template(path = "confirm.html")]
+#[template(path = "confirm.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     deed: Deed,

@@ -21,7 +21,7 @@ use crate::http::ui::pages::collection::Head;
 use crate::http::ui::words::{DiffLine, diff_lines, items, text};
 
 #[derive(Template)]
-#[template(path = "edit.html")]
+#[template(path = "edit.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     /// Nothing where the collection is new.

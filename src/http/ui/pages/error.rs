@@ -12,7 +12,7 @@ use crate::http::ui::Ui;
 use crate::http::ui::frame::{Frame, Nav};
 
 #[derive(Template)]
-#[template(path = "error.html")]
+#[template(path = "error.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     status: u16,

@@ -15,7 +15,7 @@ use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::pages::events::EventView;
 
 #[derive(Template)]
-#[template(path = "event.html")]
+#[template(path = "event.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     event: EventView,

@@ -37,7 +37,7 @@ const FILTERS: [(&str, &str); 6] = [
 ];
 
 #[derive(Template)]
-#[template(path = "events.html")]
+#[template(path = "events.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     filters: Filters,

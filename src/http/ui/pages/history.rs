@@ -15,7 +15,7 @@ use crate::http::ui::pages::events::{EventView, cursors, target, total};
 use crate::http::ui::words::items;
 
 #[derive(Template)]
-#[template(path = "history.html")]
+#[template(path = "history.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     head: Head,

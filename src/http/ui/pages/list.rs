@@ -21,7 +21,7 @@ use crate::http::ui::words::At;
 const PAGE_LEN: usize = 100;
 
 #[derive(Template)]
-#[template(path = "list.html")]
+#[template(path = "list.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     asked: Asked,

@@ -25,7 +25,7 @@ const LINES_AROUND: usize = 2;
 const SHOWN_WITH_LINES_MAX: usize = 100;
 
 #[derive(Template)]
-#[template(path = "problems.html")]
+#[template(path = "problems.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     problems: Vec<Problem>,

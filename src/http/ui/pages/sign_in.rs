@@ -19,7 +19,7 @@ use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
 use crate::http::ui::{self, Ui, session};
 
 #[derive(Template)]
-#[template(path = "sign_in.html")]
+#[template(path = "sign_in.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     /// The page to go on to.

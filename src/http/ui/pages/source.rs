@@ -17,7 +17,7 @@ use crate::http::ui::pages::collection::{self, Head};
 use crate::http::ui::words::At;
 
 #[derive(Template)]
-#[template(path = "source.html")]
+#[template(path = "source.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
     head: Head,
