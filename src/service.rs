@@ -28,6 +28,7 @@ use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::remote::{Link, Poll, RemoteJournal};
 use crate::store::{Archive, Journal, StoreError};
+use crate::telemetry::Reached;
 use crate::watch::{self, Places};
 use crate::webhooks::Webhooks;
 
@@ -326,7 +327,8 @@ impl ServiceBuilder<Guarded> {
             folder: config.folder.clone(),
         };
         let archive: Arc<dyn Archive> = Arc::new(journal.archive());
-        let options = engine_options(&config, journal.branch());
+        let reached = Reached::default();
+        let options = engine_options(&config, journal.branch(), reached.clone());
         let link = remote::link(&config, &journal)?;
         let places = places(&journal, link.as_deref());
         let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
@@ -342,6 +344,7 @@ impl ServiceBuilder<Guarded> {
             .map(|receivers| webhooks::start(&config.webhooks, receivers, (&history, archive), &shutdown));
         let context = Context {
             limits: config.limits.clone(),
+            reached: reached.clone(),
             base_path: config.base_path.clone(),
             secured: tls.is_some(),
             require_if_match: config.require_if_match,
@@ -358,7 +361,7 @@ impl ServiceBuilder<Guarded> {
         };
         let (limits, stop) = (config.limits.clone(), shutdown.clone());
         let routes = Routes::new(context);
-        shutdown.spawn(async move { server.serve(routes, &limits, &stop).await });
+        shutdown.spawn(async move { server.serve(routes, &limits, &reached, &stop).await });
         Ok(Service {
             bound,
             limits: config.limits,
@@ -458,7 +461,7 @@ fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
     }
 }
 
-fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
+fn engine_options(config: &ServeConfig, branch: &str, reached: Reached) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
@@ -474,8 +477,10 @@ fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
         retry_wait: RETRY_WAIT,
         idempotency_retention: Duration::from_secs(limits.idempotency_retention_s),
         idempotency_len_max: limits.idempotency_len_max,
+        idempotency_bytes_max: limits.idempotency_bytes_max,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
+        reached,
     }
 }
 

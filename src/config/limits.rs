@@ -71,6 +71,24 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.discard_bytes_max)]
     pub discard_bytes_max: usize,
 
+    /// The bodies of all requests together, as far as they have arrived; who sends more is answered 503 with
+    /// Retry-After.
+    #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.bodies_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
+    pub bodies_bytes_max: usize,
+
+    /// How much of an answer that it is being sent a client takes in a second, at least, on an average of
+    /// --answer-wait-ms-max; then the connection is closed. 0 waits for any.
+    #[arg(long, env = "COLLECTORY_ANSWER_BYTES_PER_S_MIN", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.answer_bytes_per_s_min)]
+    pub answer_bytes_per_s_min: usize,
+
+    /// The answers under way that were made for one caller, together; one more is answered 503 with
+    /// Retry-After. What many share and what has up to 16 KiB is not counted.
+    #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.answers_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
+    pub answers_bytes_max: usize,
+
     /// How deep arrays and objects of a request's body nest; deeper is 400.
     #[arg(long, env = "COLLECTORY_JSON_DEPTH_MAX", value_name = "LEVELS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.json_depth_max, value_parser = between::<8, 120>)]
@@ -92,6 +110,11 @@ pub struct Limits {
     #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
           default_value_t = Limits::DEFAULT.idempotency_len_max)]
     pub idempotency_len_max: usize,
+
+    /// What is remembered of those that changed nothing: their answers, in bytes, the newest.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.idempotency_bytes_max)]
+    pub idempotency_bytes_max: usize,
 
     /// How often the repository is compared with what is served, for what the watcher missed.
     #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
@@ -136,7 +159,18 @@ pub struct Limits {
           default_value_t = Limits::DEFAULT.lag_events_max, value_parser = at_least::<1>)]
     pub lag_events_max: usize,
 
-    /// How long a question about the history waits for it to be read, before 503 with Retry-After.
+    /// Questions about the history that are answered at one time; the others wait.
+    #[arg(long, env = "COLLECTORY_HISTORY_QUESTIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.history_questions_max, value_parser = between::<1, 4_096>)]
+    pub history_questions_max: usize,
+
+    /// How long the writer may be at one thing before /readyz tells of it.
+    #[arg(long, env = "COLLECTORY_WRITER_BUSY_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = Limits::DEFAULT.writer_busy_ms_max)]
+    pub writer_busy_ms_max: u64,
+
+    /// How long a question about the history waits for it to be read, and for its turn, before 503 with
+    /// Retry-After.
     #[arg(long, env = "COLLECTORY_HISTORY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
           default_value_t = Limits::DEFAULT.history_wait_ms_max)]
     pub history_wait_ms_max: u64,
@@ -168,10 +202,14 @@ impl Limits {
         body_wait_ms_max: 30_000,
         answer_wait_ms_max: 30_000,
         discard_bytes_max: 16 * 1_024 * 1_024,
+        bodies_bytes_max: 64 * 1_024 * 1_024,
+        answer_bytes_per_s_min: 4_096,
+        answers_bytes_max: 256 * 1_024 * 1_024,
         json_depth_max: 64,
         operations_max: 1_000,
         idempotency_retention_s: 86_400,
         idempotency_len_max: 10_000,
+        idempotency_bytes_max: 16 * 1_024 * 1_024,
         tick_ms: 5_000,
         settle_quiet_ms: 20,
         settle_patience_ms: 100,
@@ -180,6 +218,8 @@ impl Limits {
         wrong_tokens_per_s_max: 10,
         heartbeat_ms: 15_000,
         lag_events_max: 10_000,
+        history_questions_max: 8,
+        writer_busy_ms_max: 5_000,
         history_wait_ms_max: 2_000,
         min_revision_wait_ms: 2_000,
         shutdown_grace_ms: 10_000,

@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Command, Key, Refusal, Revision};
+use crate::engine::history::unified;
 use crate::engine::idempotency::{Ledger, Once};
 use crate::engine::plan::merge::Clash;
 use crate::engine::projection::problem::Problem;
@@ -133,8 +134,28 @@ pub struct Preview {
     pub message: String,
     /// Its author: the caller, or whoever edited the file by hand before.
     pub author: Actor,
-    /// Its files: the path inside the repository, and what would change there as unified text.
-    pub files: Vec<(String, String)>,
+    /// Its files.
+    pub files: Vec<PreviewedFile>,
+}
+
+/// A file of a commit that would be made: what stands there, and what would.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PreviewedFile {
+    /// The path inside the repository.
+    pub path: String,
+    /// What the file holds, if it is there.
+    pub before: Option<Vec<u8>>,
+    /// What it would hold, if it would be there.
+    pub after: Option<Vec<u8>>,
+}
+
+impl PreviewedFile {
+    /// What would change, as unified text. It takes its time, which the writer does not have; what
+    /// is not found until then is shown as replaced.
+    #[must_use]
+    pub fn difference(&self, until: Instant) -> String {
+        unified(&self.path, self.before.as_deref(), self.after.as_deref(), until)
+    }
 }
 
 /// What became of one change.

@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use crate::engine::handle::{
-    Condition, Handle, Outcome, Preview, Submission, SubmitError, Tags, Wish, Written,
+    Condition, Handle, Outcome, Preview, PreviewedFile, Submission, SubmitError, Tags, Wish, Written,
 };
 use crate::engine::idempotency::Ledger;
 pub use crate::engine::idempotency::{Fingerprint, Once};
@@ -54,6 +54,7 @@ pub use crate::engine::remote::{Away, Decision, Remote, Undecided};
 pub use crate::engine::writer::signal::{Hint, Signal};
 pub use crate::format::{Fault, attribute_lines};
 use crate::store::{Journal, StoreError};
+use crate::telemetry::Reached;
 
 /// How the engine works; every limit with its unit.
 #[derive(Clone)]
@@ -83,10 +84,14 @@ pub struct Options {
     pub idempotency_retention: Duration,
     /// How many writes are remembered so, and how many commits are looked through for them at start.
     pub idempotency_len_max: usize,
+    /// What is remembered of those that changed nothing takes at most about so many bytes.
+    pub idempotency_bytes_max: usize,
     /// Tells the time.
     pub clock: Clock,
     /// Counts the edits that had to rewrite more of a file than what changed.
     pub fallbacks: Arc<AtomicU64>,
+    /// Counts who reaches a limit.
+    pub reached: Reached,
 }
 
 /// A running engine: what readers, writers and the watcher need of it.
@@ -114,7 +119,8 @@ pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine>
     let (signals, inbox) = mpsc::channel(options.queue_len_max);
     let projection = Projection::default();
     let ledger =
-        Ledger::new(options.idempotency_retention, options.idempotency_len_max, Arc::clone(&options.clock));
+        Ledger::new(options.idempotency_retention, options.idempotency_len_max, Arc::clone(&options.clock))
+            .within(options.idempotency_bytes_max, options.reached.clone());
     let writer = writer::Writer::new(journal, inbox, projection.clone(), ledger.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
     Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })

@@ -15,6 +15,7 @@ use crate::http::browser::sites::Hosts;
 use crate::http::notice_secret::NoticeSecret;
 use crate::http::routes::webhooks::Webhooks;
 use crate::shutdown::Shutdown;
+use crate::telemetry::Reached;
 
 /// Everything that answers are made of; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub struct Context {
     pub clock: Clock,
     /// How much is too much.
     pub limits: Limits,
+    /// How often it was.
+    pub reached: Reached,
     /// Where all paths begin.
     pub base_path: BasePath,
     /// Which web pages of other origins may use the service.
@@ -83,6 +86,7 @@ impl Context {
             readiness: Readiness::default(),
             clock: Clock::system(),
             limits: Limits::default(),
+            reached: Reached::default(),
             base_path: BasePath::default(),
             cors: Cors::default(),
             hosts: Hosts::default(),

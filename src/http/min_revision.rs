@@ -80,7 +80,8 @@ async fn is_served(call: &Call<'_>, revision: Revision) -> Result<bool, ApiError
     if served(&call.context.projection) == Some(revision) {
         return Ok(true);
     }
-    Ok(call.past().await?.reaches(revision)?)
+    let view = call.past().await?;
+    call.looking(move || Ok(view.reaches(revision)?)).await
 }
 
 fn served(projection: &Projection) -> Option<Revision> {

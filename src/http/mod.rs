@@ -24,6 +24,7 @@
 
 mod authorize;
 mod browser;
+mod budgets;
 mod context;
 mod jsonapi;
 mod min_revision;
@@ -40,7 +41,6 @@ mod tests;
 mod ui;
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use hyper::Request;
@@ -51,13 +51,14 @@ use warp::filters::BoxedFilter;
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
+use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::{Common, Reply, rejection};
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
 use crate::http::request::head::{self, Head};
 use crate::http::request::id::RequestId;
-use crate::http::server::Answers;
+use crate::http::server::{Answers, Line};
 use crate::http::ui::Ui;
 
 pub use crate::http::authorize::{
@@ -128,6 +129,7 @@ pub struct Routes {
 struct Shared {
     context: Context,
     common: Common,
+    budgets: Budgets,
     ui: Option<Ui>,
 }
 
@@ -137,7 +139,8 @@ impl Routes {
     pub fn new(context: Context) -> Self {
         let common = Common::of(&context);
         let ui = context.ui.then(Ui::new);
-        Self { shared: Arc::new(Shared { context, common, ui }) }
+        let budgets = Budgets::of(&context.limits);
+        Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
     /// As one filter that answers every request, for any server of warp's.
@@ -168,9 +171,9 @@ impl Answers for Routes {
     fn answer(
         &self,
         mut request: Request<Incoming>,
-        remote: Option<SocketAddr>,
+        line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        let head = Arc::new(Head::taken(&mut request, remote));
+        let head = Arc::new(Head::taken(&mut request, line));
         let shared = Arc::clone(&self.shared);
         let filter = warp::body::stream().then(move |stream| {
             let body = Body::of(&head, stream);
@@ -200,12 +203,15 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
     let id = RequestId::of(&head.headers, shared.context.clock);
     let span = id.span(&head.method, head.path());
     let answered = Box::pin(async move {
-        let Shared { context, common, ui } = &*shared;
-        let call = Call::new(context, head, id);
+        let Shared { context, common, budgets, ui } = &*shared;
+        let call = Call::new(context, budgets, head, id);
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
-        let reply = answered.unwrap_or_else(|error| {
+        let reply = answered.and_then(|reply| reply.counted(budgets)).unwrap_or_else(|error| {
             error.log();
+            if let Some(limit) = error.limit() {
+                context.reached.count(limit);
+            }
             Reply::failure(&error, &context.base_path)
         });
         if body.is_there() {

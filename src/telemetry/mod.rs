@@ -6,12 +6,14 @@
 //! they transport.
 
 mod progress;
+mod reached;
 
 use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 
 pub use crate::telemetry::progress::Progress;
+pub use crate::telemetry::reached::{Limit, Reached};
 
 /// How to log.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]

@@ -21,6 +21,7 @@ use crate::engine::{self, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
 use crate::store::git::{Access, GitJournal, Options, rev_parse};
+use crate::telemetry::Reached;
 
 /// Look for problems in the collection files
 #[derive(Debug, clap::Args)]
@@ -228,7 +229,9 @@ fn engine_options(folder: &str) -> engine::Options {
         retry_wait: Duration::ZERO,
         idempotency_retention: Duration::ZERO,
         idempotency_len_max: 0,
+        idempotency_bytes_max: 1 << 20,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
+        reached: Reached::default(),
     }
 }

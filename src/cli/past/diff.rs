@@ -1,8 +1,13 @@
 //! `collectory diff`: what differs between two revisions.
 
+use std::time::{Duration, Instant};
+
 use crate::cli::past::{Done, Failure, Ink, Source, key, plain, shown};
 use crate::domain::Key;
 use crate::http::resources;
+
+/// How long the shortest differences are looked for; what is left is shown as replaced.
+const DIFFERENCE_TIME_MAX: Duration = Duration::from_secs(60);
 
 /// Show what differs between two revisions
 #[derive(Debug, clap::Args)]
@@ -43,7 +48,8 @@ impl Diff {
         let (from, to) = (view.resolve(&self.from)?, view.resolve(&self.to)?);
         let wanted = |key: &Key| self.key.as_ref().is_none_or(|only| only == key);
         if self.text {
-            let text = view.text_difference(Some(from), Some(to), &wanted)?;
+            let text =
+                view.text_difference(Some(from), Some(to), &wanted, Instant::now() + DIFFERENCE_TIME_MAX)?;
             return shown(Done::Well, |screen| {
                 Ok(text.lines().try_for_each(|line| screen.line(&safe(line)))?)
             });

@@ -16,6 +16,9 @@ pub enum HistoryError {
         /// How many there are to read; 0 until it is known.
         total: usize,
     },
+    /// Whoever asked has left.
+    #[error("whoever asked has left")]
+    Left,
     /// The text can't name a revision.
     #[error("`{text}` names no revision: {why}")]
     BadRevision {

@@ -51,7 +51,7 @@ mod recent;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use chrono::{DateTime, Utc};
 use tokio::sync::{Notify, Semaphore};
@@ -228,9 +228,35 @@ impl Shared {
 pub struct View {
     shared: Arc<Shared>,
     index: Arc<Index>,
+    asker: Option<Asker>,
+}
+
+/// Whoever waits for the answer to a question, as long as somebody does.
+#[derive(Debug, Clone, Default)]
+pub struct Asker(Arc<AtomicBool>);
+
+impl Asker {
+    /// Says that nobody waits any more.
+    pub fn leave(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl View {
+    /// The same, and long questions end when this asker leaves.
+    #[must_use]
+    pub fn asked_by(self, asker: Asker) -> Self {
+        Self { asker: Some(asker), ..self }
+    }
+
+    /// Ends a long question to which nobody waits for the answer.
+    fn check_asker(&self) -> Result<(), HistoryError> {
+        match &self.asker {
+            Some(Asker(has_left)) if has_left.load(Ordering::Relaxed) => Err(HistoryError::Left),
+            Some(_) | None => Ok(()),
+        }
+    }
+
     /// The head of the served branch; `None` before its first commit.
     #[must_use]
     pub fn head(&self) -> Option<Revision> {

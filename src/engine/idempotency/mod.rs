@@ -18,8 +18,13 @@ use sha2::{Digest as _, Sha256};
 use crate::domain::{Actor, Revision};
 use crate::engine::handle::Outcome;
 use crate::engine::mirror::Clock;
-use crate::format::message;
+use crate::format::{self, message};
 use crate::store::{Journal, StoreError};
+use crate::telemetry::{Limit, Reached};
+
+/// What a collection takes in memory for each byte of its file, with its ready-made answer: at most about this
+/// much, where it has many small values.
+const MEMORY_PER_BYTE: usize = 10;
 
 /// The name that a caller gave to a request, and what the request is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,6 +95,24 @@ pub(crate) enum Made {
     Nothing(Vec<Outcome>),
 }
 
+impl Made {
+    /// What it keeps in memory, about: versions of collections that nobody else may have any more.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Commit(_) => 0,
+            Self::Nothing(outcomes) => outcomes
+                .iter()
+                .map(|outcome| match outcome {
+                    Outcome::Created(entry) | Outcome::Updated(entry) | Outcome::Unchanged(entry) => {
+                        format::write(&entry.collection).len() * MEMORY_PER_BYTE
+                    }
+                    Outcome::Deleted => 0,
+                })
+                .sum(),
+        }
+    }
+}
+
 /// What is known of a name.
 pub(crate) enum Known {
     /// Nothing.
@@ -106,6 +129,8 @@ pub(crate) struct Ledger {
     records: Arc<Mutex<Records>>,
     retention: TimeDelta,
     len_max: usize,
+    bytes_max: usize,
+    reached: Reached,
     clock: Clock,
 }
 
@@ -114,6 +139,8 @@ struct Records {
     by_scope: HashMap<Scope, Record>,
     /// The oldest first; one that was forgotten or made again is passed over.
     by_age: VecDeque<(DateTime<Utc>, Scope)>,
+    /// What the records take in memory beyond their places.
+    bytes: usize,
     /// The commit up to which commits were read.
     read: Option<Revision>,
 }
@@ -122,6 +149,21 @@ struct Record {
     fingerprint: Fingerprint,
     at: DateTime<Utc>,
     made: Made,
+}
+
+impl Records {
+    fn insert(&mut self, scope: Scope, record: Record) {
+        self.bytes += record.made.bytes();
+        if let Some(replaced) = self.by_scope.insert(scope, record) {
+            self.bytes -= replaced.made.bytes();
+        }
+    }
+
+    fn remove(&mut self, scope: Scope) {
+        if let Some(removed) = self.by_scope.remove(&scope) {
+            self.bytes -= removed.made.bytes();
+        }
+    }
 }
 
 impl std::fmt::Debug for Ledger {
@@ -134,7 +176,13 @@ impl Ledger {
     /// An empty ledger that remembers for `retention`, and not more than `len_max` requests.
     pub(crate) fn new(retention: std::time::Duration, len_max: usize, clock: Clock) -> Self {
         let retention = TimeDelta::from_std(retention).unwrap_or(TimeDelta::MAX);
-        Self { records: Arc::default(), retention, len_max, clock }
+        let (bytes_max, reached) = (usize::MAX, Reached::default());
+        Self { records: Arc::default(), retention, len_max, bytes_max, reached, clock }
+    }
+
+    /// The same, and what it remembers of requests that changed nothing takes about so many bytes at most.
+    pub(crate) fn within(self, bytes_max: usize, reached: Reached) -> Self {
+        Self { bytes_max, reached, ..self }
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
@@ -166,21 +214,25 @@ impl Ledger {
     pub(crate) fn record(&self, scope: Scope, fingerprint: Fingerprint, at: DateTime<Utc>, made: Made) {
         let mut records = self.records();
         records.by_age.push_back((at, scope));
-        records.by_scope.insert(scope, Record { fingerprint, at, made });
+        records.insert(scope, Record { fingerprint, at, made });
         while let Some((at, scope)) = records.by_age.front().copied() {
-            if records.by_age.len() <= self.len_max && !self.is_over(at) {
+            let is_too_much = records.bytes > self.bytes_max;
+            if records.by_age.len() <= self.len_max && !self.is_over(at) && !is_too_much {
                 break;
+            }
+            if is_too_much {
+                self.reached.count(Limit::IdempotencyBytes);
             }
             records.by_age.pop_front();
             if records.by_scope.get(&scope).is_some_and(|record| record.at == at) {
-                records.by_scope.remove(&scope);
+                records.remove(scope);
             }
         }
     }
 
     /// Forgets a record whose commit is gone from the branch.
     pub(crate) fn forget(&self, scope: Scope) {
-        self.records().by_scope.remove(&scope);
+        self.records().remove(scope);
     }
 
     /// Notes that the branch went on by commits that are recorded already.
@@ -249,6 +301,26 @@ mod tests {
             ledger.record(scope(key), Fingerprint::of(&[b"x"]), at(1_000), Made::Nothing(Vec::new()));
         }
         assert_eq!([knows(&ledger, "a"), knows(&ledger, "b"), knows(&ledger, "c")], [false, true, true]);
+    }
+
+    #[test]
+    fn what_changed_nothing_is_remembered_within_a_budget_of_bytes() {
+        let reached = Reached::default();
+        let ledger = ledger(1_000).within(100_000, reached.clone());
+        let large = || {
+            let attributes = [("x-large".to_owned(), "x".repeat(1_000).as_str().into())];
+            let key = crate::domain::Key::parse("large").unwrap();
+            let collection = crate::domain::Collection::new(key, crate::domain::Kind::Document, attributes);
+            let entry = crate::engine::Entry::committed(Arc::new(collection.unwrap()));
+            Made::Nothing(vec![Outcome::Unchanged(Arc::new(entry))])
+        };
+        for number in 0..100 {
+            ledger.record(scope(&number.to_string()), Fingerprint::of(&[b"x"]), at(1_000), large());
+        }
+        let known = (0..100).filter(|number| knows(&ledger, &number.to_string())).count();
+        assert!((5..10).contains(&known), "{known}");
+        assert!(knows(&ledger, "99"), "the newest are remembered");
+        assert_eq!(reached.of(Limit::IdempotencyBytes), 100 - known as u64);
     }
 
     #[test]

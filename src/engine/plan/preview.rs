@@ -1,9 +1,9 @@
-//! What a dry run tells: the commits that would be made.
+//! What a dry run tells: the commits that would be made. What they change is found out by whoever shows it, and
+//! not while the writer waits.
 
 use std::collections::HashMap;
 
-use crate::engine::handle::Preview;
-use crate::engine::history::unified;
+use crate::engine::handle::{Preview, PreviewedFile};
 use crate::engine::plan::Ground;
 use crate::store::Draft;
 
@@ -19,9 +19,11 @@ pub(crate) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Ve
         let mut shown = Vec::with_capacity(draft.files.len());
         for (name, after) in &draft.files {
             let before = files.insert(name, after.as_deref()).flatten();
-            let path = format!("{}/{name}", ground.folder);
-            let difference = unified(&path, before, after.as_deref());
-            shown.push((path, difference));
+            shown.push(PreviewedFile {
+                path: format!("{}/{name}", ground.folder),
+                before: before.map(<[u8]>::to_vec),
+                after: after.clone(),
+            });
         }
         let Draft { message, author, .. } = draft;
         previews.push(Preview { message: message.clone(), author: author.clone(), files: shown });

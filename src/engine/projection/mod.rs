@@ -8,6 +8,7 @@ pub(crate) mod sync_token;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
 use bytes::Bytes;
@@ -249,6 +250,8 @@ pub struct Projection {
     trouble: Arc<ArcSwapOption<String>>,
     /// Why the last write could not be made, until one can.
     write_trouble: Arc<ArcSwapOption<String>>,
+    /// Since when the writer is at what it does.
+    busy_since: Arc<ArcSwapOption<Instant>>,
     heads: Arc<watch::Sender<Head>>,
     /// Tells that there is something to look at: a snapshot, or trouble.
     news: Arc<watch::Sender<()>>,
@@ -317,6 +320,17 @@ impl Projection {
         if why.is_some() || self.write_trouble.load().is_some() {
             self.write_trouble.store(why.map(Arc::new));
         }
+    }
+
+    /// Since when the writer is at what it does; nothing while it waits for something to do.
+    #[must_use]
+    pub fn busy_since(&self) -> Option<Instant> {
+        self.busy_since.load().as_deref().copied()
+    }
+
+    /// Notes that the writer has begun with something, or is done with it.
+    pub(crate) fn note_busy(&self, since: Option<Instant>) {
+        self.busy_since.store(since.map(Arc::new));
     }
 
     /// Tells each head after its snapshot can be read; who is slow misses those between.

@@ -14,6 +14,7 @@ use chrono::DateTime;
 use crate::domain::{Actor, Collection, Command, Key, Patch, Revision};
 use crate::engine::*;
 use crate::store::memory::MemoryJournal;
+use crate::telemetry::Reached;
 
 /// After this time a test gives up on whatever should have become true.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -38,8 +39,10 @@ fn options() -> Options {
         retry_wait: Duration::from_millis(1),
         idempotency_retention: Duration::from_secs(60),
         idempotency_len_max: 16,
+        idempotency_bytes_max: 1 << 20,
         clock: Arc::new(|| DateTime::UNIX_EPOCH),
         fallbacks: Arc::new(AtomicU64::new(0)),
+        reached: Reached::default(),
     }
 }
 

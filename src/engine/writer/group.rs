@@ -22,6 +22,7 @@ use crate::engine::writer::{make_durable, publish};
 use crate::format::message;
 use crate::store::remote::RemoteError;
 use crate::store::{BlobId, Committed, Draft, Journal, StoreError};
+use crate::telemetry::Limit;
 
 /// How long a job waits for a file of its key to stay as it is; then it is decided on what is
 /// believed.
@@ -66,6 +67,7 @@ impl<J: Journal> Group<'_, J> {
             }
         }
         let keeps_moving = unavailable("the branch keeps moving, try again");
+        self.options.reached.count(Limit::Races);
         tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
         jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
         false

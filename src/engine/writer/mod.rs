@@ -92,6 +92,7 @@ impl<J: Journal> Writer<J> {
         let _end = End(self.projection.clone());
         self.read_if_due();
         while let Some(turn) = runtime.block_on(self.gather()) {
+            self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
             self.act(turn.hints.merged());
             let mut jobs = std::mem::take(&mut self.deferred);
@@ -104,6 +105,7 @@ impl<J: Journal> Writer<J> {
             if turn.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
+            self.projection.note_busy(None);
         }
         tracing::debug!("the writer has stopped");
     }

@@ -16,6 +16,7 @@ use crate::config::BasePath;
 use crate::domain::{Revision, hex};
 use crate::engine::Snapshot;
 use crate::http::browser::cors::Cors;
+use crate::http::budgets::Budgets;
 use crate::http::context::Context;
 use crate::http::jsonapi::document;
 use crate::http::jsonapi::error::ApiError;
@@ -130,6 +131,18 @@ impl Reply {
     /// Another document of the same type, without what else is said of this one.
     pub(crate) fn previewed(&self, body: Bytes) -> Self {
         Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
+    }
+
+    /// The same, counted among the answers under way if it was made for one caller and is large.
+    ///
+    /// # Errors
+    ///
+    /// 503 when those take too much.
+    pub(crate) fn counted(mut self, budgets: &Budgets) -> Result<Self, ApiError> {
+        if let Content::Whole(body) = &mut self.content {
+            *body = budgets.counted(mem::take(body))?;
+        }
+        Ok(self)
     }
 
     /// The last touch to every answer.

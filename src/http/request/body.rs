@@ -11,13 +11,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
+use tokio::sync::OwnedSemaphorePermit;
 use warp::Stream;
 use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
 use crate::config::Limits;
+use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::head::{Head, content_length};
+use crate::telemetry::Limit;
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
 const DISCARD_PAUSE_MAX: Duration = Duration::from_millis(200);
@@ -29,6 +32,8 @@ pub(crate) struct Body {
     declared_bytes: usize,
     /// The client waits for a word before it sends anything (RFC 9110 section 10.1.1).
     is_held_back: bool,
+    /// The room that what was kept of it takes of all bodies together.
+    room: Option<OwnedSemaphorePermit>,
 }
 
 /// Whatever gives bytes now and then.
@@ -67,6 +72,8 @@ enum End {
     Complete(Bytes),
     /// It is longer than allowed.
     TooLong,
+    /// It and those of others are more than is taken.
+    NoRoom(ApiError),
     /// It stopped in the middle.
     Broken,
 }
@@ -84,13 +91,14 @@ impl Body {
 
     /// No body.
     pub(crate) const fn none() -> Self {
-        Self { chunks: None, declared_bytes: 0, is_held_back: false }
+        Self { chunks: None, declared_bytes: 0, is_held_back: false, room: None }
     }
 
     /// A body that is there already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let declared_bytes = bytes.len();
-        Self { chunks: Some(Box::new(Whole(Some(bytes)))), declared_bytes, is_held_back: false }
+        let chunks: Box<dyn Chunks> = Box::new(Whole(Some(bytes)));
+        Self { chunks: Some(chunks), declared_bytes, is_held_back: false, room: None }
     }
 
     /// The body that follows these header fields.
@@ -99,6 +107,7 @@ impl Body {
             chunks: Some(Box::new(stream)),
             declared_bytes: content_length(headers).unwrap_or(0),
             is_held_back: headers.contains_key(EXPECT),
+            room: None,
         }
     }
 
@@ -111,47 +120,64 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early.
-    pub(crate) async fn collect(&mut self, limits: &Limits) -> Result<Bytes, ApiError> {
+    /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when all bodies
+    /// together are too much.
+    pub(crate) async fn collect(&mut self, limits: &Limits, budgets: &Budgets) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
-        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max)).await {
+        match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, budgets)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
             Ok(End::TooLong) => {
-                Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, format!("A body has at most {bytes_max} bytes.")))
+                let detail = format!("A body has at most {bytes_max} bytes.");
+                Err(ApiError::new(Code::PAYLOAD_TOO_LARGE, detail).reaching(Limit::BodyBytes))
             }
+            Ok(End::NoRoom(error)) => Err(error),
             Ok(End::Broken) => Err(ApiError::new(Code::BAD_REQUEST, "The body ended early.")),
             Err(_) => {
                 // Nobody waits any longer for what is still to come.
                 self.chunks = None;
                 let limit_ms = limits.body_wait_ms_max;
-                Err(ApiError::new(
-                    Code::REQUEST_TIMEOUT,
-                    format!("The body did not arrive within {limit_ms} ms."),
-                ))
+                let detail = format!("The body did not arrive within {limit_ms} ms.");
+                Err(ApiError::new(Code::REQUEST_TIMEOUT, detail).reaching(Limit::BodyWait))
             }
         }
     }
 
-    async fn read(&mut self, bytes_max: usize) -> End {
+    async fn read(&mut self, bytes_max: usize, budgets: &Budgets) -> End {
         if self.declared_bytes > bytes_max {
             return End::TooLong;
         }
         let Some(first) = self.next().await else { return End::Complete(Bytes::new()) };
         let Ok(first) = first else { return End::Broken };
+        if let Err(end) = self.take_room(first.len(), bytes_max, budgets) {
+            return end;
+        }
         let mut second = self.next().await;
-        if second.is_none() && first.len() <= bytes_max {
+        if second.is_none() {
             return End::Complete(first);
         }
         let mut all = BytesMut::from(first);
         while let Some(chunk) = second {
             let Ok(chunk) = chunk else { return End::Broken };
-            if all.len() + chunk.len() > bytes_max {
-                return End::TooLong;
+            if let Err(end) = self.take_room(chunk.len(), bytes_max - all.len(), budgets) {
+                return end;
             }
             all.extend_from_slice(&chunk);
             second = self.next().await;
         }
-        if all.len() > bytes_max { End::TooLong } else { End::Complete(all.freeze()) }
+        End::Complete(all.freeze())
+    }
+
+    /// Takes room for what has arrived, until the request is answered.
+    fn take_room(&mut self, bytes: usize, bytes_max: usize, budgets: &Budgets) -> Result<(), End> {
+        if bytes > bytes_max {
+            return Err(End::TooLong);
+        }
+        let room = budgets.room_for_body(bytes).map_err(End::NoRoom)?;
+        match &mut self.room {
+            Some(held) => held.merge(room),
+            none => *none = Some(room),
+        }
+        Ok(())
     }
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
@@ -217,7 +243,7 @@ mod tests {
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
         let limits = Limits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..Limits::default() };
         let mut body = body(sizes, ends);
-        let result = body.collect(&limits).await;
+        let result = body.collect(&limits, &Budgets::of(&limits)).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -240,6 +266,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_body_has_its_room_until_the_request_is_answered() {
+        let limits = Limits { bodies_bytes_max: 100, ..Limits::default() };
+        let budgets = Budgets::of(&limits);
+        let mut held = body(&[30, 30], true);
+        held.collect(&limits, &budgets).await.unwrap();
+        let refused = body(&[30, 30], true).collect(&limits, &budgets).await.unwrap_err();
+        assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::BodiesBytes)));
+        drop(held);
+        body(&[30, 30], true).collect(&limits, &budgets).await.unwrap();
+    }
+
+    #[tokio::test]
     async fn an_unwanted_body_is_read_to_its_end() {
         let mut unwanted = body(&[100, 100], true);
         unwanted.discard(&Limits::default()).await;
@@ -254,7 +292,8 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
-        let refused = lie.collect(&Limits::default()).await.unwrap_err();
+        let limits = Limits::default();
+        let refused = lie.collect(&limits, &Budgets::of(&limits)).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
         lie.discard(&Limits::default()).await;
         assert!(lie.is_there());

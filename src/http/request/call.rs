@@ -16,8 +16,9 @@ use warp::http::{HeaderMap, Method};
 
 use crate::domain::Key;
 use crate::engine::Snapshot;
-use crate::engine::history::{self, Filter, History, Page, View};
+use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
+use crate::http::budgets::Budgets;
 use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
@@ -26,9 +27,13 @@ use crate::http::jsonapi::query::Query;
 use crate::http::request::body::Body;
 use crate::http::request::head::Head;
 use crate::http::request::id::RequestId;
+use crate::telemetry::Limit;
 
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
+
+/// How long a client that sends no more is waited with for what is looked up.
+const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
 
 /// The other end of a connection, for another server than ours to put into the extensions of each request;
 /// see [`Routes::filter`](crate::http::Routes::filter).
@@ -38,11 +43,25 @@ pub struct Peer(pub SocketAddr);
 /// A request without its body.
 pub(crate) struct Call<'a> {
     pub(crate) context: &'a Context,
+    pub(crate) budgets: &'a Budgets,
     pub(crate) head: Arc<Head>,
     pub(crate) id: RequestId,
     identity: OnceCell<Identity>,
     entered: OnceLock<Entered>,
     is_asked: AtomicBool,
+    asking: Asking,
+}
+
+/// Whoever waits for what is looked up for a request, once something is; gone with the request.
+#[derive(Default)]
+struct Asking(OnceLock<Asker>);
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        if let Some(asker) = self.0.get() {
+            asker.leave();
+        }
+    }
 }
 
 /// The route that a request came in by.
@@ -53,9 +72,15 @@ struct Entered {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(context: &'a Context, head: Arc<Head>, id: RequestId) -> Self {
+    pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
         let (identity, entered) = (OnceCell::new(), OnceLock::new());
-        Self { context, head, id, identity, entered, is_asked: AtomicBool::new(false) }
+        let (is_asked, asking) = (AtomicBool::new(false), Asking::default());
+        Self { context, budgets, head, id, identity, entered, is_asked, asking }
+    }
+
+    /// Another request that is made to answer this one.
+    pub(crate) fn inner(&self, head: Arc<Head>) -> Call<'a> {
+        Call::new(self.context, self.budgets, head, self.id.clone())
     }
 
     pub(crate) fn method(&self) -> &Method {
@@ -142,7 +167,7 @@ impl<'a> Call<'a> {
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         self.identity().await?;
-        Ok(body.collect(&self.context.limits).await)
+        Ok(body.collect(&self.context.limits, self.budgets).await)
     }
 
     /// The same for as long as the answer goes on.
@@ -161,16 +186,18 @@ impl<'a> Call<'a> {
         projection.snapshot().ok_or_else(|| ApiError::unread(projection.trouble().as_deref()))
     }
 
-    /// The history up to what is served now.
+    /// The history up to what is served now, for as long as the request is answered: questions to it end when
+    /// the client leaves.
     ///
     /// # Errors
     ///
     /// 503 while it is being read and longer than one likes to wait, or can't be read.
     pub(crate) async fn past(&self) -> Result<View, ApiError> {
-        Ok(self.history().await?.1)
+        let asker = self.asking.0.get_or_init(Asker::default);
+        Ok(self.history().await?.1.asked_by(asker.clone()))
     }
 
-    /// The same, with what follows it.
+    /// The same for whatever is done longer than that, with what follows it.
     ///
     /// # Errors
     ///
@@ -178,6 +205,7 @@ impl<'a> Call<'a> {
     pub(crate) async fn history(&self) -> Result<(&History, View), ApiError> {
         let late = || {
             ApiError::unavailable("The history is still being read; try again shortly.", HISTORY_RETRY_AFTER)
+                .reaching(Limit::HistoryWait)
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
         let view = tokio::time::timeout(self.context.limits.history_wait_max(), history.ready()).await;
@@ -201,10 +229,43 @@ impl<'a> Call<'a> {
         self.authorize(Action::ListEvents { key: Some(key) }).await.ok()?;
         let view = history.view().await.ok()?;
         let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
-        let found = looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
+        let found = self.looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
         let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
         let at = last.at.to_rfc3339_opts(SecondsFormat::Secs, true);
         Some(format!("It was deleted by {} at {at}, by the commit {}.", last.actor.name(), last.revision))
+    }
+
+    /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.
+    ///
+    /// # Errors
+    ///
+    /// What looking says; 503 if there is no room for it in time, 500 if it panics.
+    pub(crate) async fn looking<T: Send + 'static>(
+        &self,
+        look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
+    ) -> Result<T, ApiError> {
+        let place = self.budgets.question().await?;
+        // The place is given back by the thread that looks: it may go on when nobody waits any more.
+        let mut looked = tokio::task::spawn_blocking(move || {
+            let looked = look();
+            drop(place);
+            looked
+        });
+        let looked = tokio::select! {
+            looked = &mut looked => looked,
+            () = self.left() => {
+                self.asking.0.get_or_init(Asker::default).leave();
+                looked.await
+            }
+        };
+        looked.unwrap_or_else(|_| Err(ApiError::internal()))
+    }
+
+    /// Waits until the client has left. One that only says that it has nothing to add looks the same, and is
+    /// waited with for a while.
+    async fn left(&self) {
+        self.head.line.ended().await;
+        tokio::time::sleep(HALF_CLOSED_WAIT).await;
     }
 
     /// Checks the media types of a request without a body.
@@ -281,20 +342,9 @@ fn request_head<'a>(head: &'a Head, id: &'a RequestId) -> RequestHead<'a> {
         path: head.path(),
         query: head.query(),
         headers: &head.headers,
-        remote: head.remote,
+        remote: head.line.remote(),
         request_id: id.as_str(),
     }
-}
-
-/// Looks into the past where waiting for the disk is no harm to other requests.
-///
-/// # Errors
-///
-/// What looking says; 500 if it panics.
-pub(crate) async fn looking<T: Send + 'static>(
-    look: impl FnOnce() -> Result<T, ApiError> + Send + 'static,
-) -> Result<T, ApiError> {
-    tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(ApiError::internal()))
 }
 
 /// The future panicked.
@@ -325,10 +375,11 @@ mod tests {
     #[tokio::test]
     async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
         let context = context();
+        let budgets = Budgets::of(&context.limits);
         let call = || {
-            let head = Head::taken(&mut Request::new(String::new()), None);
+            let head = Head::taken(&mut Request::new(String::new()), Arc::default());
             let id = RequestId::of(&head.headers, context.clock);
-            Call::new(&context, Arc::new(head), id)
+            Call::new(&context, &budgets, Arc::new(head), id)
         };
         let key = key("posts");
         let reads: Actions = |action| matches!(action, Action::Read { .. });

@@ -11,6 +11,7 @@ use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use warp::http::{HeaderMap, Method, Request, Uri};
 
 use crate::http::request::call::Peer;
+use crate::http::server::Line;
 
 /// Method, address, header fields, and who sent them.
 #[derive(Debug)]
@@ -20,8 +21,8 @@ pub(crate) struct Head {
     pub(crate) headers: HeaderMap,
     /// Whether a body follows.
     pub(crate) has_body: bool,
-    /// The other end of the connection.
-    pub(crate) remote: Option<SocketAddr>,
+    /// The connection that it came by.
+    pub(crate) line: Arc<Line>,
 }
 
 /// Path and query, from whoever took the request apart.
@@ -33,19 +34,19 @@ enum Address {
 
 impl Head {
     /// Moves the head out of a request.
-    pub(crate) fn taken<B: Body>(request: &mut Request<B>, remote: Option<SocketAddr>) -> Self {
+    pub(crate) fn taken<B: Body>(request: &mut Request<B>, line: Arc<Line>) -> Self {
         Self {
             has_body: !request.body().is_end_stream(),
             method: request.method().clone(),
             address: Address::Uri(request.uri().clone()),
             headers: std::mem::take(request.headers_mut()),
-            remote,
+            line,
         }
     }
 
     /// The head of a request that the service makes itself on behalf of whoever sent this one.
     pub(crate) fn asking(&self, method: Method, uri: Uri, headers: HeaderMap, has_body: bool) -> Self {
-        Self { method, address: Address::Uri(uri), headers, has_body, remote: self.remote }
+        Self { method, address: Address::Uri(uri), headers, has_body, line: Arc::clone(&self.line) }
     }
 
     /// The path as it was sent.
@@ -81,9 +82,9 @@ pub(crate) fn of_request() -> impl Filter<Extract = (Arc<Head>,), Error = Infall
     let remote = warp::ext::optional::<Peer>().and(warp::addr::remote());
     warp::method().and(warp::path::full()).and(query).and(warp::header::headers_cloned()).and(remote).map(
         |method, path, query, headers, peer: Option<Peer>, remote: Option<SocketAddr>| {
-            let remote = peer.map(|Peer(address)| address).or(remote);
+            let line = Arc::new(Line::of(peer.map(|Peer(address)| address).or(remote)));
             let has_body = announces_body(&headers);
-            Arc::new(Head { method, address: Address::Parts { path, query }, headers, has_body, remote })
+            Arc::new(Head { method, address: Address::Parts { path, query }, headers, has_body, line })
         },
     )
 }

@@ -14,7 +14,7 @@ use crate::http::jsonapi::page::EventsAt;
 use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
-use crate::http::request::call::{Call, looking};
+use crate::http::request::call::Call;
 use crate::http::routes::path::EventId;
 use crate::http::routes::stream;
 
@@ -150,13 +150,13 @@ async fn page(
     let head = view.head();
     if is_table(call) {
         let is_whole = PAGE.iter().all(|name| query.first(name).is_none());
-        let body = looking(move || {
+        let body = call.looking(move || {
             let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
             table(&view, &filter, place(&asked)?, is_whole).map_err(|error| of_cursor(error, &asked))
         });
         return Ok(Reply::typed(StatusCode::OK, CSV_UTF8, body.await?).of_revision(head));
     }
-    let body = looking(move || {
+    let body = call.looking(move || {
         let filter = Filter { follow, ..filter(&view, &asked, collections, &allowed)? };
         let found = view.events_and_total(&filter, &place(&asked)?);
         let (events, total) = found.map_err(|error| of_cursor(error, &asked))?;
@@ -279,10 +279,11 @@ pub(crate) async fn read(call: &Call<'_>, id: EventId) -> Result<Reply, ApiError
     let uuid = id.uuid().filter(|_| is_known).ok_or_else(|| id.not_found())?;
     let fields = query::fields(&call.query()?, &[history::EVENT])?;
     let (links, head) = (self_link(&call.link()), view.head());
-    let body = looking(move || {
-        let event = history::event(&*view.event(uuid)?, &fields, &allowed);
-        Ok(history::one(&event, &links))
-    })
-    .await?;
+    let body = call
+        .looking(move || {
+            let event = history::event(&*view.event(uuid)?, &fields, &allowed);
+            Ok(history::one(&event, &links))
+        })
+        .await?;
     Ok(Reply::document(StatusCode::OK, body).of_revision(head))
 }

@@ -53,6 +53,10 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
             false => "the last write could not be made".into(),
         };
     }
+    if let Some(busy) = busy_for_too_long(call) {
+        meta["writes"] =
+            format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()).into();
+    }
     if let Some(SharedBranch { remote, .. }) = &call.context.remote {
         meta["remote"] = told(remote, guard.is_open());
     }
@@ -68,6 +72,12 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         meta["workTree"] = (&**note).into();
     }
     Ok(Reply::document(StatusCode::OK, document::meta(&meta)).of_snapshot(&snapshot))
+}
+
+/// How long the writer has been at what it does, if that is longer than it should be.
+fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
+    let most = Duration::from_millis(call.context.limits.writer_busy_ms_max);
+    call.context.projection.busy_since().map(|since| since.elapsed()).filter(|busy| *busy >= most)
 }
 
 /// Whether the remote was not seen for too long.

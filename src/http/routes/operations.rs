@@ -25,6 +25,7 @@ use crate::http::routes::path::{self, Found, Target};
 use crate::http::routes::submit;
 use crate::http::routes::submit::Asked;
 use crate::http::routes::table::{COLLECTION, COLLECTIONS};
+use crate::telemetry::Limit;
 
 /// What an answer with results is written in.
 const JSON_API_ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
@@ -71,7 +72,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
     let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
     let reply = reply.of_revision(written.revision);
-    Ok(submit::told_as_asked(reply, results, &written, preferences))
+    submit::told_as_asked(call, reply, results, written, preferences).await
 }
 
 fn pointer(index: usize) -> String {
@@ -155,7 +156,8 @@ impl Batch {
                 limits.operations_max,
                 operations.len()
             );
-            return Err(ErrorObject::invalid(format!("/{OPERATIONS}"), detail).into());
+            let error = ApiError::from(ErrorObject::invalid(format!("/{OPERATIONS}"), detail));
+            return Err(error.reaching(Limit::Operations));
         }
         let mut batch = Self { changes: Vec::with_capacity(operations.len()), faults: Vec::new() };
         let mut names = Names { call, local: HashMap::new() };

@@ -1,6 +1,7 @@
 //! What was and what became of it: differences, blame, changes, and what can be asked at all.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use warp::http::StatusCode;
@@ -15,7 +16,7 @@ use crate::http::jsonapi::page::PAGE_SIZE_MAX;
 use crate::http::jsonapi::query::Query;
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
-use crate::http::request::call::{Call, looking};
+use crate::http::request::call::Call;
 use crate::http::routes::events::{Wanted, revision_text};
 
 /// The media type of unified text.
@@ -23,6 +24,9 @@ const TEXT_DIFF: &str = "text/x-diff";
 
 /// What `text/x-diff` is answered as: the files are UTF-8.
 const TEXT_DIFF_UTF8: &str = "text/x-diff; charset=utf-8";
+
+/// How long the shortest differences of one answer are looked for; what is left is shown as replaced.
+const DIFFERENCE_TIME_MAX: Duration = Duration::from_secs(2);
 
 const FROM: &str = "filter[from]";
 const TO: &str = "filter[to]";
@@ -45,11 +49,12 @@ pub(crate) async fn difference(call: &Call<'_>) -> Result<Reply, ApiError> {
     let wanted = Wanted::of(call);
     let (allowed, keys) = (wanted.seen_by(allowed)?, wanted.known(call, &view)?);
     let links = self_link(&call.link());
-    looking(move || {
+    call.looking(move || {
         let (from, to) = (revision(&view, &query, FROM)?, revision(&view, &query, TO)?);
         let sees = |key: &Key| (keys.is_empty() || keys.contains(key)) && allowed.sees(key);
         let reply = if as_text {
-            let text = view.text_difference(Some(from), Some(to), &sees)?;
+            let text =
+                view.text_difference(Some(from), Some(to), &sees, Instant::now() + DIFFERENCE_TIME_MAX)?;
             Reply::typed(StatusCode::OK, TEXT_DIFF_UTF8, text.into())
         } else {
             let found = view.difference(from, to)?;
@@ -97,7 +102,7 @@ async fn at_revision<T: Send + 'static>(
 ) -> Result<T, ApiError> {
     let view = call.past().await?;
     let text = revision_text(text);
-    looking(move || {
+    call.looking(move || {
         let revision = view.resolve(&text).map_err(|error| ApiError::from(error).parameter(query::AS_OF))?;
         Ok(ask(&view, revision)?)
     })
@@ -115,7 +120,7 @@ pub(crate) async fn blame(call: &Call<'_>, key: Key) -> Result<Reply, ApiError> 
     let is_edited = call.snapshot()?.get(key.as_str()).is_some_and(|entry| entry.uncommitted);
     let links = self_link(&call.link());
     let query = call.query();
-    looking(move || {
+    call.looking(move || {
         let sees = |key: &Key| allowed.sees(key);
         let blames = view.blame(&key, &sees)?;
         let fields = query::fields(&query?, &[history::BLAME, history::EVENT])?;
@@ -154,7 +159,7 @@ pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     let blamed = |error| ApiError::from(error).parameter(SINCE);
     let token: SyncToken = token.parse().map_err(blamed)?;
     let links = self_link(&call.link());
-    looking(move || {
+    call.looking(move || {
         let shown = Shown::of(&snapshot, allowed.sight());
         let changes = view.changes_since(&token, &shown, allowed.sight()).map_err(blamed)?;
         let resources = changes.iter().map(|change| history::change(change, &fields));

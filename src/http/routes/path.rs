@@ -13,6 +13,7 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
 use crate::http::routes::table::{Answering, Operation, ROUTES, Route, Stands, Takes};
+use crate::telemetry::Limit;
 
 /// A route, and what a path says where the route varies.
 pub(crate) struct Found {
@@ -76,10 +77,8 @@ pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
     let (path, context) = (call.path(), call.context);
     let bytes_max = context.limits.uri_bytes_max;
     if path.len() + call.raw_query().len() > bytes_max {
-        return Err(ApiError::new(
-            Code::URI_TOO_LONG,
-            format!("Path and query have at most {bytes_max} bytes together."),
-        ));
+        let detail = format!("Path and query have at most {bytes_max} bytes together.");
+        return Err(ApiError::new(Code::URI_TOO_LONG, detail).reaching(Limit::UriBytes));
     }
     lookup(path, context).ok_or_else(|| not_found(path, context))
 }

@@ -1,5 +1,7 @@
 //! What all writes share on their way to the writer and back.
 
+use std::time::{Duration, Instant};
+
 use bytes::Bytes;
 use warp::http::StatusCode;
 
@@ -12,6 +14,9 @@ use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::prefer::{PREFERENCE_APPLIED, Preferences};
 use crate::http::request::{idempotency, reason};
+
+/// How long the shortest differences of a dry run are looked for; what is left is shown as replaced.
+const PREVIEW_TIME_MAX: Duration = Duration::from_millis(200);
 
 /// 428, where the service was started to want every change to be about a known state.
 pub(crate) fn if_match_required() -> ErrorObject {
@@ -129,17 +134,29 @@ impl Asked {
 
 /// The last touch to the answer to a write: of a dry run it tells the commits that were not made,
 /// and no header says that anything is there.
-pub(crate) fn told_as_asked(reply: Reply, body: Bytes, written: &Written, preferences: Preferences) -> Reply {
-    let reply = match &written.preview {
+///
+/// # Errors
+///
+/// 503 when there is no room to find out what would change.
+pub(crate) async fn told_as_asked(
+    call: &Call<'_>,
+    reply: Reply,
+    body: Bytes,
+    written: Written,
+    preferences: Preferences,
+) -> Result<Reply, ApiError> {
+    let reply = match written.preview {
         None => reply,
         Some(preview) => {
-            reply.previewed(document::with_preview(&body, preview)).of_revision(written.revision)
+            let until = Instant::now() + PREVIEW_TIME_MAX;
+            let shown = call.looking(move || Ok(document::with_preview(&body, &preview, until))).await?;
+            reply.previewed(shown).of_revision(written.revision)
         }
     };
-    match preferences.applied() {
+    Ok(match preferences.applied() {
         None => reply,
         Some(applied) => reply.with(PREFERENCE_APPLIED, applied),
-    }
+    })
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.

@@ -12,7 +12,7 @@ use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::{etag, negotiate, request};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
-use crate::http::request::call::{Call, looking};
+use crate::http::request::call::Call;
 use crate::http::request::prefer::Preferences;
 use crate::http::routes::collections::{asked, check_write, written};
 use crate::http::routes::path::EventId;
@@ -57,7 +57,7 @@ pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
     let text = revision(&bytes?, call.context.limits.json_depth_max)?;
     let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
-    let done = match looking(resolve).await {
+    let done = match call.looking(resolve).await {
         Ok(revision) => {
             let done = history.restore(request.engine(), &request.key, revision, &request.undoer).await;
             request.told(done).await
@@ -135,7 +135,7 @@ impl<'a> Request<'a> {
             Ok(done) => done,
             Err(refusal) => self.recalled().await?.ok_or(refusal)?,
         };
-        Ok(written(self.call, &done, self.preferences, &self.fields, updated))
+        written(self.call, done, self.preferences, &self.fields, updated).await
     }
 
     async fn recalled(&self) -> Result<Option<Written>, ApiError> {

@@ -19,6 +19,7 @@
 //!
 //! What is not here: the body of a request and its limits, which are the routes' business.
 
+mod line;
 mod listener;
 mod refusal;
 mod tls;
@@ -43,12 +44,14 @@ use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
+pub use crate::http::server::line::Line;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
 use crate::http::server::refusal::Refusal;
 pub use crate::http::server::tls::{Tls, TlsError};
 use crate::http::server::wire::{Patience, Stream, Wire};
 use crate::shutdown::Shutdown;
+use crate::telemetry::{Limit, Reached};
 
 /// How many connections are told at one time that there is no room; one more is closed unanswered,
 /// so that refusing does not cost more than serving would.
@@ -132,9 +135,16 @@ impl Server {
     }
 
     /// Has every request answered until the shutdown begins; connections run on as tasks of the shutdown.
-    pub async fn serve<A: Answers>(self, answers: A, limits: &Limits, shutdown: &Shutdown) {
+    pub async fn serve<A: Answers>(
+        self,
+        answers: A,
+        limits: &Limits,
+        reached: &Reached,
+        shutdown: &Shutdown,
+    ) {
         let tls = self.tls.clone();
-        let connections = Arc::new(Connections::new(answers, limits.clone(), shutdown.clone()));
+        let connections = Connections::new(answers, limits.clone(), reached.clone(), shutdown.clone());
+        let connections = Arc::new(connections);
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -169,13 +179,13 @@ fn is_about_one_connection(error: &io::Error) -> bool {
     )
 }
 
-/// Whoever answers requests; told of each where it comes from, if that has an address.
+/// Whoever answers requests; told of each by which connection it comes.
 pub trait Answers: Clone + Send + Sync + 'static {
     /// Answers a request.
     fn answer(
         &self,
         request: Request<Incoming>,
-        remote: Option<SocketAddr>,
+        line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
 }
 
@@ -186,11 +196,12 @@ struct Connections<A> {
     room: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     limits: Limits,
+    reached: Reached,
     shutdown: Shutdown,
 }
 
 impl<A: Answers> Connections<A> {
-    fn new(answers: A, limits: Limits, shutdown: Shutdown) -> Self {
+    fn new(answers: A, limits: Limits, reached: Reached, shutdown: Shutdown) -> Self {
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(limits.header_wait_ms_max))
@@ -203,6 +214,7 @@ impl<A: Answers> Connections<A> {
             room: Arc::new(Semaphore::new(limits.connections_max)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             limits,
+            reached,
             shutdown,
         }
     }
@@ -223,19 +235,23 @@ impl<A: Answers> Connections<A> {
         opened: impl Future<Output = Option<S>> + Send + 'static,
         remote: Option<SocketAddr>,
     ) {
+        let line = Arc::new(Line::of(remote));
         let wire = {
+            let line = Arc::clone(&line);
             let (patience, shutdown) = (Patience::of(&self.limits), self.shutdown.clone());
-            async move { opened.await.map(|stream| Wire::new(stream, patience, shutdown)) }
+            let reached = self.reached.clone();
+            async move { opened.await.map(|stream| Wire::new(stream, line, patience, shutdown, reached)) }
         };
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             let this = Arc::clone(self);
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
-                    this.serve(wire, remote).await;
+                    this.serve(wire, line).await;
                 }
                 drop(place);
             });
         } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
+            self.reached.count(Limit::Connections);
             tracing::warn!(connections_max = self.limits.connections_max, "no room for one more connection");
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
@@ -249,14 +265,18 @@ impl<A: Answers> Connections<A> {
     fn serve<S: Stream>(
         &self,
         wire: Wire<S>,
-        remote: Option<SocketAddr>,
+        line: Arc<Line>,
     ) -> impl Future<Output = ()> + Send + use<A, S> {
         let answers = self.answers.clone();
         let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
+        let reached = self.reached.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
-                Some(refusal) => Err(refusal),
-                None => Ok(answers.answer(request, remote)),
+                Some(refusal) => {
+                    refusal.limit().into_iter().for_each(|limit| reached.count(limit));
+                    Err(refusal)
+                }
+                None => Ok(answers.answer(request, Arc::clone(&line))),
             };
             async move {
                 match answer {

@@ -3,6 +3,8 @@
 use warp::http::{HeaderValue, StatusCode, header};
 use warp::reply::Response;
 
+use crate::telemetry::Limit;
+
 /// One JSON:API error that ends a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refusal {
@@ -55,6 +57,15 @@ impl Refusal {
         let status = StatusCode::SERVICE_UNAVAILABLE;
         let refusal = Self::new(status, "service_unavailable", "Service Unavailable", detail);
         Self { retry_after_s: Some(1), ..refusal }
+    }
+
+    /// The limit that was reached, if it was one of a head.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        match self.status {
+            StatusCode::URI_TOO_LONG => Some(Limit::UriBytes),
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Limit::HeaderBytes),
+            _ => None,
+        }
     }
 
     /// The texts are all ours and hold nothing that JSON would need to escape.

@@ -16,13 +16,14 @@ struct Running {
     shutdown: Shutdown,
     held: mpsc::UnboundedReceiver<()>,
     release: Arc<Semaphore>,
+    reached: Reached,
 }
 
 impl Answers for BoxedFilter<(Response,)> {
     fn answer(
         &self,
         request: Request<Incoming>,
-        _remote: Option<SocketAddr>,
+        _line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
         warp::service(self.clone()).call(request)
     }
@@ -52,8 +53,10 @@ async fn start(limits: Limits) -> Running {
     let (server, address) = local().await;
     let shutdown = Shutdown::new();
     let inside = shutdown.clone();
-    shutdown.spawn(async move { server.serve(routes, &limits, &inside).await });
-    Running { address, shutdown, held, release }
+    let reached = Reached::default();
+    let counts = reached.clone();
+    shutdown.spawn(async move { server.serve(routes, &limits, &counts, &inside).await });
+    Running { address, shutdown, held, release, reached }
 }
 
 impl Running {
@@ -213,6 +216,71 @@ async fn an_answer_that_nobody_takes_is_given_up() {
     assert!(ended.is_err() || taken.len() < 64 * 1024 * 1024);
 }
 
+/// Takes so much of an answer in so many steps, with a pause before each, and then no more.
+async fn trickle(stream: &mut TcpStream, steps: usize, pause: Duration) -> usize {
+    let (mut taken, mut bytes) = (0, vec![0; 64 * 1024]);
+    for _ in 0..steps {
+        tokio::time::sleep(pause).await;
+        match stream.read(&mut bytes).await {
+            Ok(0) | Err(_) => break,
+            Ok(read) => taken += read,
+        }
+    }
+    taken
+}
+
+#[tokio::test]
+async fn an_answer_that_is_taken_too_slowly_is_given_up() {
+    let limits = Limits { answer_wait_ms_max: 200, answer_bytes_per_s_min: 64 << 20, ..Limits::DEFAULT };
+    let server = start(limits).await;
+    let mut stream = server.connect().await;
+    stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+    // Never still for as long as would end it, and never fast enough.
+    let taken = trickle(&mut stream, 10_000, Duration::from_millis(5)).await;
+    assert!(taken < 64 * 1024 * 1024, "{taken}");
+    assert_eq!(server.reached.of(Limit::AnswerRate), 1);
+    assert_eq!(server.reached.of(Limit::AnswerWait), 0);
+}
+
+/// Answers when the client has sent its last byte.
+#[derive(Clone)]
+struct AtTheEnd(mpsc::UnboundedSender<()>);
+
+impl Answers for AtTheEnd {
+    fn answer(
+        &self,
+        _request: Request<Incoming>,
+        line: Arc<Line>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let ended = self.0.clone();
+        async move {
+            line.ended().await;
+            ended.send(()).unwrap();
+            Ok(Response::new("[3]".into()))
+        }
+    }
+}
+
+#[tokio::test]
+async fn whoever_looks_something_up_hears_that_the_client_has_ended_the_connection() {
+    let (ends, mut ended) = mpsc::unbounded_channel();
+    let (server, address) = local().await;
+    let shutdown = Shutdown::new();
+    let inside = shutdown.clone();
+    shutdown.spawn(async move {
+        server.serve(AtTheEnd(ends), &Limits::DEFAULT, &Reached::default(), &inside).await;
+    });
+    let mut half = TcpStream::connect(address).await.unwrap();
+    half.write_all(LAST_GET).await.unwrap();
+    half.shutdown().await.unwrap();
+    assert!(rest(&mut half).await.ends_with("[3]"), "one that only sends no more is answered");
+    ended.recv().await.unwrap();
+    let mut gone = TcpStream::connect(address).await.unwrap();
+    gone.write_all(GET).await.unwrap();
+    drop(gone);
+    ended.recv().await.unwrap();
+}
+
 #[tokio::test]
 async fn one_connection_too_many_is_told_so() {
     let mut server = start(Limits { connections_max: 1, ..Limits::DEFAULT }).await;
@@ -223,6 +291,7 @@ async fn one_connection_too_many_is_told_so() {
     let answer = server.exchange(GET).await;
     is_refusal(&answer, 503, "service_unavailable");
     assert!(answer.contains("retry-after: 1\r\n"), "{answer}");
+    assert_eq!(server.reached.of(Limit::Connections), 1);
 
     server.release.add_permits(1);
     assert!(rest(&mut first).await.ends_with("[2]"));

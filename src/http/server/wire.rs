@@ -2,15 +2,18 @@
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::time::{Sleep, sleep};
+use tokio::time::{Instant, Sleep, sleep};
 
 use crate::config::Limits;
+use crate::http::server::line::Line;
 use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
+use crate::telemetry::{Limit, Reached};
 
 /// How long a connection that the service ends stays open for the client to read the last answer.
 const LINGER: Duration = Duration::from_secs(1);
@@ -30,13 +33,19 @@ const WHOLE_BYTES_MAX: usize = 1_024;
 pub(crate) struct Patience {
     /// With an answer that it does not take.
     answer: Duration,
+    /// How much of it it takes in a second, at least, on an average of that time.
+    answer_bytes_per_s_min: usize,
     /// With a connection that it does not close.
     linger: Duration,
 }
 
 impl Patience {
     pub(crate) const fn of(limits: &Limits) -> Self {
-        Self { answer: Duration::from_millis(limits.answer_wait_ms_max), linger: LINGER }
+        Self {
+            answer: Duration::from_millis(limits.answer_wait_ms_max),
+            answer_bytes_per_s_min: limits.answer_bytes_per_s_min,
+            linger: LINGER,
+        }
     }
 }
 
@@ -65,6 +74,12 @@ pub(crate) struct Wire<S> {
     substitute: Option<Substitute>,
     /// Runs while the client takes nothing, or does not close.
     waiting: Option<Pin<Box<Sleep>>>,
+    /// Since when the client does not keep up with its answer, and how much it has taken since.
+    behind: Option<(Instant, usize)>,
+    /// What was read to find out whether the client has left, and hyper has not asked for yet.
+    ahead: Vec<u8>,
+    line: Arc<Line>,
+    reached: Reached,
     lingered_bytes: usize,
     is_shut: bool,
 }
@@ -78,7 +93,13 @@ struct Substitute {
 }
 
 impl<S: Stream> Wire<S> {
-    pub(crate) const fn new(stream: S, patience: Patience, shutdown: Shutdown) -> Self {
+    pub(crate) const fn new(
+        stream: S,
+        line: Arc<Line>,
+        patience: Patience,
+        shutdown: Shutdown,
+        reached: Reached,
+    ) -> Self {
         Self {
             stream,
             patience,
@@ -87,6 +108,10 @@ impl<S: Stream> Wire<S> {
             at_end: false,
             substitute: None,
             waiting: None,
+            behind: None,
+            ahead: Vec::new(),
+            line,
+            reached,
             lingered_bytes: 0,
             is_shut: false,
         }
@@ -120,21 +145,70 @@ impl<S: Stream> Wire<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Gives up on a write that has made no progress for too long.
-    fn watch<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if written.is_ready() {
+    /// Gives up on a write that has made no progress for too long, or too little.
+    fn watch(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+        bytes: usize,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = written {
             self.waiting = None;
             self.line_seen = false;
-            return written;
+            match written {
+                Ok(taken) if taken == bytes => self.behind = None,
+                Ok(taken) => self.note_behind(taken)?,
+                Err(_) => {}
+            }
+            return Poll::Ready(written);
         }
+        self.note_behind(0)?;
         if self.poll_patience(cx, self.patience.answer).is_ready() {
+            self.reached.count(Limit::AnswerWait);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
         }
         Poll::Pending
     }
 
+    /// Notes how much a client has taken that does not keep up, and gives up on one that is too slow: it would
+    /// hold its answer, or others back, for as long as it likes.
+    fn note_behind(&mut self, taken: usize) -> io::Result<()> {
+        let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
+        *sum += taken;
+        let watched = since.elapsed();
+        if watched < self.patience.answer {
+            return Ok(());
+        }
+        let is_slow = *sum < self.patience.answer_bytes_per_s_min * watched.as_millis() as usize / 1_000;
+        self.behind = None;
+        if is_slow {
+            self.reached.count(Limit::AnswerRate);
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
+        }
+        Ok(())
+    }
+
     fn poll_patience(&mut self, cx: &mut Context<'_>, patience: Duration) -> Poll<()> {
         self.waiting.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx)
+    }
+
+    /// Looks whether the client has ended the connection, which hyper does not while a request is answered.
+    fn look_for_end(&mut self, cx: &mut Context<'_>) {
+        if self.at_end {
+            self.line.note_end();
+        }
+        if self.at_end || !self.ahead.is_empty() {
+            return;
+        }
+        let mut bytes = [0_u8; 256];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+        self.ahead.extend_from_slice(buffer.filled());
+        // One that failed has ended too.
+        if read.is_ready() && self.ahead.is_empty() {
+            self.at_end = true;
+            self.line.note_end();
+        }
     }
 
     /// Reads and forgets what the client still sends, until it closes or its time is up.
@@ -163,6 +237,13 @@ impl<S: Stream> AsyncRead for Wire<S> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.ahead.is_empty() {
+            let taken = self.ahead.len().min(buffer.remaining());
+            buffer.put_slice(&self.ahead[..taken]);
+            self.ahead.drain(..taken);
+            self.line_seen = true;
+            return Poll::Ready(Ok(()));
+        }
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.stream).poll_read(cx, buffer))?;
         let read = &buffer.filled()[before..];
@@ -187,7 +268,7 @@ impl<S: Stream> AsyncWrite for Wire<S> {
             Poll::Ready(Err(error)) => Poll::Ready(Err(error)),
             Poll::Pending => Poll::Pending,
         };
-        this.watch(cx, written)
+        this.watch(cx, written, bytes.len())
     }
 
     fn poll_write_vectored(
@@ -204,7 +285,8 @@ impl<S: Stream> AsyncWrite for Wire<S> {
             Some(whole) => Pin::new(&mut self.stream).poll_write(cx, whole),
             None => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
         };
-        self.watch(cx, written)
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        self.watch(cx, written, bytes)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -212,6 +294,10 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Hyper flushes whenever it has looked how far the answer is.
+        if self.line.is_watched() {
+            self.look_for_end(cx);
+        }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 

@@ -164,6 +164,41 @@ async fn readiness_says_what_stands_in_the_way() {
 }
 
 #[tokio::test]
+async fn readiness_says_that_writes_wait() {
+    let served = Served::with(|mut context| {
+        context.limits.writer_busy_ms_max = 60_000;
+        context
+    });
+    served.projection.note_busy(Some(std::time::Instant::now()));
+    assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
+    let served = Served::with(|mut context| {
+        context.limits.writer_busy_ms_max = 0;
+        context
+    });
+    assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null(), "it has nothing to do");
+    served.projection.note_busy(Some(std::time::Instant::now()));
+    let ready = served.get("/readyz").await.is(200).json();
+    assert_eq!(ready["meta"]["writes"], "writes wait: the writer has been at one thing for 0 s");
+}
+
+#[tokio::test]
+async fn a_long_list_is_sorted_thinned_and_shown_to_some_as_a_short_one_is() {
+    let served = Served::behind(|_, _| Ok(Allowed::anonymous().seeing(|key| key.as_str() != "k0001")));
+    let name = |number: usize| format!("N{:04}", 5_000 - number);
+    let entries = (0..1_500).map(|number| {
+        entry(&format!("k{number:04}"), Kind::Document, &[("name", &name(number)), ("directory", "d")])
+    });
+    served.projection.publish(Arc::new(snapshot(entries)));
+    let list = served.get("/collections?sort=name&fields[document-collection]=name").await.is(200);
+    let keys = list.keys();
+    assert!(keys.starts_with("k1499 k1498 ") && keys.ends_with(" k0002 k0000"), "{keys}");
+    assert!(list.json()["data"][0]["attributes"]["directory"].is_null());
+    let again = [("if-none-match", list.header("etag"))];
+    let path = "/collections?sort=name&fields[document-collection]=name";
+    served.ask("GET", path, &again, "").await.is(304);
+}
+
+#[tokio::test]
 async fn problems_are_listed_to_those_who_may_see_their_collections() {
     let some = |_: &RequestHead<'_>, action: Action<'_>| match action {
         Action::ReadProblems => Ok(Allowed::anonymous().seeing(|key| key.as_str() == "posts")),

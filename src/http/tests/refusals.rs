@@ -3,6 +3,7 @@
 use crate::config::Limits;
 use crate::http::Context;
 use crate::http::testing::Served;
+use crate::telemetry::{Limit, Reached};
 
 const JSON_API: &str = "application/vnd.api+json";
 const MEDIA: &str = r#"{"data":{"type":"media-collection","id":"new"}}"#;
@@ -285,7 +286,9 @@ async fn headers_that_can_not_be_understood_are_refused() {
 async fn what_is_too_much_is_refused_by_name() {
     let limits =
         Limits { body_bytes_max: 70_000, uri_bytes_max: 200, json_depth_max: 4, ..Limits::default() };
-    let served = Served::with(|context| Context { limits, ..context });
+    let reached = Reached::default();
+    let counts = reached.clone();
+    let served = Served::with(|context| Context { limits, reached: counts, ..context });
     let large = |bytes: usize| format!("{MEDIA}{}", " ".repeat(bytes - MEDIA.len()));
     let answer = served.send("POST", "/collections", &large(70_001)).await.is(413);
     assert_eq!(answer.errors(), "payload_too_large");
@@ -298,4 +301,5 @@ async fn what_is_too_much_is_refused_by_name() {
     let nested = r#"{"data":{"type":"media-collection","id":"a","attributes":{"x-a":[[1]]}}}"#;
     served.send("POST", "/collections", nested).await.is(400);
     served.send("POST", "/collections", &nested.replace("[[1]]", "[1]")).await.is(201);
+    assert_eq!([Limit::BodyBytes, Limit::UriBytes].map(|limit| reached.of(limit)), [2, 1]);
 }

@@ -99,7 +99,7 @@ impl Request {
         let has_body = !self.body.is_empty();
         let head = Arc::new(call.head.asking(self.method, uri, headers, has_body));
         let mut body = if has_body { Body::whole(self.body) } else { Body::none() };
-        let inner = Call::new(call.context, head, call.id.clone());
+        let inner = call.inner(head);
         Box::pin(routes::answer(&inner, &mut body)).await
     }
 

@@ -8,7 +8,7 @@ use crate::engine::history::View;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{AS_OF, Query};
-use crate::http::request::call::{Call, looking};
+use crate::http::request::call::Call;
 use crate::http::routes::revision_text;
 use crate::http::ui::assets::{ICON, SCRIPT, STYLE};
 use crate::http::ui::words::{At, short};
@@ -104,7 +104,7 @@ impl<'a> Visit<'a> {
 
 async fn resolved(call: &Call<'_>, text: String) -> Result<AsOf, ApiError> {
     let view = call.past().await?;
-    looking(move || {
+    call.looking(move || {
         let revision =
             view.resolve(&revision_text(&text)).map_err(|error| ApiError::from(error).parameter(AS_OF))?;
         let at = view.time_of(revision).ok().map(At);

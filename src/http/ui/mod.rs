@@ -132,7 +132,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     let uri = call.link().parse().map_err(|_| ApiError::no_such_path(call.path()))?;
     let headers = session::authorized(call.headers(), session.authorization);
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
-    let inner = Call::new(call.context, Arc::new(head), call.id.clone());
+    let inner = call.inner(Arc::new(head));
     inner.enter("/ui/", None);
     let visit = Visit::begin(ui, &inner).await?;
     pages::answer(&visit, path, body).await

@@ -1,5 +1,7 @@
 //! What differs between two revisions.
 
+use std::time::Instant;
+
 use similar::TextDiff;
 
 use crate::domain::{Change, Key, Revision, changes};
@@ -59,7 +61,8 @@ impl View {
 
     /// The difference between the files of two revisions as unified text, which `git apply` and
     /// `patch` take: broken files too, of the collections that are wanted. Names in it are paths
-    /// inside the repository.
+    /// inside the repository. Where the shortest differences are not found `until` then, the rest is
+    /// shown as replaced.
     ///
     /// # Errors
     ///
@@ -69,13 +72,15 @@ impl View {
         from: Option<Revision>,
         to: Option<Revision>,
         wanted: &dyn Fn(&Key) -> bool,
+        until: Instant,
     ) -> Result<String, HistoryError> {
         let mut text = String::new();
         for change in self.shared.archive.differences(from, to)? {
             let FileName::Collection { key, .. } = file_name(&change.name) else { continue };
             if wanted(&key) {
+                self.check_asker()?;
                 let path = self.shared.path(&change.name);
-                text.push_str(&self.file_difference(&path, change.before, change.after)?);
+                text.push_str(&self.file_difference(&path, change.before, change.after, until)?);
             }
         }
         Ok(text)
@@ -87,6 +92,7 @@ impl View {
         path: &str,
         before: Option<TreeEntry>,
         after: Option<TreeEntry>,
+        until: Instant,
     ) -> Result<String, HistoryError> {
         let content = |entry: Option<TreeEntry>| match entry {
             None => Ok(Some(None)),
@@ -98,7 +104,7 @@ impl View {
         };
         if let (Some(before), Some(after)) = (content(before)?, content(after)?) {
             return Ok(header(path, before.is_none(), after.is_none())
-                + &unified(path, before.as_deref(), after.as_deref()));
+                + &unified(path, before.as_deref(), after.as_deref(), until));
         }
         let what = |entry: Option<TreeEntry>| match entry {
             None => "nothing".to_owned(),
@@ -122,7 +128,9 @@ fn header(path: &str, is_new: bool, is_deleted: bool) -> String {
 }
 
 /// The difference between two contents of a file as unified text.
-pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
+///
+/// Where finding the shortest difference takes longer than `until`, the rest is shown as replaced.
+pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>, until: Instant) -> String {
     let name = |side: &str, content: Option<&[u8]>| match content {
         Some(_) => quoted(&format!("{side}/{path}")),
         None => "/dev/null".to_owned(),
@@ -134,7 +142,9 @@ pub(crate) fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -
         None => Some(String::new()),
     };
     match (text(before), text(after)) {
-        (Some(old), Some(new)) if old != new => TextDiff::from_lines(&old, &new)
+        (Some(old), Some(new)) if old != new => TextDiff::configure()
+            .deadline(until)
+            .diff_lines(&old, &new)
             .unified_diff()
             .context_radius(CONTEXT_LINES)
             .header(&old_name, &new_name)
@@ -165,7 +175,34 @@ fn quoted(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    fn unified(path: &str, before: Option<&[u8]>, after: Option<&[u8]>) -> String {
+        super::unified(path, before, after, Instant::now() + Duration::from_secs(3_600))
+    }
+
+    /// The lines `len - 1, …, 0`, or in an order that has nothing in common with it.
+    fn lines(len: usize, is_mixed: bool) -> Vec<u8> {
+        let number = |at: usize| if is_mixed { at * 7_919 % len } else { len - 1 - at };
+        (0..len).map(|at| format!("{}\n", number(at))).collect::<String>().into_bytes()
+    }
+
+    /// The shortest difference of such takes seconds; in this build, minutes.
+    #[test]
+    fn a_difference_that_is_hard_to_find_is_told_in_time_and_whole() {
+        let (before, after) = (lines(10_501, false), lines(10_501, true));
+        let began = Instant::now();
+        let told = super::unified("a", Some(&before), Some(&after), began);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let side = |sign: &str| {
+            let other = if sign == "-" { "+" } else { "-" };
+            let lines = told.lines().skip(3).filter(|line| !line.starts_with(other));
+            lines.map(|line| format!("{}\n", &line[1..])).collect::<String>().into_bytes()
+        };
+        assert!(side("-") == before && side("+") == after, "what it tells leads from one to the other");
+    }
 
     #[test]
     fn a_unified_difference_names_both_sides() {

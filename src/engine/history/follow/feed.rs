@@ -252,7 +252,7 @@ impl Subscription {
     fn newest(&mut self) -> Option<(View, u32)> {
         let state = self.state.borrow_and_update();
         let index = Arc::clone(state.index.as_ref()?);
-        Some((View { shared: Arc::clone(&self.shared), index }, state.events_before))
+        Some((View { shared: Arc::clone(&self.shared), index, asker: None }, state.events_before))
     }
 
     /// Looks for what comes next, off the threads that answer requests where that reads the disk.

@@ -145,7 +145,7 @@ impl History {
             ControlFlow::Continue(())
         })?;
         keep(&shared, &builder.index, &mut kept);
-        Ok(View { shared, index: Arc::new(builder.index) })
+        Ok(View { shared, index: Arc::new(builder.index), asker: None })
     }
 
     /// The history up to the head that is published now, once it is read: whoever was answered
@@ -175,7 +175,11 @@ impl History {
                 if is_there || head == Head::Ended {
                     return match &now.trouble {
                         Some(trouble) => Err(HistoryError::Unreadable(trouble.to_string())),
-                        None => Ok(View { shared: Arc::clone(&self.shared), index: Arc::clone(index) }),
+                        None => Ok(View {
+                            shared: Arc::clone(&self.shared),
+                            index: Arc::clone(index),
+                            asker: None,
+                        }),
                     };
                 }
             }
@@ -305,7 +309,7 @@ impl Follower {
         if self.shared.subscribers.load(Ordering::Relaxed) == 0 || new.len() > BATCH_LEN {
             return;
         }
-        let view = View { shared: Arc::clone(&self.shared), index: Arc::clone(index) };
+        let view = View { shared: Arc::clone(&self.shared), index: Arc::clone(index), asker: None };
         for event in new {
             // Whoever follows along tries again, and tells what is wrong.
             drop(view.record(event));

@@ -4,9 +4,12 @@ use std::sync::OnceLock;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::index::row::Version;
-use crate::engine::history::{Reading, Shared};
+use crate::engine::history::{HistoryError, Reading, Shared, View};
 use crate::format::layout;
 use crate::store::{BlobId, StoreError, TreeEntry};
+
+/// How many files are read before it is asked again whether somebody waits for them.
+const READ_LEN: usize = 2_048;
 
 /// The file that counts for a key.
 #[derive(Debug, Clone)]
@@ -15,6 +18,18 @@ pub(crate) struct Counting {
     pub(crate) version: Version,
     /// The `.yml` file that stands beside it and does not count.
     pub(crate) twin: Option<TreeEntry>,
+}
+
+impl View {
+    /// Reads many files, as long as somebody waits for them.
+    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, HistoryError> {
+        let mut readings = Vec::with_capacity(files.len());
+        for some in files.chunks(READ_LEN) {
+            self.check_asker()?;
+            readings.extend(self.shared.read_some(some)?);
+        }
+        Ok(readings)
+    }
 }
 
 impl Shared {
@@ -42,8 +57,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Reads many files, on all cores.
-    pub(crate) fn read_all(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
+    /// Reads some files, on all cores.
+    fn read_some(&self, files: &[Counting]) -> Result<Vec<Reading>, StoreError> {
         let mut readings: Vec<Option<Reading>> = Vec::with_capacity(files.len());
         let mut missing = Vec::new();
         for (index, Counting { key, version, .. }) in files.iter().enumerate() {

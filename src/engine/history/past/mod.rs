@@ -64,7 +64,7 @@ impl View {
             return Ok(known);
         }
         let files = self.shared.counting(revision, &|_| true)?;
-        let readings = self.shared.read_all(&files)?;
+        let readings = self.read_all(&files)?;
         let mut past =
             AsOf { revision, entries: BTreeMap::new(), problems: BTreeMap::new(), snapshot: OnceLock::new() };
         let stays = readings.iter().all(Reading::stays);

@@ -10,7 +10,6 @@ use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::index::{number, partition};
 use crate::engine::history::query::page::{Bound, Filter, Seeing};
 use crate::engine::history::{HistoryError, View};
-use crate::store::StoreError;
 
 impl Filter {
     /// Which commits fit by what is the same for all their events; nothing where all do.
@@ -98,7 +97,7 @@ pub(crate) struct Sieve<'a> {
     /// The numbers of the first event and behind the last one that the revisions allow.
     range: Range<u32>,
     /// What kept an event from being looked at.
-    failure: RefCell<Option<StoreError>>,
+    failure: RefCell<Option<HistoryError>>,
 }
 
 /// Among which events is looked, in the order of a list: of one commit the last key first.
@@ -130,7 +129,7 @@ impl<'a> Sieve<'a> {
     }
 
     /// Fails if an event could not be looked at.
-    pub(crate) fn check(&self) -> Result<(), StoreError> {
+    pub(crate) fn check(&self) -> Result<(), HistoryError> {
         self.failure.take().map_or(Ok(()), Err)
     }
 
@@ -202,8 +201,9 @@ impl<'a> Sieve<'a> {
         if self.filter.attributes.is_empty() {
             return true;
         }
-        match self.view.effect(event) {
-            Ok((effect, _)) => self.filter.takes_effect(&effect),
+        let effect = self.view.check_asker().and_then(|()| Ok(self.view.effect(event)?.0));
+        match effect {
+            Ok(effect) => self.filter.takes_effect(&effect),
             Err(error) => {
                 self.failure.replace(Some(error));
                 false

@@ -26,6 +26,10 @@ fn filtered(view: &View, filter: &Filter) -> Vec<String> {
     events.iter().map(|event| format!("{} {}", event.action.as_str(), event.key)).collect()
 }
 
+fn in_an_hour() -> std::time::Instant {
+    std::time::Instant::now() + std::time::Duration::from_secs(3_600)
+}
+
 #[test]
 fn pages_follow_each_other_both_ways_while_new_commits_come() {
     let (repo, _) = small();
@@ -147,10 +151,10 @@ fn differences_are_by_collection_and_as_text_and_go_both_ways() {
     assert_eq!(told(2, 2), [""; 0]);
     let (from, to) = (Some(revisions[3]), Some(revisions[4]));
     assert_eq!(
-        view.text_difference(from, to, &|_| true).unwrap(),
+        view.text_difference(from, to, &|_| true, in_an_hour()).unwrap(),
         "diff --git a/collections/posts.yaml b/collections/posts.yaml\n--- a/collections/posts.yaml\n+++ b/collections/posts.yaml\n@@ -1,3 +1,4 @@\n # kept\n type: document\n name: B\n+recursive: true\n"
     );
-    assert_eq!(view.text_difference(from, to, &|it| *it == key("pages")).unwrap(), "");
+    assert_eq!(view.text_difference(from, to, &|it| *it == key("pages"), in_an_hour()).unwrap(), "");
 }
 
 #[test]
@@ -158,7 +162,7 @@ fn git_applies_the_text_of_a_difference() {
     let repo = Repo::init("collections", false);
     let one = repo.commit(&[("a.yaml", "one\ntwo"), ("b.yaml", "x\n"), ("empty.yaml", "z\n")], "one");
     let two = repo.commit(&[("a.yaml", "two\nthree\n"), ("b.yaml", ""), ("c.yml", "new")], "two");
-    let text = read(&repo).text_difference(Some(one), Some(two), &|_| true).unwrap();
+    let text = read(&repo).text_difference(Some(one), Some(two), &|_| true, in_an_hour()).unwrap();
     std::fs::write(repo.outside().join("patch"), text).unwrap();
     repo.git(&["read-tree", &one.to_string()]);
     repo.git(&["apply", "--cached", "../patch"]);
@@ -398,4 +402,23 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
             }
         }
     }
+}
+
+#[test]
+fn a_question_ends_when_nobody_waits_for_its_answer() {
+    let repo = Repo::init("collections", false);
+    let first = repo.commit(&[("posts.yaml", &named("A"))], "one");
+    let second = repo.commit(&[("posts.yaml", &named("B"))], "two");
+    let asker = Asker::default();
+    let view = read(&repo).asked_by(asker.clone());
+    view.difference(first, second).unwrap();
+    asker.leave();
+    let view = read(&repo).asked_by(asker);
+    let names = Filter { attributes: vec!["name".into()], ..Filter::default() };
+    assert!(matches!(view.as_of(first), Err(HistoryError::Left)));
+    assert!(matches!(view.difference(first, second), Err(HistoryError::Left)));
+    assert!(matches!(view.blame(&key("posts"), &|_| true), Err(HistoryError::Left)));
+    assert!(matches!(view.events(&names, &Page::first(9)), Err(HistoryError::Left)));
+    let text = view.text_difference(Some(first), Some(second), &|_| true, in_an_hour());
+    assert!(matches!(text, Err(HistoryError::Left)));
 }

@@ -8,6 +8,7 @@ use crate::engine::{
     Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
+use crate::telemetry::Reached;
 
 struct Running {
     repo: Repo,
@@ -106,9 +107,11 @@ fn engine_options() -> EngineOptions {
         busy_max: Duration::from_secs(1),
         idempotency_retention: Duration::from_secs(60),
         idempotency_len_max: 16,
+        idempotency_bytes_max: 1 << 20,
         retry_wait: Duration::from_secs(1),
         clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
         fallbacks: Arc::default(),
+        reached: Reached::default(),
     }
 }
 

@@ -21,6 +21,8 @@ mod resource;
 #[cfg(test)]
 mod tests;
 
+use std::time::Instant;
+
 use bytes::Bytes;
 use serde_json::json;
 
@@ -109,16 +111,16 @@ pub(crate) fn meta(meta: &serde_json::Value) -> Bytes {
 
 /// The document of a write that was not carried out, with what it would commit in `meta`; an empty
 /// one becomes a document that only tells that.
-pub(crate) fn with_preview(document: &[u8], preview: &[Preview]) -> Bytes {
-    let commits: Vec<_> = preview.iter().map(previewed).collect();
+pub(crate) fn with_preview(document: &[u8], preview: &[Preview], until: Instant) -> Bytes {
+    let commits: Vec<_> = preview.iter().map(|commit| previewed(commit, until)).collect();
     let told = json!({ "commits": commits });
     let Some(open) = document.strip_suffix(b"}") else { return meta(&told) };
     [open, br#","meta":"#, told.to_string().as_bytes(), b"}"].concat().into()
 }
 
-fn previewed(preview: &Preview) -> serde_json::Value {
+fn previewed(preview: &Preview, until: Instant) -> serde_json::Value {
     let Preview { message, author, files } = preview;
-    let files = files.iter().map(|(path, difference)| json!({"path": path, "difference": difference}));
+    let files = files.iter().map(|file| json!({"path": file.path, "difference": file.difference(until)}));
     json!({
         "message": message,
         "author": {"name": author.name(), "email": author.email()},

@@ -19,6 +19,7 @@ use crate::engine::history::{HistoryError, UndoRefusal};
 use crate::engine::{Entry, SubmitError, chain};
 use crate::http::authorize::Denied;
 pub(crate) use crate::http::jsonapi::error::object::{Code, ErrorObject, Source};
+use crate::telemetry::Limit;
 
 /// The most errors that one answer lists.
 const ERRORS_LEN_MAX: usize = 100;
@@ -31,6 +32,7 @@ const RETRY_AFTER_DEFAULT: Duration = Duration::from_secs(1);
 pub(crate) struct ApiError {
     pub(crate) errors: Vec<ErrorObject>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    limit: Option<Limit>,
 }
 
 impl ApiError {
@@ -106,6 +108,16 @@ impl ApiError {
         self
     }
 
+    /// The same, because this limit was reached.
+    pub(crate) fn reaching(self, limit: Limit) -> Self {
+        Self { limit: Some(limit), ..self }
+    }
+
+    /// The limit that was reached, if it was one.
+    pub(crate) const fn limit(&self) -> Option<Limit> {
+        self.limit
+    }
+
     /// Adds a sentence to what the first error says.
     pub(crate) fn with_more(mut self, sentence: &str) -> Self {
         if let Some(first) = self.errors.first_mut() {
@@ -178,7 +190,7 @@ impl ApiError {
 
 impl From<ErrorObject> for ApiError {
     fn from(error: ErrorObject) -> Self {
-        Self { errors: vec![error], headers: Vec::new() }
+        Self { errors: vec![error], headers: Vec::new(), limit: None }
     }
 }
 
@@ -198,14 +210,15 @@ impl From<Vec<ErrorObject>> for ApiError {
             errors.truncate(ERRORS_LEN_MAX - 1);
             errors.push(ErrorObject::new(Code::INVALID_DATA, format!("There are {left} more errors.")));
         }
-        Self { errors, headers: Vec::new() }
+        Self { errors, headers: Vec::new(), limit: None }
     }
 }
 
 impl From<Denied> for ApiError {
     fn from(denied: Denied) -> Self {
+        let limit = (denied.status() == StatusCode::TOO_MANY_REQUESTS).then_some(Limit::WrongTokens);
         let error = ErrorObject::foreign(denied.status(), denied.code, denied.title, denied.detail);
-        Self { errors: vec![error], headers: denied.headers }
+        Self { errors: vec![error], headers: denied.headers, limit }
     }
 }
 
@@ -241,6 +254,7 @@ impl From<SubmitError> for ApiError {
             .into(),
             SubmitError::Busy => {
                 Self::unavailable("The write queue is full; try again shortly.", RETRY_AFTER_DEFAULT)
+                    .reaching(Limit::QueueLen)
             }
             SubmitError::Loading => Self::loading(),
             SubmitError::ShuttingDown => {
@@ -268,7 +282,9 @@ impl From<HistoryError> for ApiError {
     fn from(error: HistoryError) -> Self {
         let detail = error.to_string();
         match error {
-            HistoryError::Building { .. } => Self::unavailable(detail, RETRY_AFTER_DEFAULT),
+            HistoryError::Building { .. } | HistoryError::Left => {
+                Self::unavailable(detail, RETRY_AFTER_DEFAULT)
+            }
             HistoryError::BadRevision { .. } | HistoryError::BadCursor | HistoryError::BadToken => {
                 Self::new(Code::INVALID_DATA, detail)
             }

@@ -1,16 +1,18 @@
 //! Sparse fieldsets.
 
+use std::collections::HashSet;
+
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{Query, fields_of, member, not_understood, repeated};
 
 /// The attributes that are wanted of one resource type.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(Vec<String>);
+pub(crate) struct Wanted(HashSet<String>);
 
 impl Wanted {
     /// Whether this attribute is wanted.
     pub(crate) fn names(&self, attribute: &str) -> bool {
-        self.0.iter().any(|name| name == attribute)
+        self.0.contains(attribute)
     }
 }
 

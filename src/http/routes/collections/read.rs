@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 use warp::http::header::{CONTENT_ENCODING, ETAG};
 use warp::http::{HeaderValue, StatusCode};
 
+use crate::config::BasePath;
 use crate::domain::{Key, Revision};
 use crate::engine::{Condition, Entry, Snapshot, Tags};
 use crate::http::authorize::{Action, Allowed};
@@ -52,11 +53,29 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
         return conditional(reply, snapshot.revision, ready.etag(), &condition, None);
     }
     let asked = query::list(&query, accepted.cursor_profile)?;
-    let body = listed(call, &snapshot, &allowed, &query, &asked);
-    let tag = format!("\"{}\"", digest(&body));
-    let etag = HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header");
-    let reply = Reply::typed(StatusCode::OK, list_type(&asked, accepted), body);
-    conditional(reply, snapshot.revision, etag, &condition, None)
+    let (media_type, revision) = (list_type(&asked, accepted), snapshot.revision);
+    let is_long = snapshot.catalog().len() > LIST_LEN_AT_ONCE;
+    let part = Part {
+        base: call.context.base_path.clone(),
+        path: call.path().to_owned(),
+        link: call.link(),
+        snapshot,
+        allowed,
+        query,
+        asked,
+    };
+    let (body, etag) = if is_long {
+        let place = call.budgets.list().await;
+        let made = tokio::task::spawn_blocking(move || {
+            let made = part.tagged();
+            drop(place);
+            made
+        });
+        made.await.map_err(|_| ApiError::internal())?
+    } else {
+        part.tagged()
+    };
+    conditional(Reply::typed(StatusCode::OK, media_type, body), revision, etag, &condition, None)
 }
 
 /// The whole list; one that takes long to make is made off the threads that answer.
@@ -109,31 +128,44 @@ async fn shown(call: &Call<'_>, as_of: Option<String>) -> Result<Arc<Snapshot>, 
 }
 
 /// The part of the list that is asked for and may be seen.
-fn listed(
-    call: &Call<'_>,
-    snapshot: &Snapshot,
-    allowed: &Allowed,
-    query: &Query,
-    asked: &ListQuery,
-) -> Bytes {
-    let base = &call.context.base_path;
-    let wanted =
-        |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
-    let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
-    let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
-    let mut list = List::new(Vec::new());
-    // Those who see a part of the list are not told how much is going on in the rest.
-    let uncommitted = match allowed.visibility {
-        None => snapshot.uncommitted,
-        Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
-    };
-    let Some(page) = &asked.page else {
-        listing.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
-        return list.finish(&document::self_link(&call.link()), uncommitted, None);
-    };
-    let cut = listing.cut(page);
-    cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
-    list.finish(&cut.links(call.path(), query), uncommitted, Some(cut.total))
+struct Part {
+    snapshot: Arc<Snapshot>,
+    allowed: Allowed,
+    query: Query,
+    asked: ListQuery,
+    base: BasePath,
+    path: String,
+    link: String,
+}
+
+impl Part {
+    /// The document, and the tag of what is sent.
+    fn tagged(&self) -> (Bytes, HeaderValue) {
+        let body = self.document();
+        let tag = format!("\"{}\"", digest(&body));
+        (body, HeaderValue::from_str(&tag).expect("digits in quotes can stand in a header"))
+    }
+
+    fn document(&self) -> Bytes {
+        let Self { snapshot, allowed, query, asked, base, path, link } = self;
+        let wanted =
+            |entry: &Entry| asked.filter.matches(&entry.collection) && allowed.sees(entry.collection.key());
+        let all_wanted = asked.filter.is_empty() && allowed.visibility.is_none();
+        let listing = Listing::new(snapshot.catalog(), &asked.sort, &wanted, all_wanted);
+        let mut list = List::new(Vec::new());
+        // Those who see a part of the list are not told how much is going on in the rest.
+        let uncommitted = match allowed.visibility {
+            None => snapshot.uncommitted,
+            Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
+        };
+        let Some(page) = &asked.page else {
+            listing.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+            return list.finish(&document::self_link(link), uncommitted, None);
+        };
+        let cut = listing.cut(page);
+        cut.items.iter().for_each(|entry| list.push(entry, base, Some(&asked.fields)));
+        list.finish(&cut.links(path, query), uncommitted, Some(cut.total))
+    }
 }
 
 fn list_type(asked: &ListQuery, accepted: Accepted) -> &'static str {

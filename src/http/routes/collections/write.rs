@@ -207,17 +207,21 @@ async fn write(
         let error = submit::told(error, &condition);
         if has_body { error } else { error.without_pointers() }
     })?;
-    Ok(self::written(call, &written, preferences, fields, StatusCode::OK))
+    self::written(call, written, preferences, fields, StatusCode::OK).await
 }
 
 /// Shows what became of one wish; `updated` is the status of what makes nothing new or changes nothing.
-pub(crate) fn written(
+///
+/// # Errors
+///
+/// As [`submit::told_as_asked`].
+pub(crate) async fn written(
     call: &Call<'_>,
-    written: &Written,
+    written: Written,
     preferences: Preferences,
     fields: &Fields,
     updated: StatusCode,
-) -> Reply {
+) -> Result<Reply, ApiError> {
     let base = &call.context.base_path;
     let outcome = written.outcomes.first().expect("one wish has one outcome");
     let (status, entry) = match outcome {
@@ -225,7 +229,7 @@ pub(crate) fn written(
         Outcome::Updated(entry) | Outcome::Unchanged(entry) => (updated, entry),
         Outcome::Deleted => {
             let reply = Reply::empty(StatusCode::NO_CONTENT).of_revision(written.revision);
-            return submit::told_as_asked(reply, Bytes::new(), written, preferences);
+            return submit::told_as_asked(call, reply, Bytes::new(), written, preferences).await;
         }
     };
     let ready = Ready::one(entry, base);
@@ -236,7 +240,7 @@ pub(crate) fn written(
         reply = reply.with(LOCATION, path);
     }
     let reply = reply.of_revision(written.revision).with_etag(ready.etag());
-    submit::told_as_asked(reply, body, written, preferences)
+    submit::told_as_asked(call, reply, body, written, preferences).await
 }
 
 fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {

@@ -28,7 +28,7 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{EventScope, Fields};
 use crate::http::reply::Reply;
-use crate::http::request::call::{Call, looking};
+use crate::http::request::call::Call;
 use crate::http::routes::events::{Wanted, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
 
@@ -41,7 +41,7 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
     let asked = query::events(&call.query()?, scope)?;
     let head = view.head();
     let (filter, fields) =
-        looking(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
+        call.looking(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
     let subscription = match (last_event_id(call).map(position), &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),

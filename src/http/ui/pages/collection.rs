@@ -10,7 +10,6 @@ use crate::engine::{Entry, Snapshot};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::edit;
@@ -120,7 +119,7 @@ pub(crate) async fn entry(visit: &Visit<'_>, key: &Key) -> Result<Option<Arc<Ent
     if let Some(as_of) = &visit.as_of {
         call.authorize(Action::ReadPast { key }).await?;
         let (view, revision, key) = (visit.past().await?, as_of.revision, key.clone());
-        return looking(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
+        return visit.call.looking(move || Ok(Some(view.entry_as_of(revision, &key)?))).await;
     }
     call.authorize(Action::Read { key }).await?;
     let snapshot = call.snapshot()?;

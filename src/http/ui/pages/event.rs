@@ -8,7 +8,6 @@ use crate::domain::{Key, Value};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit, encoded};
@@ -45,14 +44,16 @@ async fn undo(visit: &Visit<'_>, event: &EventView) -> Result<Option<Undo>, ApiE
         return Ok(None);
     }
     let (view, snapshot) = (visit.past().await?, visit.call.snapshot()?);
-    looking(move || {
-        Ok(Some(match view.plan_undo(id, &snapshot) {
-            Ok(_) => Undo::Can,
-            Err(refusal) => {
-                let errors = ApiError::from(refusal).into_errors();
-                Undo::Not(errors.iter().map(|error| error.detail().to_owned()).collect())
-            }
-        }))
-    })
-    .await
+    visit
+        .call
+        .looking(move || {
+            Ok(Some(match view.plan_undo(id, &snapshot) {
+                Ok(_) => Undo::Can,
+                Err(refusal) => {
+                    let errors = ApiError::from(refusal).into_errors();
+                    Undo::Not(errors.iter().map(|error| error.detail().to_owned()).collect())
+                }
+            }))
+        })
+        .await
 }

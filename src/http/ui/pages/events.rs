@@ -10,7 +10,6 @@ use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query::{self, EventScope, Query, listed};
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::routes::event_filter;
 use crate::http::ui;
 use crate::http::ui::api;
@@ -260,11 +259,13 @@ async fn bars(
     let scope = EventScope { collection: true, pages: false, cursor_profile: false };
     let raw = with_query("", asked);
     let query = query::events(&Query::parse(raw.trim_start_matches('?'))?, scope)?;
-    let counts = looking(move || {
-        let filter: Filter = event_filter(&view, &query, keys, &allowed)?;
-        Ok(view.events_by_day(&filter)?)
-    })
-    .await?;
+    let counts = visit
+        .call
+        .looking(move || {
+            let filter: Filter = event_filter(&view, &query, keys, &allowed)?;
+            Ok(view.events_by_day(&filter)?)
+        })
+        .await?;
     let Some((last, _)) = counts.last_key_value() else { return Ok(Vec::new()) };
     let today = call.context.clock.now().date_naive();
     let end = if visit.as_of.is_some() { *last } else { (*last).max(today) };

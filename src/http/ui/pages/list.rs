@@ -11,7 +11,6 @@ use crate::engine::{Entry, Snapshot};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::edit::told;
@@ -227,28 +226,30 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
     let (as_of, asked) = (visit.as_of.clone(), Asked::of(visit));
     let past = if as_of.is_some() { Some(visit.past().await?) } else { None };
-    let page = looking(move || {
-        let snapshot = match (now, past, &as_of) {
-            (Some(now), ..) => now,
-            (None, Some(view), Some(as_of)) => view.snapshot_as_of(as_of.revision)?,
-            (None, ..) => return Err(ApiError::internal()),
-        };
-        let until = as_of.as_ref().map(|it| it.revision);
-        let (entries, total) = shown(&snapshot, &allowed, &asked);
-        let last = |key: &Key| last(view.as_ref()?, audit.as_ref()?, key, until);
-        let rows = entries.iter().map(|entry| row(entry, last(entry.collection.key()))).collect();
-        let all = match allowed.sees_all() {
-            true => snapshot.catalog().len(),
-            false => snapshot.catalog().iter().filter(|it| allowed.sees(it.collection.key())).count(),
-        };
-        let uncommitted = match allowed.sees_all() {
-            true => snapshot.uncommitted,
-            false => snapshot.edited.iter().filter(|key| allowed.sees(key)).count(),
-        };
-        let knows_changes = view.is_some();
-        Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })
-    })
-    .await?;
+    let page = visit
+        .call
+        .looking(move || {
+            let snapshot = match (now, past, &as_of) {
+                (Some(now), ..) => now,
+                (None, Some(view), Some(as_of)) => view.snapshot_as_of(as_of.revision)?,
+                (None, ..) => return Err(ApiError::internal()),
+            };
+            let until = as_of.as_ref().map(|it| it.revision);
+            let (entries, total) = shown(&snapshot, &allowed, &asked);
+            let last = |key: &Key| last(view.as_ref()?, audit.as_ref()?, key, until);
+            let rows = entries.iter().map(|entry| row(entry, last(entry.collection.key()))).collect();
+            let all = match allowed.sees_all() {
+                true => snapshot.catalog().len(),
+                false => snapshot.catalog().iter().filter(|it| allowed.sees(it.collection.key())).count(),
+            };
+            let uncommitted = match allowed.sees_all() {
+                true => snapshot.uncommitted,
+                false => snapshot.edited.iter().filter(|key| allowed.sees(key)).count(),
+            };
+            let knows_changes = view.is_some();
+            Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })
+        })
+        .await?;
     Ok(ui::page(StatusCode::OK, &page))
 }
 

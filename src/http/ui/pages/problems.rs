@@ -11,7 +11,6 @@ use crate::engine::history::View;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
@@ -105,17 +104,19 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let frame = visit.live_frame("Problems", Nav::Problems, None).await;
     let saved = Arc::clone(&visit.call.snapshot()?.saved);
     let view = visit.past().await?;
-    looking(move || {
-        let mut problems: Vec<_> = items(document.get("data")).iter().map(Problem::of).collect();
-        let mut files = Files { view, saved, read: BTreeMap::new() };
-        for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
-            if let Some(content) = files.get(&problem.path, problem.revision.is_empty()) {
-                problem.show(&content);
+    visit
+        .call
+        .looking(move || {
+            let mut problems: Vec<_> = items(document.get("data")).iter().map(Problem::of).collect();
+            let mut files = Files { view, saved, read: BTreeMap::new() };
+            for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
+                if let Some(content) = files.get(&problem.path, problem.revision.is_empty()) {
+                    problem.show(&content);
+                }
             }
-        }
-        Ok(Page { frame, problems })
-    })
-    .await
+            Ok(Page { frame, problems })
+        })
+        .await
 }
 
 /// Contents of broken files, each read once.
@@ -146,37 +147,39 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let frame = visit.frame("Problems", Nav::Problems).await;
     let view = visit.past().await?;
     let revision = visit.as_of.as_ref().map(|it| it.revision);
-    looking(move || {
-        let Some(revision) = revision else { return Err(ApiError::internal()) };
-        let past = view.as_of(revision)?;
-        let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
-        let mut problems = Vec::new();
-        for (path, fault) in &past.problems {
-            let name = path.strip_prefix(&view.path("")).unwrap_or(path);
-            let key = name.rsplit_once('.').and_then(|(stem, _)| Key::parse(stem).ok());
-            if !sees(key.as_ref()) {
-                continue;
+    visit
+        .call
+        .looking(move || {
+            let Some(revision) = revision else { return Err(ApiError::internal()) };
+            let past = view.as_of(revision)?;
+            let sees = |key: Option<&Key>| key.map_or(allowed.sees_all(), |key| allowed.sees(key));
+            let mut problems = Vec::new();
+            for (path, fault) in &past.problems {
+                let name = path.strip_prefix(&view.path("")).unwrap_or(path);
+                let key = name.rsplit_once('.').and_then(|(stem, _)| Key::parse(stem).ok());
+                if !sees(key.as_ref()) {
+                    continue;
+                }
+                let entry = key.as_ref().and_then(|key| past.entries.get(key));
+                let mut problem = Problem {
+                    kind: "file".to_owned(),
+                    path: path.clone(),
+                    key: key.map(|key| key.to_string()).unwrap_or_default(),
+                    line: fault.line,
+                    column: fault.column,
+                    message: fault.message.clone(),
+                    serving: if entry.is_some() { "last-good" } else { "nothing" }.to_owned(),
+                    since: None,
+                    revision: String::new(),
+                    author: String::new(),
+                    lines: Vec::new(),
+                };
+                if let Some(content) = view.file(revision, name)? {
+                    problem.show(&content);
+                }
+                problems.push(problem);
             }
-            let entry = key.as_ref().and_then(|key| past.entries.get(key));
-            let mut problem = Problem {
-                kind: "file".to_owned(),
-                path: path.clone(),
-                key: key.map(|key| key.to_string()).unwrap_or_default(),
-                line: fault.line,
-                column: fault.column,
-                message: fault.message.clone(),
-                serving: if entry.is_some() { "last-good" } else { "nothing" }.to_owned(),
-                since: None,
-                revision: String::new(),
-                author: String::new(),
-                lines: Vec::new(),
-            };
-            if let Some(content) = view.file(revision, name)? {
-                problem.show(&content);
-            }
-            problems.push(problem);
-        }
-        Ok(Page { frame, problems })
-    })
-    .await
+            Ok(Page { frame, problems })
+        })
+        .await
 }

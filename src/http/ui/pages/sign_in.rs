@@ -55,7 +55,7 @@ pub(crate) async fn enter(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
     let uri = call.path().parse().map_err(|_| ApiError::internal())?;
     let headers = session::authorized(call.headers(), authorization.clone());
     let head = Arc::new(call.head.asking(Method::GET, uri, headers, false));
-    if let Err(error) = Call::new(call.context, head, call.id.clone()).identity().await {
+    if let Err(error) = call.inner(head).identity().await {
         let status = error.status();
         let errors = error.into_errors().iter().map(|error| error.detail().to_owned()).collect();
         return Ok(show(ui, call, status, next, kept, errors).await);
@@ -83,7 +83,7 @@ async fn back(
     headers.remove(AUTHORIZATION);
     let uri: Uri = target.parse().map_err(|_| ApiError::internal())?;
     let head = Arc::new(call.head.asking(Method::POST, uri, headers, true));
-    let inner = Call::new(call.context, head, call.id.clone());
+    let inner = call.inner(head);
     let mut body = Body::whole(Bytes::from(kept));
     Box::pin(ui::checked(ui, &inner, &mut body)).await
 }
@@ -119,7 +119,7 @@ pub(crate) async fn asked_for(
     check_site(call)?;
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
-        let bytes = body.collect(&call.context.limits).await?;
+        let bytes = body.collect(&call.context.limits, call.budgets).await?;
         kept = String::from_utf8_lossy(&bytes).into_owned();
     }
     let why =

@@ -10,7 +10,6 @@ use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::history;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
-use crate::http::request::call::looking;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
 use crate::http::ui::pages::collection::{self, Head};
@@ -59,39 +58,41 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let view = visit.past().await?;
     let saved = visit.call.snapshot()?.saved.clone();
     let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
-    let page = looking(move || {
-        let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
-        let broken = head.problem.as_ref().map(|it| it.path.clone());
-        let path = broken.unwrap_or_else(|| view.path(&name));
-        let by_hand = saved.get(&path).filter(|_| as_of.is_none());
-        let bytes = match by_hand {
-            Some(bytes) => bytes.to_vec(),
-            None => committed(&view, as_of, entry.as_deref(), &path)?,
-        };
-        let blames = blamed(&view, as_of, &key, blaming.as_ref());
-        let unblamed = match (&blaming, by_hand) {
-            (None, _) => Some("Who gave each value is for those who may look at the past."),
-            (_, Some(_)) => {
-                Some("The saved file is not committed; the names beside it are of what was committed last.")
-            }
-            _ => None,
-        };
-        let mut lines = lines(&bytes, &blames, blaming.as_ref());
-        if let Some(trouble) = &head.problem {
-            let problem = entry.as_ref().and_then(|it| it.problem.clone());
-            let faults = problem.map(|it| it.faults.clone()).unwrap_or_else(|| {
-                let (line, column, message) = (trouble.line, trouble.column, trouble.message.clone());
-                vec![crate::engine::Fault { line, column, message }]
-            });
-            for fault in faults {
-                if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
-                    line.faults.push(Wrong::of(&line.text, fault.column, fault.message));
+    let page = visit
+        .call
+        .looking(move || {
+            let name = entry.as_ref().map_or_else(|| format!("{key}.yaml"), |entry| entry.file());
+            let broken = head.problem.as_ref().map(|it| it.path.clone());
+            let path = broken.unwrap_or_else(|| view.path(&name));
+            let by_hand = saved.get(&path).filter(|_| as_of.is_none());
+            let bytes = match by_hand {
+                Some(bytes) => bytes.to_vec(),
+                None => committed(&view, as_of, entry.as_deref(), &path)?,
+            };
+            let blames = blamed(&view, as_of, &key, blaming.as_ref());
+            let unblamed = match (&blaming, by_hand) {
+                (None, _) => Some("Who gave each value is for those who may look at the past."),
+                (_, Some(_)) => Some(
+                    "The saved file is not committed; the names beside it are of what was committed last.",
+                ),
+                _ => None,
+            };
+            let mut lines = lines(&bytes, &blames, blaming.as_ref());
+            if let Some(trouble) = &head.problem {
+                let problem = entry.as_ref().and_then(|it| it.problem.clone());
+                let faults = problem.map(|it| it.faults.clone()).unwrap_or_else(|| {
+                    let (line, column, message) = (trouble.line, trouble.column, trouble.message.clone());
+                    vec![crate::engine::Fault { line, column, message }]
+                });
+                for fault in faults {
+                    if let Some(line) = lines.get_mut(fault.line.saturating_sub(1)) {
+                        line.faults.push(Wrong::of(&line.text, fault.column, fault.message));
+                    }
                 }
             }
-        }
-        Ok(Page { frame, head, path, lines, unblamed })
-    })
-    .await?;
+            Ok(Page { frame, head, path, lines, unblamed })
+        })
+        .await?;
     Ok(ui::page(StatusCode::OK, &page))
 }
 

@@ -1,0 +1,57 @@
+//! What a connection and the requests on it tell each other.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use tokio::sync::Notify;
+
+/// One connection, as the requests on it know it.
+#[derive(Debug, Default)]
+pub struct Line {
+    remote: Option<SocketAddr>,
+    /// Whether somebody wants to hear that the client has ended it.
+    is_watched: AtomicBool,
+    has_ended: AtomicBool,
+    ended: Notify,
+}
+
+impl Line {
+    /// A connection with this other end, if that has an address.
+    #[must_use]
+    pub fn of(remote: Option<SocketAddr>) -> Self {
+        Self { remote, ..Self::default() }
+    }
+
+    /// The other end, if it has an address.
+    #[must_use]
+    pub const fn remote(&self) -> Option<SocketAddr> {
+        self.remote
+    }
+
+    /// Waits until the client has sent its last byte: it has left, or has nothing to add. It is found out only
+    /// while somebody waits for it, so that it costs nobody else anything.
+    pub(crate) async fn ended(&self) {
+        self.is_watched.store(true, Ordering::Relaxed);
+        let _unwatched = Unwatched(self);
+        while !self.has_ended.load(Ordering::Relaxed) {
+            self.ended.notified().await;
+        }
+    }
+
+    pub(crate) fn is_watched(&self) -> bool {
+        self.is_watched.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_end(&self) {
+        self.has_ended.store(true, Ordering::Relaxed);
+        self.ended.notify_one();
+    }
+}
+
+struct Unwatched<'a>(&'a Line);
+
+impl Drop for Unwatched<'_> {
+    fn drop(&mut self) {
+        self.0.is_watched.store(false, Ordering::Relaxed);
+    }
+}
