@@ -38,6 +38,20 @@ impl View {
         Some(LastChange { id: row.id, action: row.action, at: commit.time(), actor })
     }
 
+    /// Every key that has events up to a revision along the first parents, if one is named: the one that was
+    /// changed last stands first.
+    #[must_use]
+    pub fn keys_by_change(&self, until: Option<Revision>) -> Vec<&Key> {
+        let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
+        let events = commit.map_or(0, |commit| {
+            if commit < self.index.len() { self.index.events_of(commit).end } else { self.index.events_len() }
+        });
+        let mut is_known = vec![false; self.index.keys_len() as usize];
+        let keys = (0..events).rev().map(|event| self.index.event(event).key);
+        let fresh = keys.filter(|key| !std::mem::replace(&mut is_known[*key as usize], true));
+        fresh.map(|key| self.index.key(key)).collect()
+    }
+
     /// How many of the events that a filter lets through each day of UTC has, the days without one left out.
     ///
     /// # Errors

@@ -1,0 +1,162 @@
+//! The collections.
+
+mod selection;
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::{Attribute, Key};
+use crate::http::authorize::Action;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::ui;
+use crate::http::ui::frame::{Frame, Nav, Visit};
+use crate::http::ui::pages::edit::told;
+use crate::http::ui::pages::list::selection::{Asked, Changes, PAGE_LEN, Row, Sort, text_of};
+use crate::http::ui::words::At;
+
+#[derive(Template)]
+#[template(path = "list.html", config = "src/http/ui/askama.toml")]
+struct Page {
+    frame: Frame,
+    asked: Asked,
+    rows: Vec<Shown>,
+    total: usize,
+    /// How many there are whatever is asked for.
+    all: usize,
+    uncommitted: usize,
+    can_create: bool,
+    done: Option<&'static str>,
+    knows_changes: bool,
+}
+
+/// A row as it is shown.
+#[derive(Default)]
+struct Shown {
+    key: String,
+    name: String,
+    kind: &'static str,
+    directory: String,
+    uncommitted: bool,
+    broken: bool,
+    last: Option<Last>,
+}
+
+/// When and by whom a collection was changed last.
+struct Last {
+    event: String,
+    at: At,
+    actor: String,
+}
+
+impl Page {
+    fn columns(&self) -> Vec<(&'static str, Sort)> {
+        let mut columns = vec![
+            ("Key", Sort::Key),
+            ("Name", Sort::Name),
+            ("Kind", Sort::Kind),
+            ("Directory", Sort::Directory),
+        ];
+        columns.extend(self.knows_changes.then_some(("Last change", Sort::Change)));
+        columns
+    }
+
+    /// The order that the column is in, as `aria-sort` has it.
+    fn order(&self, sort: &Sort) -> Option<&'static str> {
+        (self.asked.sort == *sort).then_some(if self.asked.descending { "descending" } else { "ascending" })
+    }
+
+    /// A second time turns the order round; of changes the newest stand first.
+    fn sorted_by(&self, sort: &Sort) -> String {
+        let begins_descending = *sort == Sort::Change;
+        let descending =
+            (self.asked.sort == *sort && self.asked.descending == begins_descending) != begins_descending;
+        self.frame.to(&self.asked.link(*sort, descending, 1))
+    }
+
+    fn sort_text(&self) -> String {
+        let sign = if self.asked.descending { "-" } else { "" };
+        format!("{sign}{}", self.asked.sort.as_str())
+    }
+
+    fn at_page(&self, page: usize) -> String {
+        self.frame.to(&self.asked.link(self.asked.sort, self.asked.descending, page))
+    }
+
+    fn last_page(&self) -> usize {
+        self.total.div_ceil(PAGE_LEN).max(1)
+    }
+
+    fn first_shown(&self) -> usize {
+        (self.asked.page - 1) * PAGE_LEN + 1
+    }
+
+    fn last_shown(&self) -> usize {
+        (self.asked.page - 1) * PAGE_LEN + self.rows.len()
+    }
+}
+
+pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    let call = visit.call;
+    let action = if visit.as_of.is_some() { Action::ListPast } else { Action::List };
+    let allowed = call.authorize(action).await?;
+    let frame = visit.live_frame("Collections", Nav::Collections, None).await;
+    let create = Action::Create { key: None, content: None };
+    let can_create = visit.as_of.is_none() && call.authorize(create).await.is_ok();
+    let done = visit.asked("done").and_then(told);
+    let audit = call.authorize(Action::ListEvents { key: None }).await.ok();
+    let view = match (&audit, &call.context.history) {
+        (Some(_), Some(history)) => history.view().await.ok(),
+        _ => None,
+    };
+    let now = if visit.as_of.is_none() { Some(call.snapshot()?) } else { None };
+    let (as_of, asked) = (visit.as_of.clone(), Asked::of(visit));
+    let past = if as_of.is_some() { Some(visit.past().await?) } else { None };
+    let page = visit
+        .call
+        .looking(move || {
+            let snapshot = match (now, past, &as_of) {
+                (Some(now), ..) => now,
+                (None, Some(view), Some(as_of)) => view.snapshot_as_of(as_of.revision)?,
+                (None, ..) => return Err(ApiError::internal()),
+            };
+            let until = as_of.as_ref().map(|it| it.revision);
+            let changes = view.as_ref().zip(audit.as_ref());
+            let changes = changes.map(|(view, audit)| Changes { view, audit, until });
+            let chosen = asked.select(&snapshot, &allowed, changes);
+            let rows = chosen.rows.iter().map(|row| shown(row, changes)).collect();
+            let (total, all) = (chosen.total, chosen.all);
+            let uncommitted = match allowed.sees_all() {
+                true => snapshot.uncommitted,
+                false => snapshot.edited.iter().filter(|key| allowed.sees(key)).count(),
+            };
+            let knows_changes = changes.is_some();
+            Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })
+        })
+        .await?;
+    Ok(ui::page(StatusCode::OK, &page))
+}
+
+fn shown(row: &Row<'_>, changes: Option<Changes<'_>>) -> Shown {
+    let key = row.key();
+    let last = changes.and_then(|changes| last(changes, key));
+    let Row::Served(entry) = row else {
+        return Shown { key: key.to_string(), broken: true, last, ..Shown::default() };
+    };
+    let collection = &entry.collection;
+    Shown {
+        key: key.to_string(),
+        name: text_of(collection, &Attribute::Name).to_owned(),
+        kind: collection.kind().as_str(),
+        directory: text_of(collection, &Attribute::Directory).to_owned(),
+        uncommitted: entry.uncommitted,
+        broken: entry.problem.is_some(),
+        last,
+    }
+}
+
+fn last(changes: Changes<'_>, key: &Key) -> Option<Last> {
+    let Changes { view, audit, until } = changes;
+    let change = view.last_change(key, until).filter(|_| audit.sees(key))?;
+    Some(Last { event: change.id.to_string(), at: At(change.at), actor: change.actor.name().to_owned() })
+}

@@ -1,0 +1,338 @@
+//! Which collections the list shows, and in which order.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::domain::{Attribute, Collection, Key, Kind};
+use crate::engine::history::View;
+use crate::engine::{Entry, Serving, Snapshot};
+use crate::http::authorize::Allowed;
+use crate::http::ui::frame::{Visit, with_query};
+
+/// How many collections a page shows.
+pub(crate) const PAGE_LEN: usize = 100;
+
+/// What is asked of the list.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Asked {
+    pub(crate) text: String,
+    kind: Option<Kind>,
+    mark: Option<Mark>,
+    pub(crate) sort: Sort,
+    pub(crate) descending: bool,
+    /// From 1.
+    pub(crate) page: usize,
+}
+
+/// What a collection can be marked with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mark {
+    Uncommitted,
+    Broken,
+}
+
+impl Mark {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Uncommitted => "uncommitted",
+            Self::Broken => "broken",
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        [Self::Uncommitted, Self::Broken].into_iter().find(|mark| mark.as_str() == text)
+    }
+}
+
+/// What the list is sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Sort {
+    #[default]
+    Key,
+    Name,
+    Kind,
+    Directory,
+    /// When each was changed last.
+    Change,
+}
+
+impl Sort {
+    const ALL: [Self; 5] = [Self::Key, Self::Name, Self::Kind, Self::Directory, Self::Change];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Key => "key",
+            Self::Name => "name",
+            Self::Kind => "kind",
+            Self::Directory => "directory",
+            Self::Change => "change",
+        }
+    }
+
+    /// The text that a row is sorted by.
+    fn text<'a>(self, row: &Row<'a>) -> &'a str {
+        let Row::Served(entry) = row else { return "" };
+        match self {
+            Self::Key | Self::Change => "",
+            Self::Name => text_of(&entry.collection, &Attribute::Name),
+            Self::Kind => entry.collection.kind().as_str(),
+            Self::Directory => text_of(&entry.collection, &Attribute::Directory),
+        }
+    }
+}
+
+/// What a row is about.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Row<'a> {
+    Served(&'a Arc<Entry>),
+    /// A file that never was valid, so nothing is served of it.
+    Broken(&'a Key),
+}
+
+impl<'a> Row<'a> {
+    pub(crate) fn key(&self) -> &'a Key {
+        match self {
+            Self::Served(entry) => entry.collection.key(),
+            Self::Broken(key) => key,
+        }
+    }
+}
+
+/// What is on a page of the list.
+pub(crate) struct Selection<'a> {
+    pub(crate) rows: Vec<Row<'a>>,
+    /// How many fit what is asked.
+    pub(crate) total: usize,
+    /// How many there are whatever is asked.
+    pub(crate) all: usize,
+}
+
+/// The history, as far as the visitor may look at it.
+#[derive(Clone, Copy)]
+pub(crate) struct Changes<'a> {
+    pub(crate) view: &'a View,
+    pub(crate) audit: &'a Allowed,
+    pub(crate) until: Option<crate::domain::Revision>,
+}
+
+impl Asked {
+    pub(crate) fn of(visit: &Visit<'_>) -> Self {
+        let (sort, descending) = match visit.asked("sort").unwrap_or_default() {
+            text if text.starts_with('-') => (text.trim_start_matches('-'), true),
+            text => (text, false),
+        };
+        Self {
+            text: visit.asked("q").unwrap_or_default().to_owned(),
+            kind: visit.asked("kind").and_then(Kind::parse),
+            mark: visit.asked("mark").and_then(Mark::parse),
+            sort: Sort::ALL.into_iter().find(|it| it.as_str() == sort).unwrap_or_default(),
+            descending,
+            page: visit
+                .asked("page")
+                .and_then(|page| page.parse().ok())
+                .filter(|page| *page > 0)
+                .unwrap_or(1),
+        }
+    }
+
+    fn is_everything(&self) -> bool {
+        self.text.is_empty() && self.kind.is_none() && self.mark.is_none()
+    }
+
+    fn takes(&self, row: &Row<'_>, snapshot: &Snapshot, text: &str) -> bool {
+        let is_edited = || snapshot.edited.contains(row.key());
+        match row {
+            Row::Served(entry) => {
+                let collection = &entry.collection;
+                self.kind.is_none_or(|kind| collection.kind() == kind)
+                    && match self.mark {
+                        None => true,
+                        Some(Mark::Uncommitted) => entry.uncommitted || is_edited(),
+                        Some(Mark::Broken) => entry.problem.is_some(),
+                    }
+                    && (text.is_empty()
+                        || holds(collection.key().as_str(), text)
+                        || holds(text_of(collection, &Attribute::Name), text)
+                        || holds(text_of(collection, &Attribute::Directory), text))
+            }
+            Row::Broken(key) => {
+                self.kind.is_none()
+                    && (self.mark != Some(Mark::Uncommitted) || is_edited())
+                    && holds(key.as_str(), text)
+            }
+        }
+    }
+
+    pub(crate) fn mark_is(&self, name: &str) -> bool {
+        self.mark.is_some_and(|mark| mark.as_str() == name)
+    }
+
+    pub(crate) fn kind_is(&self, name: &str) -> bool {
+        self.kind.is_some_and(|kind| kind.as_str() == name)
+    }
+
+    /// The address of the list in another order or of another page.
+    pub(crate) fn link(&self, sort: Sort, descending: bool, page: usize) -> String {
+        let sign = if descending { "-" } else { "" };
+        let is_natural = sort == Sort::Key && !descending;
+        let parameters = [
+            ("q", self.text.clone()),
+            ("kind", self.kind.map_or("", Kind::as_str).to_owned()),
+            ("mark", self.mark.map_or("", Mark::as_str).to_owned()),
+            ("sort", if is_natural { String::new() } else { format!("{sign}{}", sort.as_str()) }),
+            ("page", if page == 1 { String::new() } else { page.to_string() }),
+        ];
+        with_query("/", &parameters)
+    }
+
+    /// What is on the page that is asked for, and how many there are on all.
+    pub(crate) fn select<'a>(
+        &self,
+        snapshot: &'a Snapshot,
+        allowed: &Allowed,
+        changes: Option<Changes<'_>>,
+    ) -> Selection<'a> {
+        let text = self.text.to_lowercase();
+        let catalog = snapshot.catalog();
+        let broken: Vec<Row<'a>> = never_served(snapshot).filter(|row| allowed.sees(row.key())).collect();
+        let from = (self.page - 1).saturating_mul(PAGE_LEN);
+        if self.is_everything() && allowed.sees_all() && broken.is_empty() && self.sort == Sort::Key {
+            let ordered: Box<dyn Iterator<Item = &Arc<Entry>>> =
+                if self.descending { Box::new(catalog.iter().rev()) } else { Box::new(catalog.iter()) };
+            let rows = ordered.skip(from).take(PAGE_LEN).map(Row::Served).collect();
+            return Selection { rows, total: catalog.len(), all: catalog.len() };
+        }
+        let mut all = broken.len();
+        let served = catalog.iter().filter(|entry| allowed.sees(entry.collection.key()));
+        let served = served.inspect(|_| all += 1).map(Row::Served);
+        let wanted = |row: &Row<'_>| self.takes(row, snapshot, &text);
+        let mut rows: Vec<Row<'a>> = served.filter(wanted).collect();
+        rows.extend(broken.into_iter().filter(wanted));
+        let total = rows.len();
+        Selection { rows: self.page_of(rows, from, changes), total, all }
+    }
+
+    /// That part of the rows in their order. Only what is on the page is put in order: the rest need only be on
+    /// the right side of it.
+    fn page_of<'a>(&self, rows: Vec<Row<'a>>, from: usize, changes: Option<Changes<'_>>) -> Vec<Row<'a>> {
+        let end = from.saturating_add(PAGE_LEN).min(rows.len());
+        if from >= rows.len() {
+            return Vec::new();
+        }
+        let ranks = match changes.filter(|_| self.sort == Sort::Change) {
+            Some(changes) => changes.ranks(),
+            None => HashMap::new(),
+        };
+        // What nobody has committed was changed last of all.
+        let rank = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(usize::MAX);
+        let mut rows: Vec<_> = rows.into_iter().map(|row| (rank(&row), self.sort.text(&row), row)).collect();
+        let order = |one: &(usize, &str, Row<'_>), two: &(usize, &str, Row<'_>)| {
+            let order = (one.0, one.1, one.2.key()).cmp(&(two.0, two.1, two.2.key()));
+            if self.descending { order.reverse() } else { order }
+        };
+        if end < rows.len() {
+            rows.select_nth_unstable_by(end, order);
+            rows.truncate(end);
+        }
+        if from > 0 {
+            rows.select_nth_unstable_by(from, order);
+        }
+        let on_page = &mut rows[from..];
+        on_page.sort_unstable_by(order);
+        on_page.iter().map(|(_, _, row)| *row).collect()
+    }
+}
+
+impl Changes<'_> {
+    /// The order in which the collections were changed last, the oldest change first.
+    fn ranks(self) -> HashMap<Key, usize> {
+        let newest_first = self.view.keys_by_change(self.until);
+        let seen = newest_first.into_iter().filter(|key| self.audit.sees(key));
+        seen.enumerate().map(|(at, key)| (key.clone(), usize::MAX - 1 - at)).collect()
+    }
+}
+
+/// The collections whose files never were valid.
+fn never_served(snapshot: &Snapshot) -> impl Iterator<Item = Row<'_>> {
+    let keys = snapshot.problems.values().filter(|it| it.serving == Serving::Nothing);
+    let keys = keys.filter_map(|problem| problem.collection.as_ref());
+    keys.filter(|key| snapshot.get(key.as_str()).is_none()).map(Row::Broken)
+}
+
+/// An attribute that is a text; empty where there is none.
+pub(crate) fn text_of<'a>(collection: &'a Collection, attribute: &Attribute) -> &'a str {
+    collection.get(attribute).and_then(|value| value.as_text()).unwrap_or_default()
+}
+
+/// Whether a text holds another one, which is in lower case, whatever the case of its letters.
+fn holds(text: &str, wanted: &str) -> bool {
+    if text.is_ascii() {
+        let wanted = wanted.as_bytes();
+        return wanted.is_empty()
+            || text.as_bytes().windows(wanted.len()).any(|part| part.eq_ignore_ascii_case(wanted));
+    }
+    text.to_lowercase().contains(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::testing::{entry, problem, snapshot};
+
+    #[test]
+    fn a_page_in_any_order_is_that_part_of_the_sorted_list() {
+        let keys: Vec<String> = (0..250).map(|n| format!("k{:03}", n * 7 % 250)).collect();
+        let named = keys.iter().map(|key| {
+            let name = key.chars().rev().collect::<String>();
+            entry(key, if key.ends_with('1') { Kind::Media } else { Kind::Document }, &[("name", &name)])
+        });
+        let snapshot = snapshot(named);
+        for (sort, descending) in
+            [(Sort::Key, true), (Sort::Name, false), (Sort::Kind, true), (Sort::Name, true)]
+        {
+            let page = |page| {
+                let asked = Asked { sort, descending, page, ..Asked::default() };
+                let rows = asked.select(&snapshot, &Allowed::anonymous(), None).rows;
+                rows.iter().map(|row| row.key().clone()).collect::<Vec<_>>()
+            };
+            let pages: Vec<_> = (1..=4).flat_map(page).collect();
+            let mut sorted: Vec<_> = snapshot.catalog().iter().map(Row::Served).collect();
+            sorted.sort_by(|one, two| (sort.text(one), one.key()).cmp(&(sort.text(two), two.key())));
+            if descending {
+                sorted.reverse();
+            }
+            let sorted: Vec<_> = sorted.iter().map(|row| row.key().clone()).collect();
+            assert!(pages == sorted, "{sort:?} {descending}");
+        }
+    }
+
+    #[test]
+    fn a_search_finds_key_name_and_directory_whatever_the_case() {
+        let posts = entry("Posts", Kind::Document, &[("name", "Beiträge"), ("directory", "content/blog")]);
+        let finds = |text: &str| {
+            let asked = Asked { text: text.to_owned(), ..Asked::default() };
+            asked.takes(&Row::Served(&posts), &Snapshot::default(), &text.to_lowercase())
+        };
+        assert!(finds("") && !finds("media"));
+        for text in ["posts", "OST", "BEITRÄGE", "blog"] {
+            assert!(finds(text), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_never_was_valid_has_a_row_among_the_others() {
+        let mut snapshot = snapshot(["a", "c"].map(|key| entry(key, Kind::Document, &[])));
+        let problems = [problem("collections/b.yaml", Some("b")), problem("collections/x y.yaml", None)];
+        snapshot.problems = Arc::new(problems.map(|it| (it.path.clone(), it)).into());
+        let keys = |asked: &Asked| {
+            let chosen = asked.select(&snapshot, &Allowed::anonymous(), None);
+            let keys: Vec<_> = chosen.rows.iter().map(|row| row.key().to_string()).collect();
+            (keys.join(" "), chosen.total, chosen.all)
+        };
+        let asked = Asked { page: 1, ..Asked::default() };
+        assert_eq!(keys(&asked), ("a b c".to_owned(), 3, 3));
+        assert_eq!(keys(&Asked { descending: true, ..asked.clone() }), ("c b a".to_owned(), 3, 3));
+        assert_eq!(keys(&Asked { mark: Some(Mark::Broken), ..asked.clone() }), ("b".to_owned(), 1, 3));
+        assert_eq!(keys(&Asked { kind: Some(Kind::Document), ..asked }), ("a c".to_owned(), 2, 3));
+    }
+}
