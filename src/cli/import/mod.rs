@@ -98,6 +98,9 @@ impl Import {
                 let there = self.target.list(url)?;
                 self.carry_out(&parsed, &there, |commands, plan| {
                     self.show(plan)?;
+                    if commands.is_empty() {
+                        return Ok(None);
+                    }
                     Ok(self.target.send(url, &commands, &there)?)
                 })
             }
@@ -125,7 +128,7 @@ impl Import {
             return Ok(Done::FoundProblems);
         }
         let commands = plan.commands();
-        if self.dry_run || commands.is_empty() {
+        if self.dry_run {
             self.show(&plan)?;
         } else if let Some(revision) = write(commands, &plan)? {
             note(&format!("committed {revision}"));

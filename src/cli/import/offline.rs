@@ -58,6 +58,10 @@ impl Target {
         if GitJournal::init(&self.repository)? {
             crate::cli::note(&format!("made {}", self.repository.display()));
         }
+        if commands.is_empty() {
+            ready()?;
+            return Ok(None);
+        }
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
             let offline = Offline::open(&config).await.map_err(served)?;
