@@ -4,6 +4,7 @@ mod offline;
 mod peers;
 mod remote;
 mod running;
+mod signers;
 #[cfg(test)]
 pub(crate) mod tests;
 mod webhooks;
@@ -497,6 +498,7 @@ fn history_options(config: &ServeConfig, projection: Projection) -> history::Opt
         committers: committers(config),
         lag_events_max: config.limits.lag_events_max,
         known_key: Arc::new(move |text| projection.key(text)),
+        checker: signers::checker(&config.repository),
         ..history::Options::new(config.folder.trim_matches('/'))
     }
 }

@@ -184,7 +184,7 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
     let subject = crate::cli::past::plain(commit.message.lines().next().unwrap_or_default());
     screen.line(&format!(
         "{revision} {maker} {} {good} {subject}",
-        crate::cli::past::plain(&words(signature))
+        crate::cli::past::plain(&signature.to_string())
     ))?;
     if let Signature::NotChecked(why) = signature {
         let why = screen.ink(Ink::Faint, &why.to_string());
@@ -195,18 +195,6 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
         screen.line(&format!("  ! {fault}"))?;
     }
     Ok(())
-}
-
-/// A signature for people.
-fn words(signature: &Signature) -> String {
-    match signature {
-        Signature::None => "unsigned".to_owned(),
-        Signature::Valid { key, signer } => format!("signed by {} ({})", signer.principals, key.fingerprint),
-        Signature::Unattributed(key) => format!("signed, signer not checked ({})", key.fingerprint),
-        Signature::NotAllowed { .. } => "signed by a key that is not allowed".to_owned(),
-        Signature::Bad(_) => "badly signed".to_owned(),
-        Signature::NotChecked(_) => "signed, not checked".to_owned(),
-    }
 }
 
 /// A signature for programs; what does not apply is left out.

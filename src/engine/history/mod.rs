@@ -76,6 +76,7 @@ pub use crate::engine::history::query::page::{At, Bound, Cursor, EventPage, Filt
 pub use crate::engine::history::query::time::Side;
 use crate::engine::mirror::layers::{Good, damage, not_a_file};
 use crate::format;
+pub use crate::store::signature::Signature;
 use crate::store::{Archive, StoreError, TreeEntry};
 
 use crate::engine::history::index::Index;

@@ -60,6 +60,20 @@ pub enum Signature {
     NotChecked(NotChecked),
 }
 
+/// In a few words for people; [`NotChecked`] and the others say why.
+impl fmt::Display for Signature {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("unsigned"),
+            Self::Valid { key, signer } => write!(f, "signed by {} ({})", signer.principals, key.fingerprint),
+            Self::Unattributed(key) => write!(f, "signed, signer not checked ({})", key.fingerprint),
+            Self::NotAllowed { .. } => f.write_str("signed by a key that is not allowed"),
+            Self::Bad(_) => f.write_str("badly signed"),
+            Self::NotChecked(_) => f.write_str("signed, not checked"),
+        }
+    }
+}
+
 /// A public key as people name it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyName {

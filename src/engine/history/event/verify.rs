@@ -143,6 +143,17 @@ impl View {
         Ok(())
     }
 
+    /// The signature of a commit, by whom this history believes.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the commit can't be read.
+    pub fn signature(&self, revision: Revision) -> Result<Signature, HistoryError> {
+        let Some(commit) = self.shared.archive.commit(revision)? else { return Ok(Signature::None) };
+        let raw = self.shared.archive.signature(revision)?;
+        Ok(self.shared.options.checker.check(raw.as_ref(), &commit))
+    }
+
     /// What is to be said of a commit that can't be read any more.
     fn unreadable(&self, number: u32, why: String) -> Verdict {
         let row = self.index.commit(number);

@@ -21,6 +21,7 @@ use crate::engine::history::index::{Index, persist};
 use crate::engine::history::{HistoryError, Shared, View};
 use crate::engine::{Head, chain};
 use crate::memory;
+use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
 
 /// The note beside the repository that the index is kept in.
@@ -57,6 +58,8 @@ pub struct Options {
     pub progress: Progress,
     /// Finds keys that are in memory anyway; by default none is.
     pub known_key: KnownKey,
+    /// Judges signatures; by default by their own keys alone.
+    pub checker: Checker,
 }
 
 impl std::fmt::Debug for Options {
@@ -79,6 +82,7 @@ impl Options {
             lag_events_max: 10_000,
             progress: Arc::new(|done, total| tracing::info!(done, total, "the history is being read")),
             known_key: Arc::new(|_| None),
+            checker: Checker::default(),
         }
     }
 }

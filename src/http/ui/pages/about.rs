@@ -4,13 +4,14 @@ use askama::Template;
 use warp::http::StatusCode;
 
 use crate::domain::Value;
-use crate::http::authorize::Action;
+use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
+use crate::http::request::call::Call;
 use crate::http::ui;
 use crate::http::ui::api;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::words::{items, shown, text};
+use crate::http::ui::words::{At, items, shown, text};
 
 #[derive(Template)]
 #[template(path = "about.html", config = "src/http/ui/askama.toml")]
@@ -53,7 +54,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
     let call = visit.call;
     let snapshot = call.snapshot()?;
     let allowed = call.authorize(Action::List).await.ok();
-    let sees_all = allowed.as_ref().is_some_and(crate::http::Allowed::sees_all);
+    let sees_all = allowed.as_ref().is_some_and(Allowed::sees_all);
     let place = &call.context.place;
     let mut facts = vec![("Version", env!("CARGO_PKG_VERSION").to_owned()), ("Branch", place.branch.clone())];
     let may_operate = call.authorize(Action::Operate).await.is_ok();
@@ -70,6 +71,22 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
         facts.push(("Commits", view.commits_len().to_string()));
         facts.push(("Events", view.events_len().to_string()));
     }
+    facts.extend(remote(call, may_operate));
     facts.extend(snapshot.work_tree.as_ref().map(|note| ("Work tree", note.to_string())));
     Ok(facts)
+}
+
+/// How it stands with the remote; where it is, and what went wrong, are for operators.
+fn remote(call: &Call<'_>, may_operate: bool) -> Vec<(&'static str, String)> {
+    let Some(shared) = &call.context.remote else { return vec![("Remote", "none".to_owned())] };
+    let status = shared.remote.status();
+    let mut facts = vec![("Remote", status.state.as_str().to_owned())];
+    facts.extend(may_operate.then(|| ("Remote repository", status.url.to_string())));
+    facts.push(("Ahead of the remote", status.ahead.to_string()));
+    facts.push(("Behind the remote", status.behind.to_string()));
+    facts.extend(status.last_contact.map(|at| ("Remote seen last", At(at).shown())));
+    facts.extend(
+        status.last_error.as_ref().filter(|_| may_operate).map(|why| ("Remote trouble", why.to_string())),
+    );
+    facts
 }

@@ -4,7 +4,8 @@ use askama::Template;
 use uuid::Uuid;
 use warp::http::StatusCode;
 
-use crate::domain::{Key, Value};
+use crate::domain::{Key, Revision, Value};
+use crate::engine::history::Signature;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -19,6 +20,7 @@ struct Page {
     frame: Frame,
     event: EventView,
     undo: Option<Undo>,
+    signature: String,
 }
 
 /// Whether the event can be undone by the visitor.
@@ -32,8 +34,29 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
     let event = EventView::of(document.get("data").unwrap_or(&Value::Null));
     let title = format!("{} {}", event.key, event.action);
     let undo = undo(visit, &event).await?;
+    let signature = signature(visit, &event).await?;
     let frame = visit.frame(title, Nav::Timeline).await;
-    Ok(ui::page(StatusCode::OK, &Page { frame, event, undo }))
+    Ok(ui::page(StatusCode::OK, &Page { frame, event, undo, signature }))
+}
+
+/// Whether the commit is signed, by whom, and whether that holds.
+async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiError> {
+    let Ok(revision) = event.revision.parse::<Revision>() else { return Ok(String::new()) };
+    let view = visit.past().await?;
+    visit
+        .call
+        .looking(move || {
+            let signature = view.signature(revision)?;
+            Ok(match &signature {
+                Signature::NotAllowed { why, .. } => format!("{signature}: {why}"),
+                Signature::Bad(why) => format!("{signature}, so it does not hold: {why}"),
+                Signature::NotChecked(why) => format!("{signature}: {why}"),
+                Signature::Valid { .. } => format!("{signature}; it holds"),
+                Signature::Unattributed(_) => format!("{signature}; it holds for its own key"),
+                Signature::None => signature.to_string(),
+            })
+        })
+        .await
 }
 
 /// Looks whether the event can be undone, in what is served now; nothing for those who may not.
