@@ -91,6 +91,21 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
 ];
 
+/// What the web pages may name of the other rooms of `http`: they ask the API as a client does, and share the rules of
+/// the edge. Of the rest of `http` nobody but those who serve them names the pages.
+const PAGES_MAY_NAME: [&str; 7] = [
+    "http::authorize",
+    "http::browser",
+    "http::jsonapi",
+    "http::reply",
+    "http::request",
+    "http::routes",
+    "http::ui",
+];
+
+/// Who serves the pages.
+const SERVE_PAGES: [&str; 2] = ["src/http/mod.rs", "src/http/reply/mod.rs"];
+
 /// How many fields a type of `store/git` has at most: one with more is several things.
 const FIELDS_MAX: usize = 10;
 
@@ -129,6 +144,21 @@ fn a_planted_breach_is_found() {
     for (file, code) in plants {
         let copy = planted(file, code);
         assert!(!breaches_in(copy.path()).is_empty(), "not found: {code}");
+    }
+}
+
+#[test]
+fn the_web_pages_follow_their_arrows() {
+    let breaches = page_breaches_in(Path::new(env!("CARGO_MANIFEST_DIR")));
+    assert!(breaches.is_empty(), "against the arrows:\n{}", breaches.join("\n"));
+    for (file, code) in [
+        ("src/http/ui/planted.rs", "use crate::http::policy::Policy;"),
+        ("src/http/ui/pages/planted.rs", "use crate::http::{Reply, server::Server};"),
+        ("src/http/routes/planted.rs", "use crate::http::ui::Ui;"),
+        ("src/http/jsonapi/planted.rs", "fn f() { crate::http::ui::below(); }"),
+    ] {
+        let copy = planted(file, code);
+        assert!(!page_breaches_in(copy.path()).is_empty(), "not found: {code}");
     }
 }
 
@@ -245,6 +275,30 @@ fn room_breaches_in(root: &Path) -> Vec<String> {
         let line = |at: usize| code[..at].matches('\n').count() + 1;
         breaches
             .extend(found.into_iter().map(|(at, what)| format!("src/store/git/{name}:{}: {what}", line(at))));
+    }
+    breaches
+}
+
+/// What the pages name beyond their arrows, and who names the pages without serving them, as `file: use`.
+fn page_breaches_in(root: &Path) -> Vec<String> {
+    let mut breaches = Vec::new();
+    for file in files_of(root, "http") {
+        let name =
+            file.strip_prefix(root).expect("files stand below the root").to_string_lossy().into_owned();
+        let mut code = code_of(&fs::read_to_string(&file).expect("a source file can be read"));
+        // What only tests need is no part of the house.
+        code.truncate(code.find("#[cfg(test)]\nmod tests {").unwrap_or(code.len()));
+        let is_page = name.starts_with("src/http/ui/");
+        for (_, path) in paths_of(&code, "crate::") {
+            let is_room = path.starts_with("http::") && path.matches("::").count() > 1;
+            let is_allowed = match is_page {
+                true => !is_room || PAGES_MAY_NAME.iter().any(|room| is_in(&path, room)),
+                false => !is_in(&path, "http::ui") || SERVE_PAGES.contains(&name.as_str()),
+            };
+            if !is_allowed {
+                breaches.push(format!("{name}: {path}"));
+            }
+        }
     }
     breaches
 }

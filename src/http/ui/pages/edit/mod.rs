@@ -1,5 +1,7 @@
 //! The settings of a collection as a form: a new one, and one that is there.
 
+mod typed;
+
 use std::sync::Arc;
 
 use askama::Template;
@@ -8,7 +10,6 @@ use warp::http::{Method, StatusCode};
 use crate::domain::{Collection, Key, Kind, Value};
 use crate::engine::Entry;
 use crate::http::authorize::Action;
-use crate::http::jsonapi::document::resource_type;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
@@ -18,7 +19,9 @@ use crate::http::ui::fields::{Input, Settings, Unreadable};
 use crate::http::ui::form::Posted;
 use crate::http::ui::frame::{Frame, Nav, Visit, with_query};
 use crate::http::ui::pages::collection::Head;
-use crate::http::ui::words::{DiffLine, diff_lines, items, text};
+use crate::http::ui::pages::edit::typed::Form;
+
+pub(crate) use crate::http::ui::pages::edit::typed::Commit;
 
 #[derive(Template)]
 #[template(path = "edit.html", config = "src/http/ui/askama.toml")]
@@ -29,116 +32,6 @@ struct Page {
     form: Form,
     done: Option<&'static str>,
     can_delete: bool,
-}
-
-/// What is typed, and what is to be said of it.
-#[derive(Default)]
-pub(crate) struct Form {
-    key: String,
-    kind: Option<Kind>,
-    /// The entity tag that it was made from.
-    tag: String,
-    settings: Settings,
-    reason: String,
-    key_errors: Vec<String>,
-    reason_errors: Vec<String>,
-    /// What is wrong with no field, or with the whole.
-    errors: Vec<String>,
-    /// What to know beside the errors.
-    notes: Vec<String>,
-    commits: Option<Vec<Commit>>,
-}
-
-/// A commit that would be made.
-pub(crate) struct Commit {
-    pub(crate) message: String,
-    pub(crate) author: String,
-    pub(crate) lines: Vec<DiffLine>,
-}
-
-impl Commit {
-    /// The commits that a dry run tells of.
-    pub(crate) fn list(document: &Value) -> Vec<Self> {
-        let commits = items(document.get("meta").and_then(|meta| meta.get("commits")));
-        let commit = |commit: &Value| Self {
-            message: text(commit, "message").to_owned(),
-            author: commit.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
-            lines: items(commit.get("files"))
-                .iter()
-                .flat_map(|file| diff_lines(text(file, "difference")))
-                .collect(),
-        };
-        commits.iter().map(commit).collect()
-    }
-}
-
-impl Form {
-    /// Every error with the field that it links to, for the top of the page.
-    fn summary(&self) -> Vec<(String, String)> {
-        let at = |id: &str, errors: &[String]| -> Vec<_> {
-            errors.iter().map(|error| (format!("#{id}"), error.clone())).collect()
-        };
-        let mut summary: Vec<(String, String)> =
-            self.errors.iter().map(|error| (String::new(), error.clone())).collect();
-        summary.extend(at("f-id", &self.key_errors));
-        for field in &self.settings.fields {
-            let told: Vec<String> =
-                field.errors.iter().map(|error| format!("{}: {error}", field.name)).collect();
-            summary.extend(at(&format!("f-{}", field.name), &told));
-            if field.overlap.is_some() {
-                let told = format!("{}: somebody else changed it too; choose which one stays.", field.name);
-                summary.extend(at(&format!("o-{}", field.name), &[told]));
-            }
-        }
-        summary.extend(at("f-reason", &self.reason_errors));
-        summary
-    }
-
-    fn kind_is(&self, kind: &str) -> bool {
-        self.kind.is_some_and(|it| it.as_str() == kind)
-    }
-
-    /// The form as it was sent.
-    fn posted(key: &str, kind: Kind, posted: &Posted) -> Self {
-        let mut settings = Settings::posted(kind, posted);
-        settings.choose(kind, posted);
-        Self {
-            key: key.to_owned(),
-            kind: Some(kind),
-            tag: posted.get("tag").to_owned(),
-            settings,
-            reason: posted.get("reason").trim().to_owned(),
-            ..Self::default()
-        }
-    }
-
-    /// Puts every error where it belongs.
-    fn blame(&mut self, errors: Vec<ErrorObject>) {
-        for error in errors {
-            let detail = error.detail().to_owned();
-            match error.place() {
-                Some("/data/id") => self.key_errors.push(detail),
-                Some("/meta/reason") => self.reason_errors.push(detail),
-                Some(pointer) if self.settings.blame(pointer, &detail) => {}
-                Some(_) | None => self.errors.push(detail),
-            }
-        }
-    }
-
-    /// The resource to send.
-    fn resource(&self, attributes: Vec<(String, Value)>) -> Value {
-        let map = |members: Vec<(String, Value)>| Value::Map(members.into());
-        let member = |name: &str, value: Value| (name.to_owned(), value);
-        let kind = self.kind.unwrap_or(Kind::Document);
-        map(vec![member(
-            "data",
-            map(vec![
-                member("type", resource_type(kind).into()),
-                member("id", self.key.as_str().into()),
-                member("attributes", map(attributes)),
-            ]),
-        )])
-    }
 }
 
 /// `GET /ui/new`

@@ -1,0 +1,231 @@
+//! One attribute in the form: what is typed into, what it holds, and what it may hold.
+
+use crate::domain::{Attribute, Value};
+use crate::http::jsonapi::request;
+use crate::http::ui::escape::is_invisible;
+use crate::http::ui::form::Posted;
+use crate::http::ui::pages::collection::meaning;
+use crate::http::ui::words::pretty;
+
+/// How many empty rows a list ends with; the script adds more.
+const ROWS_FREE: usize = 1;
+
+/// How deep the JSON of a field may be, beyond what the rules allow: they say it better.
+pub(super) const DEPTH_MAX: usize = 64;
+
+/// One attribute in the form.
+#[derive(Debug, Clone)]
+pub(crate) struct Field {
+    pub(crate) name: String,
+    pub(crate) meaning: &'static str,
+    pub(crate) rule: &'static str,
+    pub(crate) input: Input,
+    pub(crate) errors: Vec<String>,
+    pub(crate) overlap: Option<Overlap>,
+}
+
+/// What is typed into.
+#[derive(Debug, Clone)]
+pub(crate) enum Input {
+    Line(String),
+    Switch(Option<bool>),
+    List(Vec<String>),
+    Statuses(Vec<Status>),
+    Json(String),
+}
+
+/// One row of `unpublishedStatuses`.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Status {
+    pub(crate) key: String,
+    pub(crate) directory: String,
+    pub(crate) name: String,
+}
+
+/// What two people made of one attribute.
+#[derive(Debug, Clone)]
+pub(crate) struct Overlap {
+    pub(crate) before: Option<String>,
+    pub(crate) theirs: Option<String>,
+    pub(crate) yours: Option<String>,
+}
+
+impl Field {
+    pub(super) fn new(attribute: &Attribute, input: Input) -> Self {
+        Self {
+            name: attribute.as_str().to_owned(),
+            meaning: meaning(attribute),
+            rule: rule(attribute),
+            input,
+            errors: Vec::new(),
+            overlap: None,
+        }
+    }
+
+    /// What the field holds; nothing where it is empty.
+    ///
+    /// # Errors
+    ///
+    /// Says what can't be read in it.
+    pub(super) fn value(&self) -> Result<Option<Value>, String> {
+        Ok(match &self.input {
+            Input::Line(text) => (!text.is_empty()).then(|| Value::from(text.as_str())),
+            Input::Switch(on) => on.map(Value::Bool),
+            Input::List(rows) => {
+                let items: Vec<Value> =
+                    rows.iter().filter(|row| !row.is_empty()).map(|row| Value::from(row.as_str())).collect();
+                (!items.is_empty()).then(|| Value::List(items.into()))
+            }
+            Input::Statuses(rows) => statuses(rows)?,
+            Input::Json(text) if text.trim().is_empty() => None,
+            Input::Json(text) => Some(json(text)?),
+        })
+    }
+}
+
+fn statuses(rows: &[Status]) -> Result<Option<Value>, String> {
+    let mut entries: Vec<(String, Value)> = Vec::new();
+    for Status { key, directory, name } in rows {
+        if key.is_empty() && directory.is_empty() && name.is_empty() {
+            continue;
+        }
+        if entries.iter().any(|(known, _)| known == key) {
+            return Err(format!("There are two rows of the status `{key}`."));
+        }
+        let members = [("directory", directory), ("name", name)];
+        let members = members.into_iter().filter(|(_, text)| !text.is_empty());
+        let members = members.map(|(name, text)| (name.to_owned(), Value::from(text.as_str())));
+        entries.push((key.clone(), Value::Map(members.collect())));
+    }
+    Ok((!entries.is_empty()).then(|| Value::Map(entries.into())))
+}
+
+/// A value as JSON in which nothing is hidden: what can't be seen stands there as an escape.
+pub(super) fn spelled(value: &Value) -> String {
+    escaped(&pretty(value))
+}
+
+/// JSON whose invisible characters, which stand in texts only, are escapes (RFC 8259 section 7).
+pub(super) fn escaped(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    for c in json.chars() {
+        if is_invisible(c) {
+            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| out.push_str(&format!("\\u{unit:04x}")));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Reads JSON that somebody typed.
+fn json(text: &str) -> Result<Value, String> {
+    request::parse(text.as_bytes(), DEPTH_MAX)
+        .map_err(|fault| fault.detail().replacen("The body is not JSON", "This is not JSON", 1))
+}
+
+/// The plainest input that holds a value without loss.
+pub(super) fn plainest(attribute: &Attribute, value: Option<&Value>) -> Input {
+    let plain = |text: &str| !text.is_empty() && !text.contains(|c: char| c == '\n' || is_invisible(c));
+    match (sort(attribute), value) {
+        (Sort::Line, None) => Input::Line(String::new()),
+        (Sort::Line, Some(Value::Text(text))) if plain(text) => Input::Line(text.to_string()),
+        (Sort::Switch, None) => Input::Switch(None),
+        (Sort::Switch, Some(Value::Bool(on))) => Input::Switch(Some(*on)),
+        (Sort::List, None) => Input::List(vec![String::new(); ROWS_FREE]),
+        (Sort::List, Some(Value::List(items))) if !items.is_empty() => {
+            let rows: Option<Vec<_>> = items
+                .iter()
+                .map(|item| item.as_text().filter(|text| plain(text)).map(str::to_owned))
+                .collect();
+            match rows {
+                Some(rows) => Input::List(rows.into_iter().chain(vec![String::new(); ROWS_FREE]).collect()),
+                None => Input::Json(spelled(&Value::List(items.clone()))),
+            }
+        }
+        (Sort::Statuses, None) => Input::Statuses(vec![Status::default(); ROWS_FREE]),
+        (Sort::Statuses, Some(Value::Map(entries))) if !entries.is_empty() => {
+            let text = |entry: &Value, name: &str| match entry.get(name) {
+                None => Some(String::new()),
+                Some(value) => value.as_text().filter(|text| plain(text)).map(str::to_owned),
+            };
+            let row = |(key, entry): &(String, Value)| {
+                let (directory, name) = (text(entry, "directory")?, text(entry, "name")?);
+                plain(key).then(|| Status { key: key.clone(), directory, name })
+            };
+            match entries.iter().map(row).collect::<Option<Vec<_>>>() {
+                Some(rows) => {
+                    Input::Statuses(rows.into_iter().chain(vec![Status::default(); ROWS_FREE]).collect())
+                }
+                None => Input::Json(spelled(&Value::Map(entries.clone()))),
+            }
+        }
+        (_, Some(value)) => Input::Json(spelled(value)),
+    }
+}
+
+/// The field of an attribute as it was sent.
+pub(super) fn sent(attribute: &Attribute, posted: &Posted) -> Field {
+    let name = attribute.as_str();
+    if let Some(text) = posted.find(&format!("j.{name}")) {
+        return Field::new(attribute, Input::Json(text.to_owned()));
+    }
+    let text = posted.get(&format!("a.{name}"));
+    let input = match sort(attribute) {
+        Sort::Line => Input::Line(text.to_owned()),
+        Sort::Switch => Input::Switch(match text {
+            "true" => Some(true),
+            "false" => Some(false),
+            _ => None,
+        }),
+        Sort::List => {
+            let prefix = format!("l.{name}.");
+            let rows = posted.below(&prefix).map(|(_, row)| row.trim().to_owned());
+            Input::List(rows.filter(|row| !row.is_empty()).chain(vec![String::new(); ROWS_FREE]).collect())
+        }
+        Sort::Statuses => {
+            let rows = posted.below("s.key.").map(|(row, key)| Status {
+                key: key.trim().to_owned(),
+                directory: posted.get(&format!("s.directory.{row}")).to_owned(),
+                name: posted.get(&format!("s.name.{row}")).to_owned(),
+            });
+            let is_empty = |it: &Status| it.key.is_empty() && it.directory.is_empty() && it.name.is_empty();
+            let rows = rows.filter(|row| !is_empty(row));
+            Input::Statuses(rows.chain(vec![Status::default(); ROWS_FREE]).collect())
+        }
+    };
+    Field::new(attribute, input)
+}
+
+/// How an attribute is typed.
+enum Sort {
+    Line,
+    Switch,
+    List,
+    Statuses,
+}
+
+const fn sort(attribute: &Attribute) -> Sort {
+    match attribute {
+        Attribute::Recursive => Sort::Switch,
+        Attribute::Accept => Sort::List,
+        Attribute::UnpublishedStatuses => Sort::Statuses,
+        _ => Sort::Line,
+    }
+}
+
+pub(super) const OWN_RULE: &str = "Any JSON value.";
+
+/// What an attribute may hold, before somebody breaks the rule.
+const fn rule(attribute: &Attribute) -> &'static str {
+    match attribute {
+        Attribute::Directory | Attribute::RevisionDirectory => {
+            "A relative path with /, such as content/posts."
+        }
+        Attribute::Recursive => "Yes, no, or not said.",
+        Attribute::UnpublishedStatuses => "Each has a status, a directory and a name.",
+        Attribute::Accept => "Media types such as image/png or image/*, or extensions such as .pdf.",
+        Attribute::Extension(_) => OWN_RULE,
+        _ => "Text, at most 1,000 characters.",
+    }
+}

@@ -1,0 +1,172 @@
+//! The settings of a collection as the fields of a form, and back.
+//!
+//! A field sends the value that it was made from if nobody changed it, and only what differs from `was`, the
+//! settings that the form was made from, is asked of the API. So a value that no plain field can hold (a line
+//! break in a name, an empty text) is edited as JSON, where nothing of it is lost.
+
+mod input;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use crate::domain::{Attribute, Collection, Kind, Value};
+use crate::engine::Clash;
+use crate::http::jsonapi::request;
+use crate::http::ui::fields::input::{DEPTH_MAX, OWN_RULE, escaped, plainest, sent, spelled};
+use crate::http::ui::form::Posted;
+use crate::http::ui::words::shown;
+
+pub(crate) use crate::http::ui::fields::input::{Field, Input, Overlap};
+
+/// The settings of a form: what was there, and what is wanted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Settings {
+    /// What the form was made from.
+    pub(crate) was: Vec<(String, Value)>,
+    /// What the fields hold.
+    pub(crate) fields: Vec<Field>,
+}
+
+impl Settings {
+    /// The form of a collection.
+    pub(crate) fn of(collection: &Collection) -> Self {
+        let was: Vec<_> = collection
+            .attributes()
+            .iter()
+            .map(|(attribute, value)| (attribute.as_str().to_owned(), value.clone()))
+            .collect();
+        Self { fields: fields(collection.kind(), &was), was }
+    }
+
+    /// The form of a collection that is not there yet.
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { was: Vec::new(), fields: fields(kind, &[]) }
+    }
+
+    /// The form as it was sent.
+    pub(crate) fn posted(kind: Kind, posted: &Posted) -> Self {
+        let was = match request::parse(posted.get("was").as_bytes(), DEPTH_MAX) {
+            Ok(Value::Map(members)) => members.into_vec(),
+            _ => Vec::new(),
+        };
+        let mut fields: Vec<Field> = Attribute::known(kind).map(|it| sent(&it, posted)).collect();
+        let own = posted.below("j.").filter(|(name, _)| name.starts_with("x-"));
+        fields.extend(own.map(|(name, text)| extension(kind, name, Input::Json(text.to_owned()))));
+        let (name, text) = (posted.get("x.name").trim(), posted.get("x.value"));
+        if !name.is_empty() || !text.trim().is_empty() {
+            let name =
+                if name.is_empty() || name.starts_with("x-") { name.to_owned() } else { format!("x-{name}") };
+            fields.push(extension(kind, &name, Input::Json(text.to_owned())));
+        }
+        Self { was, fields }
+    }
+
+    /// What is to be changed: each attribute that differs, `null` where it is to go.
+    ///
+    /// # Errors
+    ///
+    /// `false` when a field can't be read; it says so itself then.
+    pub(crate) fn changes(&mut self) -> Result<Vec<(String, Value)>, Unreadable> {
+        let mut changes = Vec::new();
+        let was: BTreeMap<&str, &Value> =
+            self.was.iter().map(|(name, value)| (name.as_str(), value)).collect();
+        let mut is_readable = true;
+        for field in &mut self.fields {
+            match field.value() {
+                Ok(value) if value.as_ref() == was.get(field.name.as_str()).copied() => {}
+                Ok(value) => changes.push((field.name.clone(), value.unwrap_or(Value::Null))),
+                Err(why) => {
+                    field.errors.push(why);
+                    is_readable = false;
+                }
+            }
+        }
+        if is_readable { Ok(changes) } else { Err(Unreadable) }
+    }
+
+    /// The same form on top of what others have made of the collection meanwhile: what the visitor changed
+    /// stays as it was typed, everything else is as it is by now; `clashes` are shown side by side.
+    pub(crate) fn onto(self, current: &Collection, changed: &[(String, Value)], clashes: &[Clash]) -> Self {
+        let mut next = Self::of(current);
+        for field in self.fields {
+            let Some((_, wanted)) = changed.iter().find(|(name, _)| *name == field.name) else { continue };
+            let theirs = next.was.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
+            let before = self.was.iter().find(|(name, _)| *name == field.name).map(|(_, value)| value);
+            let is_clash = clashes.iter().any(|clash| clash.attribute == field.name)
+                || (clashes.is_empty() && theirs != before && theirs.unwrap_or(&Value::Null) != wanted);
+            let overlap = is_clash.then(|| Overlap {
+                before: before.map(shown),
+                theirs: theirs.map(shown),
+                yours: (*wanted != Value::Null).then(|| shown(wanted)),
+            });
+            let kept = Field { overlap, ..field };
+            match next.fields.iter_mut().find(|it| it.name == kept.name) {
+                Some(place) => *place = kept,
+                None => next.fields.push(kept),
+            }
+        }
+        next
+    }
+
+    /// Takes what others made of an attribute, where the visitor chose so.
+    pub(crate) fn choose(&mut self, kind: Kind, posted: &Posted) {
+        let theirs = fields(kind, &self.was);
+        for (name, choice) in posted.below("pick.") {
+            if choice != "theirs" {
+                continue;
+            }
+            let known = theirs.iter().find(|it| it.name == name);
+            if let (Some(place), Some(known)) = (self.fields.iter_mut().find(|it| it.name == name), known) {
+                *place = known.clone();
+            } else {
+                self.fields.retain(|it| it.name != name);
+            }
+        }
+    }
+
+    /// Puts an error at its field; `false` if it has none.
+    pub(crate) fn blame(&mut self, pointer: &str, detail: &str) -> bool {
+        let Some(path) = pointer.strip_prefix("/data/attributes/") else { return false };
+        let mut steps = path.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
+        let name = steps.next().unwrap_or_default();
+        let below: Vec<String> = steps.collect();
+        let Some(field) = self.fields.iter_mut().find(|field| field.name == name) else { return false };
+        let place = if below.is_empty() { String::new() } else { format!("{}: ", below.join(", ")) };
+        field.errors.push(format!("{place}{detail}"));
+        true
+    }
+
+    /// What the form was made from, to be sent back with it.
+    pub(crate) fn was_json(&self) -> String {
+        escaped(&Value::Map(self.was.clone().into()).to_string())
+    }
+}
+
+/// A field can't be read.
+#[derive(Debug)]
+pub(crate) struct Unreadable;
+
+/// The fields of the attributes that a collection of this kind can have, and those of its own.
+fn fields(kind: Kind, was: &[(String, Value)]) -> Vec<Field> {
+    let value = |name: &str| was.iter().find(|(it, _)| it == name).map(|(_, value)| value);
+    let mut fields: Vec<Field> =
+        Attribute::known(kind).map(|it| Field::new(&it, plainest(&it, value(it.as_str())))).collect();
+    let own = was.iter().filter(|(name, _)| name.starts_with("x-"));
+    fields.extend(own.map(|(name, value)| extension(kind, name, Input::Json(spelled(value)))));
+    fields
+}
+
+fn extension(kind: Kind, name: &str, input: Input) -> Field {
+    match Attribute::parse(kind, name) {
+        Some(attribute) => Field::new(&attribute, input),
+        None => Field {
+            name: name.to_owned(),
+            meaning: "A setting of your own.",
+            rule: OWN_RULE,
+            input,
+            errors: Vec::new(),
+            overlap: None,
+        },
+    }
+}

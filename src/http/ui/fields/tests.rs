@@ -1,0 +1,106 @@
+use crate::domain::{Collection, Key, Kind, Value};
+use crate::http::ui::fields::input::Status;
+use crate::http::ui::fields::{Input, Settings};
+use crate::http::ui::form::Posted;
+
+fn posted(pairs: &[(&str, String)]) -> Posted {
+    Posted::of(pairs.iter().map(|(name, value)| ((*name).to_owned(), value.clone())))
+}
+
+/// What a browser sends of a form that nobody has touched.
+fn untouched(settings: &Settings) -> Posted {
+    let mut pairs = vec![("was".to_owned(), settings.was_json())];
+    for field in &settings.fields {
+        let name = &field.name;
+        match &field.input {
+            Input::Line(text) => pairs.push((format!("a.{name}"), text.clone())),
+            Input::Switch(on) => {
+                pairs.push((format!("a.{name}"), on.map_or(String::new(), |on| on.to_string())));
+            }
+            Input::List(rows) => {
+                pairs
+                    .extend(rows.iter().enumerate().map(|(at, row)| (format!("l.{name}.{at}"), row.clone())));
+            }
+            Input::Statuses(rows) => pairs.extend(rows.iter().enumerate().flat_map(|(at, row)| {
+                let Status { key, directory, name } = row.clone();
+                [
+                    (format!("s.key.{at}"), key),
+                    (format!("s.directory.{at}"), directory),
+                    (format!("s.name.{at}"), name),
+                ]
+            })),
+            Input::Json(text) => pairs.push((format!("j.{name}"), text.clone())),
+        }
+    }
+    Posted::of(pairs)
+}
+
+#[test]
+fn a_form_that_nobody_touched_changes_nothing_whatever_it_holds() {
+    let status = |members: &[(&str, &str)]| {
+        Value::Map(members.iter().map(|(name, text)| ((*name).to_owned(), Value::from(*text))).collect())
+    };
+    for attributes in [
+        vec![],
+        vec![("name", Value::from("Posts")), ("recursive", Value::Bool(false)), ("directory", "a/b".into())],
+        vec![("name", "".into()), ("format", "two\nlines\u{7}".into()), ("documentTitleKey", " t ".into())],
+        vec![("unpublishedStatuses", Value::Map([].into()))],
+        vec![(
+            "unpublishedStatuses",
+            Value::Map(
+                [
+                    ("a".to_owned(), status(&[("directory", "d")])),
+                    ("b".to_owned(), status(&[("name", "n"), ("directory", "e")])),
+                ]
+                .into(),
+            ),
+        )],
+        vec![("x-any", Value::List([Value::Null, Value::Bool(true), "\u{202e}".into()].into()))],
+    ] {
+        let attributes = attributes.into_iter().map(|(name, value)| (name.to_owned(), value));
+        let key = Key::parse("posts").unwrap();
+        let collection = Collection::from_file(key, Kind::Document, attributes).unwrap();
+        let form = Settings::of(&collection);
+        let mut back = Settings::posted(Kind::Document, &untouched(&form));
+        assert_eq!(back.changes().unwrap(), [], "{collection:?}");
+    }
+}
+
+#[test]
+fn what_is_typed_is_what_is_asked_for() {
+    let mut form = Settings::posted(
+        Kind::Document,
+        &posted(&[
+            ("was", r#"{"name": "Posts", "format": "md"}"#.to_owned()),
+            ("a.name", "All".to_owned()),
+            ("a.recursive", "true".to_owned()),
+            ("x.name", "owner".to_owned()),
+            ("x.value", "{\"team\": 1}".to_owned()),
+        ]),
+    );
+    let changes: Vec<_> =
+        form.changes().unwrap().iter().map(|(name, value)| format!("{name}={value}")).collect();
+    assert_eq!(changes, ["name=\"All\"", "recursive=true", "format=null", "x-owner={\"team\": 1}"]);
+}
+
+#[test]
+fn what_can_not_be_read_is_told_at_its_field() {
+    let mut form = Settings::posted(
+        Kind::Document,
+        &posted(&[
+            ("x.name", "owner".to_owned()),
+            ("x.value", "{".to_owned()),
+            ("s.key.0", "a".to_owned()),
+            ("s.name.0", "A".to_owned()),
+            ("s.key.1", "a".to_owned()),
+        ]),
+    );
+    assert!(form.changes().is_err());
+    let wrong: Vec<_> = form
+        .fields
+        .iter()
+        .flat_map(|it| it.errors.iter().map(|error| (it.name.as_str(), error.as_str())))
+        .collect();
+    assert_eq!(wrong[0], ("unpublishedStatuses", "There are two rows of the status `a`."));
+    assert!(wrong[1].0 == "x-owner" && wrong[1].1.starts_with("This is not JSON"), "{wrong:?}");
+}

@@ -1,0 +1,154 @@
+//! The timeline of everything, and the bars of how much happened each day.
+
+mod bars;
+mod view;
+
+use askama::Template;
+use warp::http::StatusCode;
+
+use crate::domain::Value;
+use crate::http::jsonapi::error::ApiError;
+use crate::http::jsonapi::query::Query;
+use crate::http::reply::Reply;
+use crate::http::ui;
+use crate::http::ui::api;
+use crate::http::ui::frame::{Frame, Nav, Visit, encoded, with_query};
+use crate::http::ui::pages::events::bars::{Bar, bars};
+use crate::http::ui::words::{At, items, number};
+
+pub(crate) use crate::http::ui::pages::events::view::EventView;
+
+/// How many events a page shows.
+const PAGE_LEN: usize = 50;
+
+/// What can be asked of the timeline, and how the API calls it.
+const FILTERS: [(&str, &str); 6] = [
+    ("key", "filter[collection]"),
+    ("actor", "filter[actor]"),
+    ("action", "filter[action]"),
+    ("origin", "filter[origin]"),
+    ("from", "filter[since]"),
+    ("until", "filter[until]"),
+];
+
+#[derive(Template)]
+#[template(path = "events.html", config = "src/http/ui/askama.toml")]
+struct Page {
+    frame: Frame,
+    filters: Filters,
+    days: Vec<Day>,
+    bars: Vec<Bar>,
+    total: usize,
+    newer: Option<String>,
+    older: Option<String>,
+}
+
+/// What is asked for, as it was written.
+struct Filters(Vec<(&'static str, String)>);
+
+impl Filters {
+    fn of(visit: &Visit<'_>) -> Self {
+        let asked = |name: &'static str| (name, visit.asked(name).unwrap_or_default().to_owned());
+        Self(FILTERS.map(|(name, _)| asked(name)).into())
+    }
+
+    fn get(&self, name: &str) -> &str {
+        self.0.iter().find(|(it, _)| *it == name).map_or("", |(_, value)| value)
+    }
+
+    fn is_any(&self) -> bool {
+        self.0.iter().any(|(_, value)| !value.is_empty())
+    }
+
+    /// The same question with another value, as a page.
+    fn with(&self, changes: &[(&'static str, &str)]) -> String {
+        let changed =
+            |name: &str| changes.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned());
+        let values: Vec<_> = self
+            .0
+            .iter()
+            .map(|(name, value)| (*name, changed(name).unwrap_or_else(|| value.clone())))
+            .collect();
+        with_query("/events", &values)
+    }
+
+    /// The same question to the API; as of a revision nothing later is told.
+    fn to_api(&self, visit: &Visit<'_>) -> Vec<(&'static str, String)> {
+        let mut asked: Vec<_> = FILTERS
+            .iter()
+            .map(|(name, api)| (*api, self.get(name).to_owned()))
+            .filter(|(_, value)| !value.is_empty())
+            .collect();
+        if let Some(as_of) = &visit.as_of
+            && self.get("until").is_empty()
+        {
+            asked.push(("filter[until]", as_of.revision.to_string()));
+        }
+        asked
+    }
+}
+
+/// The events of one day.
+struct Day {
+    at: At,
+    events: Vec<EventView>,
+}
+
+pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
+    let filters = Filters::of(visit);
+    let asked = filters.to_api(visit);
+    let document = api::get(visit.call, target("/events", &asked, visit)).await?;
+    let frame = visit.live_frame("Timeline", Nav::Timeline, None).await;
+    let bars = bars(visit, &asked, &filters, &frame).await?;
+    let events = items(document.get("data")).iter().map(EventView::of);
+    let (newer, older) = neighbours(&document, &filters, &frame);
+    let total = total(&document);
+    let page = Page { days: by_day(events), frame, filters, bars, total, newer, older };
+    Ok(ui::page(StatusCode::OK, &page))
+}
+
+/// The API's address of a page of events.
+pub(crate) fn target(path: &str, asked: &[(&str, String)], visit: &Visit<'_>) -> String {
+    let mut parameters = asked.to_vec();
+    parameters.push(("page[size]", PAGE_LEN.to_string()));
+    for (name, api) in [("after", "page[after]"), ("before", "page[before]")] {
+        parameters.extend(visit.asked(name).map(|cursor| (api, cursor.to_owned())));
+    }
+    with_query(path, &parameters)
+}
+
+/// How many events there are on all pages.
+pub(crate) fn total(document: &Value) -> usize {
+    number(document.get("meta").and_then(|meta| meta.get("page")?.get("total")))
+}
+
+/// The cursors that lead to newer and to older events.
+pub(crate) fn cursors(document: &Value) -> (Option<String>, Option<String>) {
+    let cursor = |link: &str, name: &str| {
+        let link = document.get("links")?.get(link)?.as_text()?;
+        let query = Query::parse(link.split_once('?')?.1).ok()?;
+        query.first(name).map(str::to_owned)
+    };
+    (cursor("prev", "page[before]"), cursor("next", "page[after]"))
+}
+
+fn neighbours(document: &Value, filters: &Filters, frame: &Frame) -> (Option<String>, Option<String>) {
+    let link = |name: &str, cursor: String| {
+        let page = filters.with(&[]);
+        let sign = if page.contains('?') { '&' } else { '?' };
+        frame.to(&format!("{page}{sign}{name}={}", encoded(&cursor)))
+    };
+    let (newer, older) = cursors(document);
+    (newer.map(|cursor| link("before", cursor)), older.map(|cursor| link("after", cursor)))
+}
+
+fn by_day(events: impl Iterator<Item = EventView>) -> Vec<Day> {
+    let mut days: Vec<Day> = Vec::new();
+    for event in events {
+        match days.last_mut().filter(|day| day.at.0.date_naive() == event.at.0.date_naive()) {
+            Some(day) => day.events.push(event),
+            None => days.push(Day { at: event.at, events: vec![event] }),
+        }
+    }
+    days
+}

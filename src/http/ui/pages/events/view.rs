@@ -1,0 +1,81 @@
+//! An event as it is shown.
+
+use crate::domain::Value;
+use crate::http::ui::words::{At, ChangeView, short, text};
+
+/// An event as it is shown.
+pub(crate) struct EventView {
+    pub(crate) id: String,
+    pub(crate) action: String,
+    pub(crate) key: String,
+    pub(crate) revision: String,
+    pub(crate) at: At,
+    pub(crate) actor: String,
+    pub(crate) email: String,
+    pub(crate) origin: String,
+    pub(crate) subject: String,
+    pub(crate) reason: String,
+    pub(crate) undoes: String,
+    pub(crate) restores: String,
+    pub(crate) moved_to: String,
+    pub(crate) moved_from: String,
+    pub(crate) changes: Vec<ChangeView>,
+    pub(crate) problem: Option<(String, String)>,
+}
+
+impl EventView {
+    /// From a resource of the API.
+    pub(crate) fn of(resource: &Value) -> Self {
+        let none = Value::Null;
+        let attributes = resource.get("attributes").unwrap_or(&none);
+        let actor = attributes.get("actor").unwrap_or(&none);
+        let own = |name: &str| text(attributes, name).to_owned();
+        let problem = attributes.get("problem").map(|fault| {
+            let place = ["path", "line", "column"].map(|name| match fault.get(name) {
+                Some(Value::Text(text)) => text.to_string(),
+                Some(other) => other.to_string(),
+                None => String::new(),
+            });
+            (place.join(":"), text(fault, "message").to_owned())
+        });
+        Self {
+            id: text(resource, "id").to_owned(),
+            action: own("action"),
+            key: own("collection"),
+            revision: own("revision"),
+            at: At::parse(text(attributes, "at")).unwrap_or(At(chrono::DateTime::UNIX_EPOCH)),
+            actor: text(actor, "name").to_owned(),
+            email: text(actor, "email").to_owned(),
+            origin: own("origin"),
+            subject: own("subject"),
+            reason: own("reason"),
+            undoes: own("undoes"),
+            restores: own("restores"),
+            moved_to: own("movedTo"),
+            moved_from: own("movedFrom"),
+            changes: ChangeView::list(attributes.get("changes")),
+            problem,
+        }
+    }
+
+    pub(crate) fn short(&self) -> &str {
+        short(&self.revision)
+    }
+
+    /// The reason without the first line, where that is the subject of the commit.
+    pub(crate) fn why(&self) -> &str {
+        self.reason.strip_prefix(self.subject.as_str()).unwrap_or(&self.reason).trim()
+    }
+
+    /// What happened, in a few words.
+    pub(crate) fn gist(&self) -> String {
+        if self.problem.is_some() {
+            return "its file can't be read".to_owned();
+        }
+        if self.action != "updated" {
+            return String::new();
+        }
+        let names: Vec<&str> = self.changes.iter().map(|it| it.attribute.as_str()).collect();
+        if names.is_empty() { "comments or order only".to_owned() } else { names.join(", ") }
+    }
+}
