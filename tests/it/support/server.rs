@@ -46,6 +46,7 @@ pub(crate) struct Setup {
     environment: Vec<(String, String)>,
     base: String,
     wrapper: Vec<String>,
+    listen: String,
 }
 
 /// A running service with a repository of its own.
@@ -220,7 +221,7 @@ impl Setup {
             Auth::AllowAll => "allow-all".to_owned(),
             Auth::Policy(_) => folder.join("policy.yaml").to_string_lossy().into_owned(),
         };
-        command.args(["serve", "--listen", "127.0.0.1:0", "--auth", &auth, "--repo"]).arg(repo.path());
+        command.args(["serve", "--listen", &self.listen, "--auth", &auth, "--repo"]).arg(repo.path());
         command.args(&self.flags).envs(self.environment.iter().cloned());
         let Some((wrapper, words)) = self.wrapper.split_first() else { return command };
         let mut wrapped = Command::new(wrapper);
@@ -345,6 +346,7 @@ impl TestServer {
             environment: Vec::new(),
             base: String::new(),
             wrapper: Vec::new(),
+            listen: "127.0.0.1:0".to_owned(),
         }
     }
 
@@ -446,6 +448,12 @@ impl TestServer {
     pub(crate) async fn restart(&mut self) {
         self.stop();
         self.start_again().await;
+    }
+
+    /// The same, at the same address.
+    pub(crate) async fn restart_here(&mut self) {
+        self.setup.listen = self.address().to_string();
+        self.restart().await;
     }
 
     /// Waits until something is a problem, and returns its resource.

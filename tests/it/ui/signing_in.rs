@@ -165,7 +165,7 @@ async fn a_session_ends_by_sign_out_and_with_its_token_and_brings_back_what_was_
     })
     .await;
     let reader = Browser::signed_in(&server, "reader-secret").await.cookie;
-    server.restart().await;
+    server.restart_here().await;
     assert_eq!(Browser { server: &server, cookie: reader }.get("/").await.status, 303);
 }
 

@@ -37,6 +37,8 @@
 
   function dress(root) { times(root); copies(root); rows(root); }
 
+  const numbered = (id, number) => id.replace(/-\d+$/, "") + "-" + number;
+
   // Rows of lists and statuses: one more at a click.
   function rows(root) {
     for (const list of root.querySelectorAll("[data-rows]:not([data-dressed])")) {
@@ -51,9 +53,9 @@
           field.removeAttribute("aria-invalid");
           field.removeAttribute("aria-describedby");
           field.name = field.name.replace(/\d+$/, number);
-          field.id = field.id.replace(/\d+$/, number);
+          field.id = numbered(field.id, number);
         }
-        for (const label of row.querySelectorAll("label")) label.htmlFor = label.htmlFor.replace(/\d+$/, number);
+        for (const label of row.querySelectorAll("label")) label.htmlFor = numbered(label.htmlFor, number);
         for (const error of row.querySelectorAll(".error")) error.remove();
         list.append(row);
         row.querySelector("input").focus();
@@ -127,7 +129,7 @@
         } catch { /* The button does the same. */ }
       }, 150);
     };
-    search.addEventListener("input", look);
+    for (const event of ["input", "change"]) search.addEventListener(event, look);
   }
 
   // Following: a stream that is read as long as the page is visible, since a browser has few connections.
@@ -154,6 +156,7 @@
       if (answer.status === 401 || answer.status === 403) return;
       if (!answer.ok) throw new Error(answer.status);
       wait = 1000;
+      body.dataset.following = "";
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       let rest = "";
       for (;;) {
@@ -169,6 +172,7 @@
         }
       }
     } catch { /* Begun again below. */ }
+    delete body.dataset.following;
     if (reading !== mine) return;
     setTimeout(() => { if (reading === mine && !document.hidden) follow(); }, wait);
     wait = Math.min(wait * 2, 30000);

@@ -1,0 +1,125 @@
+//! What holds for every page: accessible, valid, light, at home in any window.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::browser::{Browser, LOOKS, Look};
+use crate::driver::is_there;
+
+/// A page with its assets, as sent.
+const PAGE_BYTES_MAX: u64 = 60_000;
+
+/// The script, as sent.
+const SCRIPT_BYTES_MAX: u64 = 15_000;
+
+/// WCAG 2.2 AA, and what axe-core counts as good practice beyond it.
+const RULES: [&str; 6] = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+
+const RUN_AXE: &str = "const done = arguments[arguments.length - 1];
+    axe.run(document, { runOnly: arguments[0] }).then(
+      ({ violations }) => done(violations.map((it) => it.id + ': ' + it.help + ' ' + it.nodes.map((node) => node.target + ' ' + node.failureSummary + ' ' + node.html).join('; '))),
+      (error) => done([String(error)]));";
+
+/// The bytes as they were sent: a page that came by POST is read from the document.
+const SERVED: &str = "const done = arguments[0];
+    fetch(location.href, { headers: { Accept: 'text/html' } }).then((answer) => answer.text()).then(done);";
+
+const WEIGHT: &str = "const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')]
+    .filter((it) => it.initiatorType !== 'fetch');
+    return { page: all.reduce((sum, it) => sum + it.encodedBodySize, 0),
+             script: all.filter((it) => it.name.endsWith('.js')).reduce((sum, it) => sum + it.encodedBodySize, 0),
+             styles: all.filter((it) => it.name.endsWith('.css')).length,
+             elsewhere: all.filter((it) => !it.name.startsWith(location.origin)).map((it) => it.name) };";
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/browser")
+}
+
+/// The pages of one test, checked as they are shown.
+pub(crate) struct Checked<'a> {
+    browser: &'a Browser,
+    axe: String,
+    /// Where the pages are left as pictures and as they were sent.
+    kept: PathBuf,
+    violations: Vec<String>,
+}
+
+impl<'a> Checked<'a> {
+    /// Nothing where the checkers are not installed.
+    pub(crate) fn new(browser: &'a Browser, name: &str) -> Option<Self> {
+        let axe = folder().join("node_modules/axe-core/axe.min.js");
+        if !is_there(&[&axe], "npm ci --prefix tests/browser") {
+            return None;
+        }
+        let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pages").join(name);
+        fs::remove_dir_all(&kept).ok();
+        fs::create_dir_all(&kept).unwrap();
+        Some(Self { browser, axe: fs::read_to_string(axe).unwrap(), kept, violations: Vec::new() })
+    }
+
+    /// Goes to a page and looks at it in every way.
+    pub(crate) async fn visit(&mut self, name: &str, path: &str) {
+        self.browser.goto(path).await;
+        let weight = self.browser.run(WEIGHT).await;
+        let bytes = |what: &str| weight[what].as_u64().unwrap();
+        self.expect(bytes("page") <= PAGE_BYTES_MAX, name, || format!("is too heavy: {weight}"));
+        self.expect(bytes("script") <= SCRIPT_BYTES_MAX, name, || format!("has too much script: {weight}"));
+        self.expect(weight["styles"] == 1, name, || format!("has one stylesheet: {weight}"));
+        self.expect(weight["elsewhere"] == json!([]), name, || format!("loads from elsewhere: {weight}"));
+        let html = self.browser.wait_for(SERVED, Vec::new()).await;
+        fs::write(self.kept.join(format!("{name}.html")), html.as_str().unwrap()).unwrap();
+        self.here(name).await;
+    }
+
+    /// Looks at the page that is shown in every way.
+    pub(crate) async fn here(&mut self, name: &str) {
+        self.browser.run(&self.axe).await;
+        for look in LOOKS {
+            self.browser.look(look).await;
+            let found = self.browser.wait_for(RUN_AXE, vec![json!(RULES)]).await;
+            let found = found.as_array().unwrap().iter().filter_map(Value::as_str);
+            self.violations.extend(found.map(|it| format!("{name}, {}: {it}", look.name)));
+            let png = self.browser.picture(true).await;
+            fs::write(self.kept.join(format!("{name}-{}.png", look.name)), png).unwrap();
+        }
+        self.browser.look(Look { width: 320, ..LOOKS[0] }).await;
+        let wide = self.browser.run("return document.documentElement.scrollWidth").await;
+        self.expect(wide.as_u64().unwrap() <= 320, name, || format!("scrolls sideways at 320: {wide}"));
+        self.browser.look(LOOKS[0]).await;
+    }
+
+    /// Leaves the page as it is in the document to the validator, where it came by POST.
+    pub(crate) async fn posted(&mut self, name: &str) {
+        let html = self.browser.run("return '<!DOCTYPE html>\\n' + document.documentElement.outerHTML").await;
+        fs::write(self.kept.join(format!("{name}.html")), html.as_str().unwrap()).unwrap();
+        self.here(name).await;
+    }
+
+    fn expect(&mut self, is_so: bool, name: &str, what: impl FnOnce() -> String) {
+        if !is_so {
+            self.violations.push(format!("{name} {}", what()));
+        }
+    }
+
+    /// Every page is valid HTML, and nothing was wrong with any.
+    pub(crate) async fn finish(self) {
+        let validator = folder().join("node_modules/.bin/html-validate");
+        let output = Command::new(validator)
+            .args(["--config", "html-validate.json", "--formatter", "text"])
+            .arg(format!("{}/*.html", self.kept.display()))
+            .current_dir(folder())
+            .output()
+            .expect("node runs");
+        let told = String::from_utf8_lossy(&output.stdout);
+        assert!(
+            output.status.success(),
+            "not valid HTML:\n{told}{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        assert!(self.violations.is_empty(), "{:#?}", self.violations);
+        Browser::assert_none(&self.browser.complaints().await);
+    }
+}

@@ -1,0 +1,102 @@
+//! Debian's `chromedriver`, one a browser, and what it is asked beyond the protocol of all browsers.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::str::FromStr;
+
+use fantoccini::wd::WebDriverCompatibleCommand;
+use reqwest::{Method, Url};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// What can be wrong with an address.
+type NoUrl = <Url as FromStr>::Err;
+
+/// What a system has to have, and where Debian puts it.
+const NEEDED: [&str; 2] = ["/usr/bin/chromium", "/usr/bin/chromedriver"];
+
+/// A driver that runs; its browser ends with it.
+pub(crate) struct Driver {
+    child: Child,
+    pub(crate) port: u16,
+    /// The home of the browser.
+    _home: TempDir,
+}
+
+impl Driver {
+    /// Starts one; nothing where no browser is installed, which is said.
+    pub(crate) fn start() -> Option<Self> {
+        if !is_there(&NEEDED, "apt-get install chromium chromium-driver") {
+            return None;
+        }
+        let home = tempfile::Builder::new().prefix("collectory-browser-").tempdir().unwrap();
+        let mut command = Command::new(NEEDED[1]);
+        command.arg("--port=0").env("HOME", home.path()).env("TMPDIR", home.path()).env("LC_ALL", "C.UTF-8");
+        command.env("TZ", "Europe/Berlin");
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).process_group(0);
+        let mut child = command.spawn().expect("the driver starts");
+        let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
+        let port = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            let (_, port) = line.split_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        // What it says later is not waited for.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Some(Self { child, port: port.expect("the driver says where it listens"), _home: home })
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)) {
+            let asked = b"GET /shutdown HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
+            if stream.write_all(asked).is_ok() {
+                stream.read_to_end(&mut Vec::new()).ok();
+            }
+        }
+        let group = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process_group(group, rustix::process::Signal::KILL).ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Whether these files are there. If not, that is said past the harness, which shows nothing of a test that passes.
+pub(crate) fn is_there(files: &[impl AsRef<Path>], remedy: &str) -> bool {
+    let Some(missing) = files.iter().find(|file| !file.as_ref().exists()) else { return true };
+    let missing = missing.as_ref().display();
+    let is_required = std::env::var_os("COLLECTORY_BROWSER").is_some_and(|value| value == "required");
+    assert!(!is_required, "{missing} is missing: {remedy}");
+    writeln!(std::io::stderr(), "{missing} is missing, so the browser suite checks nothing: {remedy}").ok();
+    false
+}
+
+/// Asks the browser by its own protocol.
+#[derive(Debug)]
+pub(crate) struct DevTools(pub(crate) &'static str, pub(crate) Value);
+
+impl WebDriverCompatibleCommand for DevTools {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, NoUrl> {
+        base.join(&format!("session/{}/goog/cdp/execute", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(json!({"cmd": self.0, "params": self.1}).to_string()))
+    }
+}
+
+/// What the browser complained of since it was asked last.
+#[derive(Debug)]
+pub(crate) struct Complaints;
+
+impl WebDriverCompatibleCommand for Complaints {
+    fn endpoint(&self, base: &Url, session: Option<&str>) -> Result<Url, NoUrl> {
+        base.join(&format!("session/{}/se/log", session.unwrap_or_default()))
+    }
+
+    fn method_and_body(&self, _: &Url) -> (Method, Option<String>) {
+        (Method::POST, Some(json!({"type": "browser"}).to_string()))
+    }
+}
