@@ -9,6 +9,7 @@ mod signers;
 pub(crate) mod tests;
 mod webhooks;
 
+use std::iter;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -407,8 +408,9 @@ fn warn_of_strangers(guard: &Guard, bound: &Bound) {
 /// this machine only.
 fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     match bound {
-        Bound::Tcp(_) | Bound::Tls(_) if bound.is_local() => {
-            Hosts::Loopback(config.allow_hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
+        Bound::Tcp(address) | Bound::Tls(address) if bound.is_local() => {
+            let allowed = config.allow_hosts.iter().map(|host| host.to_ascii_lowercase());
+            Hosts::Loopback(iter::once(address.to_string()).chain(allowed).collect())
         }
         Bound::Tcp(_) | Bound::Tls(_) | Bound::Unix(_) => Hosts::Any,
     }

@@ -17,28 +17,34 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// What an answer has to contain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+pub(crate) enum Wanted {
     /// Whatever is the newest everywhere when it is asked for.
     Latest,
     /// This revision.
     Revision(Revision),
 }
 
-/// Waits until what is served contains what the request wants to be answered from, if it says so.
+/// Waits until what is served contains what the request wants to be answered from.
 ///
 /// # Errors
 ///
-/// 400 for what is neither a revision nor `latest`, 404 for a revision that is not on the branch, 503 when it does
-/// not come in time; what the hook answers to a stranger.
-pub(crate) async fn wait(call: &Call<'_>) -> Result<(), ApiError> {
-    let Some(wanted) = wanted(call)? else { return Ok(()) };
+/// 404 for a revision that is not on the branch, 503 when it does not come in time; what the hook answers to a
+/// stranger.
+pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     call.identity().await?;
     let most = Duration::from_millis(call.context.limits.min_revision_wait_ms);
     tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
 }
 
-fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
-    let Some(value) = call.headers().get(MIN_REVISION) else { return Ok(None) };
+/// What the request wants to be answered from, if it says so.
+///
+/// # Errors
+///
+/// 400 for what is neither a revision nor `latest`.
+pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
+    // Few requests say so, and to compare a few names costs less than to look this one up.
+    let said = call.headers().iter().find(|(name, _)| **name == MIN_REVISION);
+    let Some((_, value)) = said else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     if text == "latest" {
         return Ok(Some(Wanted::Latest));

@@ -147,16 +147,16 @@ impl Reply {
 
     /// The last touch to every answer.
     pub(crate) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
+        let context = call.context;
         // Pages are for their own origin.
-        let is_page = call.context.ui && ui::below(&call).is_some();
-        let Call { context, head, id, .. } = call;
-        if !context.cors.is_off() && !is_page {
-            context.cors.decorate(&head.headers, &mut self.more);
+        let is_page = || context.ui && ui::below(&call).is_some();
+        if !context.cors.is_off() && !is_page() {
+            context.cors.decorate(call.headers(), &mut self.more);
         }
-        if head.method == Method::HEAD {
+        if *call.method() == Method::HEAD {
             self.drop_body();
         }
-        self.into_response(common, Some(id.into_header()))
+        self.into_response(common, Some(call.id.into_header()))
     }
 
     /// The answer to `HEAD`: every header of `GET`, the length of its body among them, and no body.

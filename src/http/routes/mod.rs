@@ -36,7 +36,7 @@ use crate::http::routes::table::{LIVE, REMOTE, ROUTES, Route, allow};
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     let found = path::find(call);
     // Whoever watches over the process asks by any name.
-    if !found.as_ref().is_ok_and(|found| found.route.path == LIVE) {
+    if !found.as_ref().is_ok_and(|found| found.route.path.text == LIVE) {
         sites::check_host(call)?;
     }
     // This asks about the service as a whole (RFC 9110 section 9.3.7).
@@ -46,7 +46,9 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     }
     let Found { route, target } = found?;
     sites::check_site(call)?;
-    min_revision::wait(call).await?;
+    if let Some(wanted) = min_revision::wanted(call)? {
+        Box::pin(min_revision::wait(call, wanted)).await?;
+    }
     check_follower(call, route)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
     let Some((actions, answering)) = target.answering(wanted, call, body) else {
@@ -56,7 +58,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
             _ => Err(ApiError::method_not_allowed(&allow)),
         };
     };
-    call.enter(route.path, actions);
+    call.enter(route.path.text, actions);
     let reply = answering.await?;
     call.check_authorized()?;
     Ok(reply)
@@ -66,7 +68,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
 fn check_follower(call: &Call<'_>, route: &Route) -> Result<(), ApiError> {
     let is_follower = call.context.remote.as_ref().is_some_and(|shared| shared.is_follower);
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !is_follower || is_read || route.path.starts_with(REMOTE) {
+    if !is_follower || is_read || route.path.text.starts_with(REMOTE) {
         return Ok(());
     }
     let reads: Vec<_> = route.methods().into_iter().filter(|method| **method == Method::GET).collect();
@@ -75,12 +77,8 @@ fn check_follower(call: &Call<'_>, route: &Route) -> Result<(), ApiError> {
 }
 
 /// The same answer; where there is no such collection any more it says too what became of it, to who may know.
-async fn explained(
-    call: &Call<'_>,
-    key: &Key,
-    answer: impl Future<Output = Result<Reply, ApiError>>,
-) -> Result<Reply, ApiError> {
-    match answer.await {
+async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) -> Result<Reply, ApiError> {
+    match answer {
         Err(error) if error.status() == StatusCode::NOT_FOUND => {
             match Box::pin(call.deletion_of(key)).await {
                 Some(deletion) => Err(error.with_more(&deletion)),

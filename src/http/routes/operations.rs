@@ -258,7 +258,7 @@ impl Names<'_> {
             return invalid("/ref", "an `add` names its collection in `data` and has no `ref`");
         }
         if let Some(href) = parts.href
-            && self.path(&href)?.route.path != COLLECTIONS
+            && self.path(&href)?.route.path.text != COLLECTIONS
         {
             return invalid("/href", "an `add` goes to the path of all collections");
         }
@@ -320,7 +320,7 @@ impl Names<'_> {
             (Some(_), Some(_)) => invalid("/href", "an operation has a `ref` or an `href`, not both"),
             (Some(reference), None) => self.referred(&reference).map(Some),
             (None, Some(href)) => match self.path(&href)? {
-                Found { route, target: Target::OfKey(_, key) } if route.path == COLLECTION => {
+                Found { route, target: Target::OfKey(_, key) } if route.path.text == COLLECTION => {
                     Ok(Some((key, None)))
                 }
                 _ => invalid("/href", "the path is not that of a collection"),

@@ -85,56 +85,79 @@ pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
 
 /// The route of a path, if it leads anywhere.
 pub(crate) fn lookup(path: &str, context: &Context) -> Option<Found> {
+    let path = &*plain(path);
     let below = path.strip_prefix(context.base_path.as_str());
     ROUTES.iter().find_map(|route| {
         let place = match route.stands {
             Stands::Below => below,
-            Stands::Anywhere if path == route.path => Some(path),
+            Stands::Anywhere if path == route.path.text => Some(path),
             Stands::Anywhere => below,
             Stands::WithAuthorizer => below.filter(|_| matches!(context.guard, Guard::With(_))),
         };
-        Some(Found { route, target: target(&route.takes, captured(route.path, place?)?)? })
+        Some(Found { route, target: target(&route.takes, route.path.captured(place?)?)? })
     })
+}
+
+/// The path with its segments decoded, save those whose decoded text would read as another path or be decoded
+/// again: in one segment `%2F` is a letter and not a step.
+fn plain(path: &str) -> Cow<'_, str> {
+    if !path.bytes().any(|byte| byte == b'%') {
+        return Cow::Borrowed(path);
+    }
+    let plain = |segment| decoded(segment).filter(|text| !text.contains(['/', '%']));
+    let segments: Vec<_> = path.split('/').map(|it| plain(it).unwrap_or(Cow::Borrowed(it))).collect();
+    Cow::Owned(segments.join("/"))
+}
+
+/// The path of a route: a text in which one segment at most varies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Template {
+    /// As in the OpenAPI document (`/collections/{key}`). It names the route in metrics too, since there are only
+    /// so many.
+    pub(crate) text: &'static str,
+    /// What stands before the segment that varies; the whole path, if none does.
+    before: &'static str,
+    /// What follows it.
+    after: Option<&'static str>,
+}
+
+impl Template {
+    pub(crate) const fn new(text: &'static str) -> Self {
+        let (mut open, bytes) = (0, text.as_bytes());
+        while open < bytes.len() && bytes[open] != b'{' {
+            open += 1;
+        }
+        let (before, varying) = text.split_at(open);
+        let (mut close, bytes) = (0, varying.as_bytes());
+        while close < bytes.len() && bytes[close] != b'}' {
+            close += 1;
+        }
+        let after = if close < bytes.len() { Some(varying.split_at(close + 1).1) } else { None };
+        Self { text, before, after }
+    }
+
+    /// The segment of a path where this one varies; empty if it does not, and `None` if it is another path.
+    fn captured<'p>(&self, path: &'p str) -> Option<&'p str> {
+        let below = path.strip_prefix(self.before)?;
+        match self.after {
+            None => below.is_empty().then_some(""),
+            // (Looking at a few bytes in turn costs less than a search that is made for long texts.)
+            Some(after) => below.strip_suffix(after).filter(|it| !it.bytes().any(|byte| byte == b'/')),
+        }
+    }
 }
 
 /// The operations, if the segment can be what they take.
 fn target(takes: &'static Takes, segment: &str) -> Option<Target> {
     Some(match takes {
         Takes::Fixed(operations) => Target::Fixed(operations),
-        Takes::OfKey(operations) => {
-            // A key has no percent sign, so most need not be decoded.
-            let key = Key::parse(segment).ok().or_else(|| Key::parse(&decoded(segment)?).ok())?;
-            Target::OfKey(operations, key)
-        }
+        // A key has neither a slash nor a percent sign: what was left encoded is none.
+        Takes::OfKey(operations) => Target::OfKey(operations, Key::parse(segment).ok()?),
         Takes::OfEvent(operations) => {
             let id = decoded(segment).filter(|id| !id.is_empty())?;
             Target::OfEvent(operations, EventId(id.into_owned()))
         }
     })
-}
-
-/// The segment of a path where the route's varies, which is in one place at most; empty if nothing does, and
-/// `None` if it is another path.
-fn captured<'p>(route: &str, path: &'p str) -> Option<&'p str> {
-    let mut captured = "";
-    let (mut route, mut path) = (Some(route), Some(path));
-    while let (Some(wanted), Some(found)) = (route, path) {
-        let ((wanted, wanted_below), (found, found_below)) = (step(wanted), step(found));
-        if wanted.starts_with('{') {
-            captured = found;
-        } else if wanted != found && decoded(found)? != wanted {
-            return None;
-        }
-        (route, path) = (wanted_below, found_below);
-    }
-    (route.is_none() && path.is_none()).then_some(captured)
-}
-
-/// The first segment of a path, and what follows it. (Looking at a few bytes in turn costs less than a search
-/// that is made for long texts.)
-fn step(path: &str) -> (&str, Option<&str>) {
-    let slash = path.bytes().position(|byte| byte == b'/');
-    slash.map_or((path, None), |at| (&path[..at], Some(&path[at + 1..])))
 }
 
 /// Decodes one segment, once; a `/` in it is a part of the segment and not a step.
@@ -160,14 +183,31 @@ fn not_found(path: &str, context: &Context) -> ApiError {
 mod tests {
     use super::*;
 
+    fn captured(route: &'static str, path: &str) -> Option<String> {
+        Template::new(route).captured(&plain(path)).map(str::to_owned)
+    }
+
     #[test]
     fn a_path_is_its_route_segment_by_segment() {
-        assert_eq!(captured("/collections", "/collections"), Some(""));
-        assert_eq!(captured("/collections", "/%63ollections"), Some(""));
-        assert_eq!(captured("/collections/{key}/events", "/collections/a%2fb/events"), Some("a%2fb"));
-        for other in ["", "/", "/collections/", "/collections/a", "collections", "//collections"] {
+        assert_eq!(captured("/collections", "/collections").as_deref(), Some(""));
+        assert_eq!(captured("/collections", "/%63ollections").as_deref(), Some(""));
+        assert_eq!(
+            captured("/collections/{key}/events", "/collections/a%2fb/events").as_deref(),
+            Some("a%2fb")
+        );
+        for other in
+            ["", "/", "/collections/", "/collections/a", "collections", "//collections", "/collections%"]
+        {
             assert_eq!(captured("/collections", other), None, "{other}");
         }
-        assert_eq!(captured("/collections/{key}", "/collections"), None);
+        for other in ["/collections", "/collections/a/b", "/collections/a/events"] {
+            assert_eq!(captured("/collections/{key}", other), None, "{other}");
+        }
+        assert_eq!(captured("/collections/{key}/events", "/collections/events"), None);
+    }
+
+    #[test]
+    fn a_segment_is_decoded_once_and_stays_one() {
+        assert_eq!(plain("/%61%2D/%2f/%2561/%C3%a4/%ff"), "/a-/%2f/%2561/\u{e4}/%ff");
     }
 }

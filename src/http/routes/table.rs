@@ -13,7 +13,7 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::routes::path::EventId;
+use crate::http::routes::path::{EventId, Template};
 use crate::http::routes::{
     collections, events, explained, health, openapi, operations, past, problems, remote, schema, undo,
     webhooks,
@@ -33,9 +33,8 @@ pub(crate) const REMOTE: &str = "/remote/";
 
 /// A path and what it takes.
 pub(crate) struct Route {
-    /// The path below the base path, as in the OpenAPI document (`/collections/{key}`). It names the route
-    /// in metrics too, since there are only so many.
-    pub(crate) path: &'static str,
+    /// The path below the base path.
+    pub(crate) path: Template,
     pub(crate) stands: Stands,
     pub(crate) takes: Takes,
 }
@@ -97,7 +96,7 @@ macro_rules! open {
 }
 
 const fn below(path: &'static str, takes: Takes) -> Route {
-    Route { path, stands: Stands::Below, takes }
+    Route { path: Template::new(path), stands: Stands::Below, takes }
 }
 
 /// Everything that can be asked for; what is asked for most comes first.
@@ -113,7 +112,7 @@ pub(crate) static ROUTES: &[Route] = &[
         COLLECTION,
         Takes::OfKey(&[
             on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
-                explained(call, &key, collections::read(call, &key)).await
+                explained(call, &key, collections::read(call, &key).await).await
             })),
             on!(PATCH, Update, |call, key, body| Box::pin(collections::update(call, key, body))),
             on!(DELETE, Delete, |call, key, body| Box::pin(collections::delete(call, key, body))),
@@ -128,7 +127,7 @@ pub(crate) static ROUTES: &[Route] = &[
     below(
         "/collections/{key}/blame",
         Takes::OfKey(&[on!(GET, ReadBlame, |call, key, _| Box::pin(async move {
-            explained(call, &key, past::blame(call, key.clone())).await
+            explained(call, &key, past::blame(call, key.clone()).await).await
         }))]),
     ),
     below(
@@ -183,22 +182,22 @@ pub(crate) static ROUTES: &[Route] = &[
         Takes::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::restore(call)))]),
     ),
     Route {
-        path: "/openapi.json",
+        path: Template::new("/openapi.json"),
         stands: Stands::WithAuthorizer,
         takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::json(call)))]),
     },
     Route {
-        path: "/openapi.yaml",
+        path: Template::new("/openapi.yaml"),
         stands: Stands::WithAuthorizer,
         takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::yaml(call)))]),
     },
     Route {
-        path: LIVE,
+        path: Template::new(LIVE),
         stands: Stands::Anywhere,
         takes: Takes::Fixed(&[open!(GET, |_, (), _| Box::pin(async { Ok(health::live()) }))]),
     },
     Route {
-        path: "/readyz",
+        path: Template::new("/readyz"),
         stands: Stands::Anywhere,
         takes: Takes::Fixed(&[open!(GET, |call, (), _| Box::pin(async { health::ready(call) }))]),
     },
@@ -247,14 +246,14 @@ mod tests {
             .map(|(path, verb)| (path, verb.to_uppercase()))
             .collect();
         let there = ROUTES.iter().flat_map(|route| {
-            route.methods().into_iter().map(move |method| (route.path, method.as_str().to_owned()))
+            route.methods().into_iter().map(move |method| (route.path.text, method.as_str().to_owned()))
         });
         assert_eq!(there.collect::<BTreeSet<_>>(), told);
     }
 
     #[test]
     fn no_path_stands_twice_in_the_table() {
-        let paths: BTreeSet<_> = ROUTES.iter().map(|route| route.path).collect();
+        let paths: BTreeSet<_> = ROUTES.iter().map(|route| route.path.text).collect();
         assert_eq!(paths.len(), ROUTES.len());
     }
 
