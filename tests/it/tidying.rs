@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use tokio::sync::Mutex;
 use tokio::task::JoinSet;
+use tokio::time::{Interval, interval};
 
 use crate::support::{Client, Repo, TestServer, document};
 
@@ -33,11 +35,28 @@ fn setting(name: &str, default: u32) -> u32 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }
 
-/// Writes until it is told to stop; returns the reasons of the acknowledged commits.
-async fn write(client: Client, writer: usize, round: u32, stop: Arc<AtomicBool>) -> Vec<String> {
+/// What all writers of a round share.
+struct Round {
+    number: u32,
+    is_over: AtomicBool,
+    /// Each write waits for a tick of it: a round of more commits would only make git slower.
+    pace: Mutex<Interval>,
+}
+
+impl Round {
+    fn begin(number: u32) -> Arc<Self> {
+        let writes_per_second = setting("COLLECTORY_TIDY_WRITES", 700);
+        let pace = Mutex::new(interval(Duration::from_secs(1) / writes_per_second));
+        Arc::new(Self { number, is_over: AtomicBool::new(false), pace })
+    }
+}
+
+/// Writes until the round is over; returns the reasons of the acknowledged commits.
+async fn write(client: Client, writer: usize, round: Arc<Round>) -> Vec<String> {
     let (key, mut reasons) = (format!("w{writer}"), Vec::new());
-    while !stop.load(Ordering::Relaxed) {
-        let reason = format!("r{round}-w{writer}-n{}", reasons.len());
+    while !round.is_over.load(Ordering::Relaxed) {
+        round.pace.lock().await.tick().await;
+        let reason = format!("r{}-w{writer}-n{}", round.number, reasons.len());
         let request = client.request("PATCH", &format!("/collections/{key}"));
         let request = request.document(&document(&key, json!({"name": reason})));
         request.header("Commit-Message", &reason).send().await.is(200);
@@ -71,20 +90,20 @@ async fn tidy_beside_writes(mut server: TestServer) {
     }
     let seconds = setting("COLLECTORY_TIDY_SECONDS", 2);
     let mut expected = Vec::new();
-    for round in 0..setting("COLLECTORY_TIDY_ROUNDS", 1) {
-        let (stop, repo) = (Arc::new(AtomicBool::new(false)), server.repo().clone());
+    for number in 0..setting("COLLECTORY_TIDY_ROUNDS", 1) {
+        let (round, repo) = (Round::begin(number), server.repo().clone());
         let mut writers = JoinSet::new();
         for writer in 0..WRITERS_LEN {
-            writers.spawn(write(server.client().clone(), writer, round, Arc::clone(&stop)));
+            writers.spawn(write(server.client().clone(), writer, Arc::clone(&round)));
         }
         let began = Instant::now();
         let until = began + Duration::from_secs(seconds.into());
         let commands = tokio::task::spawn_blocking(move || tidy(&repo, until)).await.unwrap();
-        stop.store(true, Ordering::Relaxed);
+        round.is_over.store(true, Ordering::Relaxed);
         let reasons: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
         let rate = reasons.len() as f64 / began.elapsed().as_secs_f64();
         tell(&format!(
-            "round {round}: {commands} commands beside {} writes, {rate:.0} a second",
+            "round {number}: {commands} commands beside {} writes, {rate:.0} a second",
             reasons.len()
         ));
         expected.extend(reasons);
