@@ -438,7 +438,8 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
     if is_new {
         tracing::info!(path = %config.repository.display(), "made a new repository");
     }
-    let journal = GitJournal::open(options)?;
+    let journal =
+        if config.any_owner { GitJournal::open_of_anybody(options) } else { GitJournal::open(options) }?;
     tracing::info!(
         path = %config.repository.display(),
         branch = journal.branch(),

@@ -8,9 +8,10 @@ use rustix::process::{Resource, getrlimit, setrlimit};
 /// What the repository, its packs, the log and the threads have open, connections aside.
 const OWN_FILES_LEN: u64 = 512;
 
-/// Asks for as many open files as the system allows, and tells the operator if these are too few
-/// for so many connections.
-pub(crate) fn raise(connections_max: usize) {
+/// Asks for as many open files as the system allows. If these are too few for so many connections, there are to be
+/// fewer, and the operator is told: a connection too many would take a file that a write needs.
+#[must_use]
+pub(crate) fn raise(connections_max: usize) -> usize {
     let mut limit = getrlimit(Resource::Nofile);
     let wanted = u64::try_from(connections_max).unwrap_or(u64::MAX).saturating_add(OWN_FILES_LEN);
     // No more than is of use: some systems call the maximum unlimited and mean less.
@@ -22,12 +23,31 @@ pub(crate) fn raise(connections_max: usize) {
         }
     }
     let allowed = getrlimit(Resource::Nofile).current;
-    if let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) {
-        tracing::warn!(
-            allowed,
-            wanted,
-            "fewer open files are allowed than --connections-max may need; raise the limit \
-             (`ulimit -n`, `LimitNOFILE=` of systemd) or lower --connections-max"
-        );
+    let Some(allowed) = allowed.filter(|allowed| *allowed < wanted) else { return connections_max };
+    let connections = connections_for(allowed).min(connections_max);
+    tracing::warn!(
+        allowed,
+        wanted,
+        connections,
+        "fewer open files are allowed than --connections-max may need, so there may be fewer connections; raise \
+         the limit (`ulimit -n`, `LimitNOFILE=` of systemd)"
+    );
+    connections
+}
+
+/// How many connections so many open files are enough for.
+fn connections_for(files: u64) -> usize {
+    let connections = files.saturating_sub(OWN_FILES_LEN).max(files / 4).max(1);
+    usize::try_from(connections).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_kept_for_writes() {
+        let connections: Vec<_> = [0, 64, 256, 1_024, 4_608].map(connections_for).into();
+        assert_eq!(connections, [1, 16, 64, 512, 4_096]);
     }
 }

@@ -19,6 +19,7 @@ use crate::http::AllowAll;
 use crate::http::policy::{Policy, PolicyError};
 use crate::http::server::Bound;
 use crate::service::{Service, StopError};
+use crate::store;
 use crate::telemetry::{self, LogConfig};
 
 /// Serve a repository over HTTP
@@ -77,7 +78,7 @@ where a policy says who may do what, siblings (--peer) believe only signed notic
 secret by --remote-notice-secret, the same text at each of them";
 
 impl Serve {
-    pub(crate) fn run(self) -> Result<Done, Failure> {
+    pub(crate) fn run(mut self) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         if matches!(auth, Auth::Policy(_))
             && !self.config.remote.peers.is_empty()
@@ -89,7 +90,9 @@ impl Serve {
             .and_then(|()| Actor::check_email(&self.config.committer_email))
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
-        crate::cli::open_files::raise(self.config.limits.connections_max);
+        let connections_max = &mut self.config.limits.connections_max;
+        *connections_max = crate::cli::open_files::raise(*connections_max);
+        store::git::keep_to_sharing(&self.config.repository).map_err(anyhow::Error::from)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()

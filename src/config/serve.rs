@@ -94,6 +94,11 @@ pub struct ServeConfig {
     #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
     pub maintenance: Maintenance,
 
+    /// Serve a repository that belongs to another user. Without it such a one is refused, as git refuses it,
+    /// unless git's `safe.directory` names it.
+    #[arg(long, env = "COLLECTORY_ANY_OWNER")]
+    pub any_owner: bool,
+
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -154,6 +159,7 @@ impl ServeConfig {
             compress: false,
             ui: WebPages::On,
             maintenance: Maintenance::On,
+            any_owner: false,
             committer_name: "Collectory".to_owned(),
             committer_email: "collectory@localhost".to_owned(),
             signing_key: None,

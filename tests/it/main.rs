@@ -19,6 +19,7 @@ mod following;
 mod format_on_disk;
 mod hand_edits;
 mod history;
+mod hostile;
 mod idempotency;
 mod merging;
 mod moving;

@@ -25,5 +25,6 @@ pub use read::rev_parse;
 pub use repo::branch::Access;
 pub use repo::init::NewRepository;
 pub use repo::layout::around;
+pub use repo::sharing::keep_to_sharing;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 pub use write::sign::{SigningKey, SigningKeyError, Unfit};

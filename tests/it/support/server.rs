@@ -136,6 +136,11 @@ impl Setup {
         self.through(&[&program.to_string_lossy()])
     }
 
+    /// Which rights new files don't have (`umask`).
+    pub(crate) fn umask(self, mask: &str) -> Self {
+        self.through(&["sh", "-c", "umask \"$0\" && exec \"$@\"", mask])
+    }
+
     /// A program that starts the service.
     fn through(mut self, wrapper: &[&str]) -> Self {
         self.wrapper.extend(wrapper.iter().map(|&part| part.to_owned()));

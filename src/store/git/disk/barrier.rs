@@ -57,6 +57,7 @@ use std::time::SystemTime;
 
 use crate::store::StoreError;
 use crate::store::git::disk::failpoint::{Failpoint, reach};
+use crate::store::git::disk::open;
 
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
@@ -204,7 +205,16 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
 
 /// Reads a file; `None` when it is not there.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    match fs::read(path) {
+    told(path, open::read(path))
+}
+
+/// Reads a file of our own; `None` when it is not there.
+pub(crate) fn read_own_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
+    told(path, open::read_own(path))
+}
+
+fn told(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, StoreError> {
+    match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)

@@ -17,8 +17,8 @@
 //! keeps others away ([`HeldLock`]) has the same private file every time: making an inode for each
 //! group would cost more than all the rest of the lock.
 
-use std::fs::{self, File, Metadata};
-use std::io;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -30,6 +30,7 @@ use rustix::io::Errno;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
 use crate::store::git::disk::links::{hard_link, is_refused};
+use crate::store::git::disk::open::{create_own, open_own, read_own};
 
 /// How often a taken lock is tried again.
 const RETRY_MS: u64 = 5;
@@ -141,11 +142,11 @@ impl HeldLock {
     pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
         let (private, path) = (private(state, target), lock_of(target));
         let failed = |source| StoreError::at("make the lock file", &path, source);
-        if !private.exists() {
+        if fs::symlink_metadata(&private).is_err() {
             make_state_folder(state)?;
-            fs::write(&private, b"").map_err(failed)?;
+            create_own(&private).map_err(failed)?;
         }
-        let file = File::open(&private).map_err(failed)?;
+        let file = open_own(OpenOptions::new().read(true), &private).map_err(failed)?;
         link(&private, &path, wait)?;
         Ok(Self { path, file })
     }
@@ -159,7 +160,8 @@ impl HeldLock {
         if !is_left(state, target) {
             return Ok(None);
         }
-        let file = File::open(&path).map_err(|source| StoreError::at("open the lock file", &path, source))?;
+        let file = open_own(OpenOptions::new().read(true), &path)
+            .map_err(|source| StoreError::at("open the lock file", &path, source))?;
         Ok(Some(Self { path, file }))
     }
 
@@ -256,7 +258,7 @@ fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
 
 /// Makes a private file the lock, and notes before that it is ours.
 fn move_noted(private: &Path, path: &Path) -> io::Result<()> {
-    fs::write(note_of(private), identity(&fs::symlink_metadata(private)?))?;
+    create_own(&note_of(private))?.write_all(identity(&fs::symlink_metadata(private)?).as_bytes())?;
     match rustix::fs::renameat_with(CWD, private, CWD, path, RenameFlags::NOREPLACE) {
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             // What is made now is only replaced; a kill in this instant leaves it for a person to remove.
@@ -287,8 +289,8 @@ pub(crate) fn remove_left(state: &Path, roots: &[&Path]) -> Result<(), StoreErro
         if !name.starts_with(PRIVATE_PREFIX) {
             continue;
         }
-        let noted = fs::read_to_string(&private).unwrap_or_default();
-        let is_ours = |there: &Metadata| same_inode(there, &ours) || identity(there) == noted;
+        let noted = read_own(&private).unwrap_or_default();
+        let is_ours = |there: &Metadata| same_inode(there, &ours) || identity(there).as_bytes() == noted;
         roots.iter().try_for_each(|root| remove_ours(root, &is_ours))?;
         remove_if_there(&private)?;
     }
@@ -300,7 +302,7 @@ pub(crate) fn is_left(state: &Path, target: &Path) -> bool {
     let private = private(state, target);
     let is_ours = |there: Metadata| {
         fs::symlink_metadata(&private).is_ok_and(|ours| same_inode(&there, &ours))
-            || fs::read_to_string(note_of(&private)).is_ok_and(|noted| noted == identity(&there))
+            || read_own(&note_of(&private)).is_ok_and(|noted| noted == identity(&there).as_bytes())
     };
     fs::symlink_metadata(lock_of(target)).is_ok_and(is_ours)
 }

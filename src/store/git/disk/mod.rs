@@ -6,5 +6,6 @@ pub(crate) mod barrier;
 pub(crate) mod failpoint;
 pub(crate) mod links;
 pub(crate) mod lock;
+pub(crate) mod open;
 pub(crate) mod stamp;
 pub(crate) mod state_file;

@@ -8,6 +8,7 @@
 //! | `spare-packs` | packs whose objects are in another one | `packs::obsolete` | replaced | derived: they are `git gc`'s to remove |
 //! | `mark` | what our `.keep` files hold | `packs::keep_files` | replaced | derived: each `.keep` is a file of its own |
 //! | `graph` | how far the commit-graph goes | `maintenance::commit_graph` | replaced | derived: it is written once more |
+//! | `graph-writer` | which process writes the commit-graph | `maintenance::commit_graph` | replaced | a lock that a kill leaves there is a person's to remove |
 //! | `history-index` | the history, read | `engine::history` | replaced | derived: it is read anew |
 //! | `webhook-*` | how far a receiver of events is | `webhooks` | replaced | it begins anew: at `since`, or at now |
 //! | `served` | which revision was served last | `repo::served` | overwritten | a branch that was rewritten meanwhile is not told |
@@ -38,7 +39,8 @@ use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, Unflushed, read_own_if_there, remove_if_there};
+use crate::store::git::disk::open::open_own;
 
 /// What the table says can be deleted at any time.
 #[cfg(test)]
@@ -80,7 +82,7 @@ impl StateFile {
 
     /// What it holds; `None` when it is not there.
     pub(crate) fn read(&self) -> Result<Option<Vec<u8>>, StoreError> {
-        read_if_there(&self.path)
+        read_own_if_there(&self.path)
     }
 
     /// Puts this in the place of what it holds.
@@ -100,7 +102,8 @@ impl StateFile {
     /// Writes this over what it holds; says whether that had as many bytes, as it always has but the first time.
     pub(crate) fn overwrite(&self, bytes: &[u8]) -> Result<bool, StoreError> {
         let write = || {
-            let file = OpenOptions::new().write(true).create(true).truncate(false).open(&self.path)?;
+            let options = &mut OpenOptions::new();
+            let file = open_own(options.write(true).create(true).truncate(false), &self.path)?;
             let len = file.metadata()?.len();
             file.write_all_at(bytes, 0)?;
             if len == bytes.len() as u64 {
@@ -113,7 +116,7 @@ impl StateFile {
 
     /// Adds a line to what it holds.
     pub(crate) fn append(&self, line: &str) -> Result<(), StoreError> {
-        let file = OpenOptions::new().append(true).create(true).open(&self.path);
+        let file = open_own(OpenOptions::new().append(true).create(true), &self.path);
         let added = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
         added.map_err(|source| StoreError::at("write", &self.path, source))
     }

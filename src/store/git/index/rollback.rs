@@ -16,8 +16,10 @@ use std::mem;
 use std::path::{Path, PathBuf};
 
 use crate::store::StoreError;
+use crate::store::git::disk::barrier::make_file;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::links::hard_link;
+use crate::store::git::disk::open;
 use crate::store::git::index::file::IndexDraft;
 
 /// A second name of the old index, or a copy of it.
@@ -87,7 +89,7 @@ fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => (),
         linked => return linked,
     }
-    fs::copy(index, before)?;
+    io::copy(&mut open::open(index)?, &mut make_file(before)?)?;
     // Git tells by its time which files it has to look into.
     let time = FileTimes::new().set_modified(fs::metadata(index)?.modified()?);
     File::open(before)?.set_times(time)

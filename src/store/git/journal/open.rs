@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::lock;
+use crate::store::git::disk::open::open_own;
 use crate::store::git::disk::state_file;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::journal::options::Options;
@@ -19,6 +20,7 @@ use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::init::{self, NewRepository};
 use crate::store::git::repo::layout::{self, Layout};
+use crate::store::git::repo::owner;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::write::sign::Committer;
 use crate::store::git::write::writer::Writer;
@@ -53,15 +55,33 @@ impl GitJournal {
     ///
     /// # Errors
     ///
-    /// Refuses names as [`Options::check`] does, and a repository that can't be served
-    /// ([`StoreError::Unsuitable`]) or is being served already ([`StoreError::Served`]).
+    /// Refuses names as [`Options::check`] does, and a repository that can't be served, as one of another user
+    /// ([`StoreError::Unsuitable`]), or is being served already ([`StoreError::Served`]).
     pub fn open(options: Options) -> Result<Self, StoreError> {
         options.check()?;
-        let barrier = Barrier::default();
         let layout = Layout::find(&options.path, &options.folder)?;
+        owner::check(&layout)?;
+        Self::open_at(layout, options)
+    }
+
+    /// Opens a repository, whoever it belongs to.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn open_of_anybody(options: Options) -> Result<Self, StoreError> {
+        options.check()?;
+        Self::open_at(Layout::find(&options.path, &options.folder)?, options)
+    }
+
+    fn open_at(layout: Layout, options: Options) -> Result<Self, StoreError> {
+        let barrier = Barrier::default();
         let branch = Branch::choose(layout, options.branch.as_deref(), options.access)?;
         let layout = Arc::clone(&branch.layout);
         let serves = options.access == Access::Serve;
+        if let Some(way) = layout.find_way_out().filter(|_| serves) {
+            return Err(layout.unsuitable(way));
+        }
         let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
@@ -126,6 +146,7 @@ impl GitJournal {
                 .map(|target| lock::lock_of(&target));
         let roots = [index, head, packed, common_dir.join("refs")];
         let roots: Vec<&Path> = roots.iter().map(PathBuf::as_path).collect();
+        self.maintenance.remove_left()?;
         for state in [self.layout.state(), self.layout.work_tree_state()] {
             lock::remove_left(&state, &roots)?;
             state_file::remove_left(&state)?;
@@ -141,7 +162,7 @@ impl ServiceLock {
     /// Whether whoever comes next would meet it: somebody may have put another `.git` in the place of this one.
     fn is_at(&self, path: &Path) -> bool {
         let inode = |file: &Metadata| (file.dev(), file.ino());
-        let (there, ours) = (fs::metadata(path), self.0.metadata());
+        let (there, ours) = (fs::symlink_metadata(path), self.0.metadata());
         matches!((there, ours), (Ok(there), Ok(ours)) if inode(&there) == inode(&ours))
     }
 }
@@ -164,7 +185,7 @@ fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     make_folders(&layout.common_dir, &state, &mut |_| Ok(()))?;
     make_folders(&layout.git_dir, &layout.work_tree_state(), &mut |_| Ok(()))?;
     let path = lock_path(layout);
-    let opened = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+    let opened = open_own(OpenOptions::new().write(true).create(true).truncate(false), &path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
     match file.try_lock() {
         Ok(()) => Ok(ServiceLock(file)),

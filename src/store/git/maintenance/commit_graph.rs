@@ -32,8 +32,8 @@
 //! it, and renames the list of files (`commit-graph-chain`) last. To be ended in the middle, by our
 //! stop, makes git remove what it has begun. If we alone are killed, git ends by itself what it does.
 //! If both are, a power cut for one, in the milliseconds for which git holds `commit-graph-chain.lock`,
-//! the lock stays: it does not say whose it is, and so is a person's to remove. Until then the graph
-//! grows no further, and a warning names the file; nothing else minds.
+//! the lock stays. Which process writes is noted, so the next start knows it for ours and removes it. One of
+//! somebody else's is theirs to remove: until then the graph grows no further, and a warning names the file.
 
 use std::env;
 use std::ffi::OsString;
@@ -45,11 +45,12 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process, setpriority_process};
+use rustix::process::{Pid, Signal, kill_process, setpriority_process, test_kill_process};
 
 use crate::domain::Revision;
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::barrier::{Barrier, remove_if_there};
+use crate::store::git::disk::open;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::odb::objects::Objects;
@@ -67,6 +68,9 @@ const PRIORITY_LOWEST: i32 = 19;
 
 /// Git holds its lock for as long as a file takes to write; one that is older was left by a kill.
 const LOCK_AGE_MAX: Duration = Duration::from_secs(3_600);
+
+/// How long it takes at most to note the number of a process that has begun.
+const NOTING_TIME: Duration = Duration::from_secs(5);
 
 /// So many attempts in a row that fail are the last: once may be for a `git gc` that came in between.
 const FAILURES_MAX: u32 = 2;
@@ -89,6 +93,8 @@ const WRITE: [&str; 7] = [
 pub(crate) struct Graph {
     pub(crate) branch: Branch,
     note: StateFile,
+    // Which process writes it.
+    writer: StateFile,
     // The git command.
     git: PathBuf,
     commits_min: usize,
@@ -134,9 +140,10 @@ impl Graph {
     /// whenever there are so many new ones.
     pub(crate) fn new(branch: Branch, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
         let note = StateFile::new(&branch.layout.state(), "graph", barrier);
+        let writer = StateFile::new(&branch.layout.state(), "graph-writer", barrier);
         let failures = AtomicU32::new(if branch.layout.has_graph { 0 } else { FAILURES_MAX });
         let (lock_told, running) = (AtomicBool::new(false), Mutex::default());
-        Self { branch, note, git, commits_min, failures, lock_told, running }
+        Self { branch, note, writer, git, commits_min, failures, lock_told, running }
     }
 
     /// Writes the graph if it lacks enough commits and nobody is in the way; answers whether it did.
@@ -189,8 +196,32 @@ impl Graph {
         files.iter().any(|file| self.branch.layout.common_dir.join(file).exists())
     }
 
+    fn lock(&self) -> PathBuf {
+        self.info().join("commit-graphs/commit-graph-chain.lock")
+    }
+
+    /// Removes the lock that a git of ours has left which was killed together with us; one that still runs keeps it.
+    /// Only for the holder of the service lock.
+    pub(crate) fn remove_left(&self) -> Result<(), StoreError> {
+        let Some(text) = self.writer.read()? else { return Ok(()) };
+        let pid = std::str::from_utf8(&text).ok().and_then(|text| Pid::from_raw(text.trim().parse().ok()?));
+        if pid.is_some_and(|pid| test_kill_process(pid).is_ok()) {
+            return Ok(());
+        }
+        let since = |path: &Path| fs::symlink_metadata(path).and_then(|metadata| metadata.modified());
+        // Git may make it in the instant before its number is noted.
+        let noted = since(self.writer.path()).map(|noted| noted - NOTING_TIME);
+        if let (Ok(noted), Ok(locked)) = (noted, since(&self.lock()))
+            && locked >= noted
+        {
+            tracing::info!(path = %self.lock().display(), "removing the lock that a killed git of ours has left");
+            remove_if_there(&self.lock())?;
+        }
+        remove_if_there(self.writer.path())
+    }
+
     fn is_locked(&self) -> bool {
-        let lock = self.info().join("commit-graphs/commit-graph-chain.lock");
+        let lock = self.lock();
         let Ok(since) = fs::metadata(&lock).and_then(|metadata| metadata.modified()) else { return false };
         let is_left = since.elapsed().is_ok_and(|age| age > LOCK_AGE_MAX);
         if is_left && !self.lock_told.swap(true, Ordering::Relaxed) {
@@ -290,6 +321,9 @@ impl Graph {
                 let lowered = running.pid.map(|pid| setpriority_process(Some(pid), PRIORITY_LOWEST));
                 // It would be as right at any other priority.
                 tracing::debug!(?lowered, "git writes the commit-graph");
+                if let Err(error) = self.writer.replace(format!("{}\n", child.id()).as_bytes()) {
+                    tracing::debug!(%error, "a kill of both of us would leave a lock");
+                }
                 Ok(Some(child))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -337,6 +371,7 @@ impl Graph {
             running.stopped
         };
         let status = child.wait().map_err(|source| StoreError::at("wait for", &self.git, source))?;
+        remove_if_there(self.writer.path())?;
         let complaint = String::from_utf8_lossy(&complaint).trim_end().to_owned();
         Ok(match status.success() {
             true => Ended::Well,
@@ -353,7 +388,7 @@ fn commits_in(info: &Path) -> Option<u64> {
         return commits_of(&whole);
     }
     let folder = info.join("commit-graphs");
-    let chain = fs::read_to_string(folder.join("commit-graph-chain")).ok()?;
+    let chain = String::from_utf8(open::read(&folder.join("commit-graph-chain")).ok()?).ok()?;
     chain.lines().map(|name| commits_of(&folder.join(format!("graph-{name}.graph")))).sum()
 }
 
@@ -362,7 +397,7 @@ fn commits_of(path: &Path) -> Option<u64> {
     const HEADER_LEN: usize = 8;
     const ENTRY_LEN: usize = 12;
     const FAN_OUT_LEN: u64 = 256 * 4;
-    let file = fs::File::open(path).ok()?;
+    let file = open::open(path).ok()?;
     let mut header = [0; HEADER_LEN];
     read_at(&file, &mut header, 0)?;
     let chunks = usize::from(header[6]);

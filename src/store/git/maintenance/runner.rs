@@ -98,6 +98,12 @@ impl Maintenance {
         self.wake();
     }
 
+    /// Removes the lock that a git of ours has left which was killed together with us. Only for the holder of the
+    /// service lock.
+    pub(crate) fn remove_left(&self) -> Result<(), StoreError> {
+        self.shared.graph.remove_left()
+    }
+
     /// Notes that a group was made visible now.
     pub(crate) fn note_write(&mut self) {
         self.written_at = Some(Instant::now());

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use crate::store::StoreError;
+use crate::store::git::disk::open;
 use crate::store::git::odb::pack::Pack;
 
 /// How many folders borrow from another in a row, as in git (`link_alt_odb_entries` in `odb.c`).
@@ -145,7 +146,7 @@ impl Known {
         let packs = held.iter().filter_map(|held| held.pack.clone()).collect();
         self.folders.push(ObjectFolder { path: path.to_owned(), held, packs, stamp });
         let list = path.join("info/alternates");
-        match fs::read(&list) {
+        match open::read(&list) {
             Ok(list) => {
                 let list = String::from_utf8_lossy(&list);
                 let lines = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));

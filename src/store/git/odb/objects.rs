@@ -4,12 +4,12 @@
 //! damaged is an error of that object alone. What holds many objects and can't be read is another error,
 //! since it says nothing about any of them.
 
-use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::domain::Revision;
+use crate::store::git::disk::open;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{self, Kind, Oid, hex};
@@ -210,7 +210,7 @@ impl Objects {
                 }
             }
             let path = loose_path(folder, oid);
-            match File::open(&path) {
+            match open::open(&path) {
                 Ok(file) => match loose::read(&file, &mut self.inflater, len_max) {
                     Ok(Found { kind, len, content }) => {
                         return Ok(Some(Found { kind, len, content: Arc::new(content) }));

@@ -5,12 +5,13 @@
 //! objects that a doubtful index has led to are held against their names.
 
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use sha1::{Digest as _, Sha1};
 
+use crate::store::git::disk::open;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::OFS_DELTA;
 use crate::store::git::odb::inflate::{Inflater, damaged};
@@ -66,9 +67,8 @@ impl Pack {
     ///
     /// [`io::ErrorKind::InvalidData`] when they are no pack and its index.
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = File::open(path)?;
-        let mut index = Vec::new();
-        File::open(path.with_extension("idx"))?.read_to_end(&mut index)?;
+        let file = open::open(path)?;
+        let index = open::read(&path.with_extension("idx"))?;
         let end = file.metadata()?.len().saturating_sub(SUM_LEN as u64);
         let mut head = [0; PACK_HEAD_LEN];
         file.read_exact_at(&mut head, 0).map_err(|_| damaged("the pack is cut short"))?;

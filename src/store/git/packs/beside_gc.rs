@@ -20,13 +20,14 @@
 //! takes git longer. Should an index get lost all the same, it is made anew; see `lost_index`.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::Write as _;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
+use crate::store::git::disk::open::create_own;
 use crate::store::git::packs::store::{Packs, new_name};
 
 /// How many names are reserved: some hundred packs are named in a second, and git lists the folder in a
@@ -73,7 +74,7 @@ impl Packs {
     pub(super) fn fill_reserved(&self, name: &str, content: &[u8]) -> Result<Unflushed, StoreError> {
         let path = self.file(name, "pack");
         let write = || {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).open(&path)?;
+            let mut file = create_own(&path)?;
             file.write_all(content).map(|()| file)
         };
         match write() {

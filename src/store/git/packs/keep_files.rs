@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
+use crate::store::git::disk::open::create_own;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Layout;
@@ -36,7 +37,7 @@ pub(crate) struct KeepFiles {
 
 /// Writes a mark that is a file of its own, so that it can be told from a person's after a power cut.
 fn write_whole(path: &Path) -> io::Result<()> {
-    let mut file = fs::File::create(path)?;
+    let mut file = create_own(path)?;
     file.write_all(REASON).and_then(|()| file.sync_data())
 }
 

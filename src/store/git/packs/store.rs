@@ -246,7 +246,9 @@ impl Packs {
     pub(super) fn give_name(&self, file: &Unflushed, name: &str, ending: &str) -> Result<(), StoreError> {
         let path = self.file(name, ending);
         let finish = || {
-            fs::set_permissions(file.path(), Permissions::from_mode(0o444))?;
+            // As git's own: nobody writes to it, and who may read it is as for every new file.
+            let readers = fs::metadata(file.path())?.permissions().mode() & 0o444;
+            fs::set_permissions(file.path(), Permissions::from_mode(readers))?;
             if file.path() == path { Ok(()) } else { fs::rename(file.path(), &path) }
         };
         finish().map_err(|source| StoreError::at("finish", &path, source))

@@ -4,11 +4,13 @@
 //! configuration; no other configuration and no environment variable has a say.
 
 use std::fs;
+use std::io;
 use std::path::{Component, Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::head::HeadFile;
+use crate::store::git::repo::sharing::Rights;
 
 /// The parts of a repository.
 #[derive(Debug, Clone)]
@@ -32,7 +34,12 @@ pub(crate) struct Layout {
     pub(crate) has_graph: bool,
     /// What is checked out.
     pub(crate) head: HeadFile,
+    /// With whom it is shared (`core.sharedRepository`).
+    pub(crate) shared: Option<Rights>,
 }
+
+/// A configuration of more than so many bytes is nobody's: reading it takes thirty times its size.
+const CONFIG_BYTES_MAX: u64 = 1_024 * 1_024;
 
 /// Our own folder inside the repository.
 pub(crate) const STATE_FOLDER: &str = "collectory";
@@ -57,6 +64,7 @@ impl Layout {
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
         let has_graph = config.flag("core.commitgraph").unwrap_or(true);
         let head = HeadFile::new(&git_dir);
+        let shared = config.text("core.sharedrepository").and_then(|text| Rights::read(&text));
         Ok(Self {
             path: path.to_owned(),
             git_dir,
@@ -67,6 +75,18 @@ impl Layout {
             keeps_objects,
             has_graph,
             head,
+            shared,
+        })
+    }
+
+    /// A part of the repository that a link takes elsewhere: what is written there would not be in the repository.
+    pub(crate) fn find_way_out(&self) -> Option<String> {
+        let shared = ["objects", "objects/pack", "objects/info", "refs", "refs/heads", "logs", "logs/refs"];
+        let parts = shared.map(|part| self.common_dir.join(part)).into_iter();
+        let own = [self.state(), self.work_tree_state(), self.git_dir.join("logs/HEAD")];
+        parts.chain(own).find_map(|part| {
+            let is_link = fs::symlink_metadata(&part).is_ok_and(|there| there.is_symlink());
+            is_link.then(|| format!("{} is a symbolic link, which is not followed", part.display()))
         })
     }
 
@@ -206,6 +226,17 @@ pub(crate) fn reflog_expire(layout: &Layout) -> Result<Option<String>, StoreErro
     Ok(Config::read(&layout.git_dir, &layout.common_dir)?.text("gc.reflogexpire"))
 }
 
+/// Whether there is a configuration; one that is no file or far too large is refused.
+fn is_readable(path: &Path) -> Result<bool, StoreError> {
+    let unfit = |why| Err(StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why)));
+    match fs::metadata(path) {
+        Err(_) => Ok(false),
+        Ok(there) if !there.is_file() => unfit("it is no ordinary file"),
+        Ok(there) if there.len() > CONFIG_BYTES_MAX => unfit("it is larger than a megabyte"),
+        Ok(_) => Ok(true),
+    }
+}
+
 /// The repository's own configuration.
 struct Config(git2::Config);
 
@@ -215,11 +246,11 @@ impl Config {
             |source| StoreError::Git { action: "read the repository's configuration".to_owned(), source };
         let mut config = git2::Config::new().map_err(failed)?;
         let shared = common_dir.join("config");
-        if shared.exists() {
+        if is_readable(&shared)? {
             config.add_file(&shared, git2::ConfigLevel::Local, false).map_err(failed)?;
         }
         let own = git_dir.join("config.worktree");
-        if own.exists() && config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
+        if is_readable(&own)? && config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
             config.add_file(&own, git2::ConfigLevel::Worktree, false).map_err(failed)?;
         }
         Ok(Self(config))

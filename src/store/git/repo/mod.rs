@@ -9,6 +9,8 @@ pub(crate) mod head;
 pub(crate) mod init;
 pub(crate) mod kept;
 pub(crate) mod layout;
+pub(crate) mod owner;
 pub(crate) mod refs;
 pub(crate) mod served;
+pub(crate) mod sharing;
 pub(crate) mod user_config;

@@ -5,7 +5,7 @@
 //! `HEAD` names the branch (`split_head_update`), then `x.lock` with the new id, the comparison
 //! under the lock, the reflogs, the rename.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +16,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, make_folders, read_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
+use crate::store::git::disk::open;
 use crate::store::git::object::id::{Oid, unhex};
 use crate::store::git::repo::layout::Layout;
 
@@ -41,7 +42,7 @@ pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
     if let Ok(target) = fs::read_link(&path) {
         return Ok(Head::Ref(target.to_string_lossy().into_owned()));
     }
-    let text = fs::read(&path).map_err(|source| StoreError::at("read", &path, source))?;
+    let text = open::read(&path).map_err(|source| StoreError::at("read", &path, source))?;
     let text = text.trim_ascii();
     if let Some(name) = text.strip_prefix(b"ref:") {
         return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
@@ -71,7 +72,7 @@ pub(crate) fn read(common_dir: &Path, name: &str) -> Result<Option<Oid>, StoreEr
 /// so.
 fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     let mut text = Vec::with_capacity(REF_BYTES_MAX);
-    let read = File::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
+    let read = open::open(path).and_then(|file| file.take(REF_BYTES_MAX as u64).read_to_end(&mut text));
     match read {
         Ok(_) => Ok(Some(text)),
         Err(error)
@@ -127,7 +128,8 @@ fn add_loose(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(),
     for entry in entries {
         let entry = entry.map_err(failed)?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
-        if entry.path().is_dir() {
+        // A link may lead back to where it stands.
+        if entry.file_type().is_ok_and(|there| there.is_dir()) {
             add_loose(&entry.path(), &format!("{name}/"), names)?;
         } else if git2::Reference::is_valid_name(&name) {
             names.push(name);
@@ -241,7 +243,8 @@ impl Move<'_> {
             make_way(&path)?;
             make_folders(git_dir, path.parent().expect("a reflog is below logs"), &mut |_| Ok(()))?;
         }
-        let mut file = OpenOptions::new().append(true).create(true).open(&path).map_err(failed)?;
+        // Where git follows a link, we don't: it may lead out of the repository.
+        let mut file = open::open_own(OpenOptions::new().append(true).create(true), &path).map_err(failed)?;
         file.write_all(self.log_lines().as_bytes()).map_err(failed)?;
         Ok(Some(Unflushed::appended(file, path)))
     }
@@ -262,7 +265,7 @@ impl Move<'_> {
 /// Removes empty folders that stand where a file must go, as git does: they are what a deleted
 /// branch `a/b` leaves behind.
 fn make_way(path: &Path) -> Result<(), StoreError> {
-    if !path.is_dir() {
+    if !fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
         return Ok(());
     }
     let entries = fs::read_dir(path).map_err(|source| StoreError::at("read", path, source))?;

@@ -64,6 +64,30 @@ pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
     Ok(named.map(|path| root.join(path)))
 }
 
+/// A variable of the environment that is git's own.
+pub(crate) fn environment(name: &str) -> Option<OsString> {
+    env::var_os(name)
+}
+
+/// The folders whose owner does not matter (`safe.directory`), as whoever runs us and the system say.
+pub(crate) fn safe_directories() -> Vec<String> {
+    let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
+    for (level, path) in outside(&environment) {
+        drop(path.is_file().then(|| config.add_file(&path, level, false)));
+    }
+    let mut found = Vec::new();
+    let home = environment("HOME").unwrap_or_default().to_string_lossy().into_owned();
+    if let Ok(values) = config.multivar("safe.directory", None) {
+        let add = |entry: &git2::ConfigEntry<'_>| {
+            let text = entry.value().unwrap_or_default();
+            found.push(text.strip_prefix("~/").map_or(text.to_owned(), |rest| format!("{home}/{rest}")));
+        };
+        // What can't be read says nothing.
+        drop(values.for_each(add));
+    }
+    found
+}
+
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says
 /// nothing.
 fn open(layout: &Layout, variable: Variable<'_>) -> Config {

@@ -364,3 +364,23 @@ fn the_figures_are_those_of_git() {
     assert_eq!(statistics.bytes / 1_024, by_git("size-pack"));
     assert_eq!(graph(&repo, "git").commits().unwrap(), Some(4));
 }
+
+#[test]
+fn a_lock_that_a_killed_git_of_ours_has_left_is_removed_at_the_start_and_another_s_is_not() {
+    let repo = long_history();
+    let lock = info(&repo).join("commit-graphs/commit-graph-chain.lock");
+    let writer = repo.path().join("collectory/graph-writer");
+    let mut ended = Command::new("true").spawn().unwrap();
+    ended.wait().unwrap();
+    for (noted, stays) in [(Some(ended.id()), false), (Some(std::process::id()), true), (None, true)] {
+        fs::create_dir_all(lock.parent().unwrap()).unwrap();
+        if let Some(pid) = noted {
+            fs::write(&writer, format!("{pid}\n")).unwrap();
+        }
+        fs::write(&lock, "").unwrap();
+        drop(GitJournal::open(Options { maintain: false, ..repo.options() }).unwrap());
+        assert_eq!(lock.exists(), stays, "{noted:?}");
+        assert_eq!(writer.exists(), noted == Some(std::process::id()));
+        drop(fs::remove_file(&writer));
+    }
+}

@@ -21,6 +21,7 @@ use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{Walker, cut_off, descends};
 use crate::store::git::repo::branch::{Branch, whole_name};
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::repo::owner;
 use crate::store::{
     Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
     StoreError, TreeEntry,
@@ -52,6 +53,7 @@ impl GitArchive {
     /// Fails when there is no repository, or one that can't be served.
     pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
         let layout = Arc::new(Layout::find(path, folder)?);
+        owner::check(&layout)?;
         let database = Arc::new(Database::new(&layout.common_dir));
         Ok(Self::of(Branch { layout, name: whole_name(branch) }, database, Arc::default()))
     }

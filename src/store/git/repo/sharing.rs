@@ -1,0 +1,81 @@
+//! With whom the repository is shared (`core.sharedRepository` in git-config(1)): the rights that its files have,
+//! whatever the user's own habit is.
+
+use std::path::Path;
+
+use rustix::fs::Mode;
+use rustix::process::umask;
+
+use crate::store::StoreError;
+use crate::store::git::repo::layout::Layout;
+
+/// Has this process make files with the rights that the repository at `path` asks for, if it asks for any and is
+/// there. It is for a process that does nothing else, and holds for the files of the work tree too.
+///
+/// # Errors
+///
+/// Fails when there is something that can't be served.
+pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
+    if !path.join("HEAD").exists() && !path.join(".git").exists() {
+        return Ok(());
+    }
+    let Some(shared) = Layout::find(path, ".")?.shared else { return Ok(()) };
+    let habit = umask(Mode::empty());
+    umask(Mode::from_raw_mode(mask(shared, habit.as_raw_mode())));
+    Ok(())
+}
+
+/// What a repository asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rights {
+    /// At least these rights.
+    AtLeast(u32),
+    /// Just these.
+    Exactly(u32),
+}
+
+impl Rights {
+    /// Reads the value as `git_config_perm` in git's `setup.c` does.
+    pub(crate) fn read(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().as_str() {
+            "" | "group" | "true" | "yes" | "on" | "1" => Some(Self::AtLeast(0o660)),
+            "all" | "world" | "everybody" | "2" => Some(Self::AtLeast(0o664)),
+            text => {
+                let mode = u32::from_str_radix(text, 8).ok()?;
+                // Its owner can always read and write.
+                (mode & 0o600 == 0o600).then_some(Self::Exactly(mode & 0o666))
+            }
+        }
+    }
+}
+
+/// The mask that leaves these rights: who may read a folder may enter it.
+fn mask(shared: Rights, habit: u32) -> u32 {
+    let (Rights::AtLeast(rights) | Rights::Exactly(rights)) = shared;
+    let taken = !(rights | (rights & 0o444) >> 2) & 0o777;
+    match shared {
+        Rights::AtLeast(_) => habit & taken,
+        Rights::Exactly(_) => taken,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_folders_have_the_rights_that_git_gives_them() {
+        let made = |text: &str, habit: u32| {
+            let mask = Rights::read(text).map_or(habit, |shared| mask(shared, habit));
+            format!("{:o} {:o}", 0o666 & !mask, 0o777 & !mask)
+        };
+        assert_eq!(made("umask", 0o022), "644 755");
+        assert_eq!(made("false", 0o077), "600 700");
+        assert_eq!(made("group", 0o022), "664 775");
+        assert_eq!(made("group", 0o077), "660 770");
+        assert_eq!(made("all", 0o077), "664 775");
+        assert_eq!(made("0600", 0o000), "600 700");
+        assert_eq!(made("0640", 0o077), "640 750");
+        assert_eq!(made("0440", 0o022), "644 755", "its owner could not write");
+    }
+}

@@ -1,0 +1,232 @@
+//! Repositories that somebody else has prepared, or that belong to somebody else.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+use serde_json::json;
+
+use crate::support::{Finished, Repo, TestServer, document, program, run_to_end};
+
+/// A repository beside which a file of somebody else's stands.
+struct Prepared {
+    _folder: tempfile::TempDir,
+    repo: Repo,
+    victim: PathBuf,
+}
+
+const THEIRS: &str = "# settings of somebody else\n";
+
+impl Prepared {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let repo = Repo::seeded(folder.path().join("settings"), "small");
+        let victim = folder.path().join("victim");
+        fs::write(&victim, THEIRS).unwrap();
+        fs::create_dir_all(repo.path().join(".git/collectory")).unwrap();
+        Self { _folder: folder, repo, victim }
+    }
+
+    fn at(&self, part: &str) -> PathBuf {
+        self.repo.path().join(".git").join(part)
+    }
+
+    /// Takes away what stands at a part of `.git`.
+    fn clear(&self, part: &str) -> PathBuf {
+        let path = self.at(part);
+        match fs::symlink_metadata(&path) {
+            Ok(there) if there.is_dir() => fs::rename(&path, path.with_extension("aside")).unwrap(),
+            Ok(_) => fs::remove_file(&path).unwrap(),
+            Err(_) => fs::create_dir_all(path.parent().unwrap()).unwrap(),
+        }
+        path
+    }
+
+    fn refused(&self) -> Finished {
+        TestServer::setup("").repository(self.repo.path()).refused()
+    }
+
+    /// Starts a service that must serve what can be served, and stops it; says what a write was answered.
+    async fn served(&self) -> u16 {
+        let mut server = TestServer::setup("").repository(self.repo.path()).start_unchecked();
+        let answer = server.patch("posts", json!({"name": "Written"})).await.status();
+        server.stop();
+        // With what was prepared, git itself would not do well.
+        let folder = self.repo.path();
+        fs::rename(folder, folder.with_extension("prepared")).unwrap();
+        drop(Repo::seeded(folder, "small"));
+        drop(server);
+        answer
+    }
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_file_that_the_service_writes_is_no_way_out() {
+    for part in ["collectory/lock", "collectory/mark", "collectory/behind", "logs/HEAD"] {
+        let prepared = Prepared::new();
+        symlink(&prepared.victim, prepared.clear(part)).unwrap();
+        let refused = prepared.refused().exits(1);
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+        assert_eq!(fs::read_to_string(&prepared.victim).unwrap(), THEIRS, "{part}");
+    }
+    for part in [
+        "collectory/work-tree",
+        "collectory/served",
+        "collectory/packs",
+        "collectory/history-index",
+        "logs/refs/heads/main",
+    ] {
+        let prepared = Prepared::new();
+        symlink(&prepared.victim, prepared.clear(part)).unwrap();
+        let answer = prepared.served().await;
+        assert!(matches!(answer, 200 | 503), "{part}: {answer}");
+        assert_eq!(fs::read_to_string(&prepared.victim).unwrap(), THEIRS, "{part}");
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_a_folder_of_the_repository_is_refused() {
+    for part in ["objects", "objects/pack", "refs", "refs/heads", "logs", "collectory"] {
+        let prepared = Prepared::new();
+        let elsewhere = prepared.victim.with_file_name("elsewhere");
+        fs::create_dir(&elsewhere).unwrap();
+        let path = prepared.clear(part);
+        let aside = path.with_extension("aside");
+        if aside.exists() {
+            fs::rename(aside, elsewhere.join("it")).unwrap();
+        } else {
+            fs::create_dir(elsewhere.join("it")).unwrap();
+        }
+        symlink(elsewhere.join("it"), &path).unwrap();
+        let before = listed(&elsewhere);
+        let refused = prepared.refused().exits(1);
+        assert!(refused.stderr.contains("symbolic link"), "{part}: {}", refused.stderr);
+        assert_eq!(listed(&elsewhere), before, "{part}");
+    }
+}
+
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(listed(&path));
+        }
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
+fn make_pipe(path: &Path) {
+    mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_of_git_s_stops_nobody() {
+    for part in ["HEAD", "config", "refs/heads/main", "commondir", "shallow", "collectory/lock"] {
+        let prepared = Prepared::new();
+        make_pipe(&prepared.clear(part));
+        let refused = prepared.refused().exits(1);
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+    for part in
+        ["packed-refs", "objects/info/alternates", "collectory/work-tree", "collectory/served", "logs/HEAD"]
+    {
+        let prepared = Prepared::new();
+        make_pipe(&prepared.clear(part));
+        let answer = prepared.served().await;
+        assert!(matches!(answer, 200 | 503), "{part}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_the_index_is_503_until_it_is_gone() {
+    let server = TestServer::setup("small").start().await;
+    let index = server.repo().git_folder().join("index");
+    let aside = index.with_extension("aside");
+    fs::rename(&index, &aside).unwrap();
+    make_pipe(&index);
+    server.patch("posts", json!({"name": "Never"})).await.is(503);
+    server.read("posts").await.is(200);
+    fs::rename(aside, index).unwrap();
+    server.patch("posts", json!({"name": "Now"})).await.is(200);
+}
+
+#[test]
+fn branches_that_lead_in_a_circle_end_no_start() {
+    let prepared = Prepared::new();
+    let heads = prepared.at("refs/heads");
+    symlink(".", heads.join("a")).unwrap();
+    symlink(".", heads.join("b")).unwrap();
+    prepared.repo.git(&["symbolic-ref", "HEAD", "refs/heads/unborn"]);
+    prepared.refused().exits(1);
+}
+
+fn chown(path: &Path, user: u32) {
+    for path in listed(path).iter().map(PathBuf::as_path).chain([path]) {
+        std::os::unix::fs::lchown(path, Some(user), Some(user)).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_repository_of_another_user_is_refused_unless_it_is_said_to_be_safe() {
+    // Only root can give a folder away.
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    const NOBODY: u32 = 65_534;
+    let prepared = Prepared::new();
+    let repo = prepared.repo.path();
+    chown(repo, NOBODY);
+    let said = TestServer::setup("").repository(repo).refused().exits(1).stderr;
+    assert!(said.contains("belongs to another user (65534)") && said.contains("safe.directory"), "{said}");
+    let log = |config: &Path| {
+        let mut command = program(repo.parent().unwrap());
+        command.args(["log", "--repo"]).arg(repo).env("GIT_CONFIG_GLOBAL", config);
+        run_to_end(&mut command)
+    };
+    log(Path::new("/dev/null")).exits(1);
+    let config = prepared.victim.with_file_name("gitconfig");
+    fs::write(&config, format!("[safe]\n\tdirectory = {}\n", repo.display())).unwrap();
+    log(&config).exits(0);
+    // What the repository says of itself does not count.
+    fs::write(repo.join(".git/config"), "[core]\n\tbare = false\n[safe]\n\tdirectory = *\n").unwrap();
+    chown(repo, NOBODY);
+    log(Path::new("/dev/null")).exits(1);
+
+    let setup = TestServer::setup("").repository(repo);
+    let global = config.to_string_lossy().into_owned();
+    let mut server = setup.clone().environment("GIT_CONFIG_GLOBAL", &global).start().await;
+    server.patch("posts", json!({"name": "Safe"})).await.is(200);
+    server.stop();
+    // What the harness looks at last is looked at with git.
+    chown(repo, 0);
+    drop(server);
+    chown(repo, NOBODY);
+    let mut server = setup.flag(&["--any-owner"]).start().await;
+    server.patch("posts", json!({"name": "Any"})).await.is(200);
+    server.stop();
+    chown(repo, 0);
+}
+
+#[tokio::test]
+async fn what_is_made_in_a_shared_repository_has_the_rights_that_it_asks_for() {
+    for (shared, file, folder) in [("group", 0o660, 0o770), ("0640", 0o640, 0o750), ("umask", 0o600, 0o700)] {
+        let prepared = Prepared::new();
+        prepared.repo.git(&["config", "core.sharedRepository", shared]);
+        fs::remove_dir(prepared.at("collectory")).unwrap();
+        let server = TestServer::setup("").repository(prepared.repo.path()).umask("077").start().await;
+        server.create(&document("new", json!({"name": "New"}))).await.is(201);
+        server.patch("posts", json!({"name": "All"})).await.is(200);
+        let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(prepared.at("collectory")), folder, "{shared}");
+        assert_eq!(mode(prepared.at("collectory/packs")), file, "{shared}");
+        assert_eq!(mode(prepared.at("refs/heads/main")), file, "{shared}");
+        assert_eq!(mode(prepared.repo.path().join("collections/new.yaml")), file, "{shared}");
+        let packs = listed(&prepared.at("objects/pack"));
+        let pack = packs.iter().find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
+        assert_eq!(fs::metadata(pack).unwrap().mode() & 0o777, file & 0o444, "{shared}");
+    }
+}
