@@ -19,7 +19,7 @@ pub use crate::config::base_path::BasePath;
 pub use crate::config::limits::Limits;
 pub use crate::config::listen::Listen;
 pub use crate::config::origin::Origin;
-pub use crate::config::remote::{RemoteConfig, Rewrite};
+pub use crate::config::remote::{RemoteAck, RemoteConfig, Rewrite};
 pub(crate) use crate::config::serve::listen_default;
 pub use crate::config::serve::{
     FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching, WebPages,

@@ -26,6 +26,17 @@ pub struct RemoteConfig {
     )]
     pub insecure: bool,
 
+    /// When a write is answered: when it is durable here and on the remote, or when it is durable here, and then it
+    /// is pushed right after.
+    #[arg(id = "remote_ack", long = "remote-ack", env = "COLLECTORY_REMOTE_ACK", value_name = "WHEN", value_enum,
+          default_value_t = RemoteAck::Pushed, requires = "remote")]
+    pub ack: RemoteAck,
+
+    /// With --remote-ack local: how many commits may wait to be pushed; then writes are answered 503.
+    #[arg(id = "ahead_commits_max", long = "ahead-commits-max", env = "COLLECTORY_AHEAD_COMMITS_MAX", value_name = "COUNT",
+          hide_short_help = true, default_value_t = Self::DEFAULT.ahead_commits_max, requires = "remote")]
+    pub ahead_commits_max: usize,
+
     /// How often the remote is asked when nobody tells of a change, a fifth more or less; 0 is never.
     #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
           default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
@@ -121,6 +132,15 @@ pub struct RemoteConfig {
     pub work_tree: bool,
 }
 
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RemoteAck {
+    /// When it is durable here and on the remote.
+    Pushed,
+    /// When it is durable here; it is pushed right after.
+    Local,
+}
+
 /// What a remote that was rewritten means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Rewrite {
@@ -136,6 +156,8 @@ impl RemoteConfig {
         url: None,
         branch: None,
         insecure: false,
+        ack: RemoteAck::Pushed,
+        ahead_commits_max: 10_000,
         poll_ms: 5_000,
         timeout_ms: 15_000,
         push_interval_ms: 0,

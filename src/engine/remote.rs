@@ -65,6 +65,12 @@ impl Remote {
         self.0.status()
     }
 
+    /// How many commits here are not there yet, where writes are answered before they are.
+    #[must_use]
+    pub fn ahead(&self) -> Option<usize> {
+        self.0.is_local().then(|| self.0.ahead())
+    }
+
     /// Has it looked at soon, because somebody says that it has changed.
     pub fn look(&self) {
         self.0.look();

@@ -48,6 +48,7 @@ use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::filters::BoxedFilter;
+use warp::http::HeaderName;
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
@@ -196,6 +197,9 @@ async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<
     routes::answer(call, body).await
 }
 
+/// How many commits are acknowledged here and not on the remote yet.
+const COLLECTORY_AHEAD: HeaderName = HeaderName::from_static("collectory-ahead");
+
 /// Answers one request, come what may.
 ///
 /// It is boxed, since it is handed on several times before it is first polled, and has room for much.
@@ -217,7 +221,12 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         if body.is_there() {
             Box::pin(body.discard(&context.limits)).await;
         }
-        reply.finish(call, common)
+        let ahead = context.remote.as_ref().and_then(|shared| shared.remote.ahead());
+        let mut response = reply.finish(call, common);
+        if let Some(ahead) = ahead {
+            response.headers_mut().insert(COLLECTORY_AHEAD, ahead.into());
+        }
+        response
     });
     answered.instrument(span)
 }

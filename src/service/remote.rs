@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use crate::config::{RemoteConfig, Rewrite, ServeConfig};
+use crate::config::{RemoteAck, RemoteConfig, Rewrite, ServeConfig};
 use crate::domain::{Actor, Revision};
-use crate::engine::Remote;
+use crate::engine::{Collections, Remote};
 use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
 use crate::service::peers::Peers;
 use crate::store::StoreError;
 use crate::store::git::{GitJournal, NewRepository};
 use crate::store::remote::{
-    Access, Decision, Git, Link, RemoteJournal, RemoteUrl, Settings, check_version, default_branch,
+    Access, Ack, Decision, Git, Link, RemoteJournal, RemoteUrl, Settings, check_version, default_branch,
 };
 
 /// The branch of a remote that tells no other.
@@ -55,7 +55,14 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
     let Some(url) = url(remote)? else { return Ok(None) };
     let branch = remote.branch.as_deref().unwrap_or_else(|| journal.branch());
     let git = Git::open(journal.common_dir(), url, branch, access(remote)).map_err(StoreError::from)?;
+    let ack = match remote.ack {
+        RemoteAck::Pushed => Ack::Pushed,
+        RemoteAck::Local => Ack::Local { ahead_max: remote.ahead_commits_max },
+    };
     let settings = Settings {
+        ack,
+        folder: config.folder.clone(),
+        merger: Box::new(Collections::new(&config.folder)),
         poll: remote.poll(),
         timeout: remote.timeout(),
         push_interval: remote.push_interval(),

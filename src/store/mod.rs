@@ -352,6 +352,16 @@ pub trait Journal: Send + 'static {
         Ok(Vec::new())
     }
 
+    /// Whether the history may have merges that the service made.
+    fn has_merges(&self) -> bool {
+        false
+    }
+
+    /// The id of what a revision has under a path, if anything.
+    fn object_at(&mut self, _revision: Revision, _path: &str) -> Result<Option<BlobId>, StoreError> {
+        Ok(None)
+    }
+
     /// When a file of the work tree was saved last, as the file system has it; `None` where nobody knows.
     fn saved_at(&self, _name: &str) -> Option<DateTime<Utc>> {
         None
@@ -380,6 +390,10 @@ pub trait TwoPhase: Journal {
     /// branch never comes to are unreachable objects, which `git gc` removes.
     fn prepare(&mut self, expected: Option<Revision>, drafts: &[Draft])
     -> Result<Vec<Committed>, StoreError>;
+
+    /// Makes a merge, durably, and leaves the branch where it is: of these two parents, with this tree in which the
+    /// files of the draft are put.
+    fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError>;
 
     /// Moves the branch from `expected` to a commit that is here with all that it reaches, durably; `why` stands in
     /// the reflog. The work tree follows with the next [`catch_up`](Journal::catch_up).

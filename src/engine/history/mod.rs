@@ -35,6 +35,13 @@
 //! # Ok(()) }
 //! ```
 //!
+//! # Merges of the service
+//!
+//! Where services answer before the remote has a commit, one of them merges what it has with what the remote has
+//! meanwhile. The first parent of such a merge is the remote's line; what it brings stands right before it, as
+//! itself, and the merge has events only for what it decided (`index::forks`). Somebody who has heard of what it brings
+//! hears of the other side next, and then of the merge.
+//!
 //! # Keys that differ in letter case only
 //!
 //! Of such keys the catalog serves the first in byte order, and so does [`View::as_of`]. Events are
@@ -47,6 +54,7 @@ mod index;
 mod past;
 mod query;
 mod recent;
+mod seen;
 #[cfg(test)]
 mod tests;
 
@@ -82,6 +90,7 @@ use crate::store::{Archive, StoreError, TreeEntry};
 use crate::engine::history::index::Index;
 use crate::engine::history::index::row::Version;
 use crate::engine::history::recent::Recent;
+use crate::engine::history::seen::Seen;
 
 /// How many parsed versions of collections are kept at hand.
 const VERSIONS_KEPT: usize = 4096;
@@ -279,11 +288,16 @@ impl View {
     /// How many events came after a place; all of them after none.
     #[must_use]
     pub fn events_after(&self, position: Option<Position>) -> usize {
-        let told = position.and_then(|position| {
-            let events = self.index.events_of(self.index.find(position.revision)?);
-            Some(position.seen.map_or(events.end, |seen| events.start.saturating_add(seen).min(events.end)))
-        });
-        (self.index.events_len() - told.unwrap_or(0)) as usize
+        let Some(position) = position.filter(|position| self.index.find(position.revision).is_some()) else {
+            return self.index.events_len() as usize;
+        };
+        let seen = self.seen(position).ok().flatten().unwrap_or(Seen::before(0));
+        match seen.beside {
+            None => self.index.events_len().saturating_sub(seen.until) as usize,
+            Some(_) => (seen.until..self.index.events_len())
+                .filter(|event| seen.is_news(&self.index, *event))
+                .count(),
+        }
     }
 
     /// Whether the served branch reaches a commit, by whatever parents.

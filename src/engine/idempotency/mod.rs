@@ -19,7 +19,7 @@ use crate::domain::{Actor, Revision};
 use crate::engine::handle::Outcome;
 use crate::engine::mirror::Clock;
 use crate::format::{self, message};
-use crate::store::{Journal, StoreError};
+use crate::store::{Commit, Journal, StoreError};
 use crate::telemetry::{Limit, Reached};
 
 /// What a collection takes in memory for each byte of its file, with its ready-made answer: at most about this
@@ -250,26 +250,67 @@ impl Ledger {
             return Ok(());
         }
         let mut found = Vec::new();
-        let mut left = self.len_max;
-        journal.log(head, &mut |commit| {
-            if left == 0 || self.is_over(commit.at) || Some(commit.revision) == read {
-                return false;
-            }
-            left -= 1;
+        let mut note = |commit: &Commit| {
             if let Some((key, fingerprint)) = message::idempotency(&commit.message)
                 && let Some(fingerprint) = Fingerprint::parse(&fingerprint)
             {
                 let scope = Scope::of(&commit.author, &Once { key, fingerprint });
                 found.push((scope, fingerprint, commit.at, commit.revision));
             }
-            true
-        })?;
+        };
+        let (mut left, mut merges) = (self.len_max, Vec::new());
+        let known = match read {
+            Some(read) if journal.descends(head, read)? => Some(read),
+            Some(_) | None => None,
+        };
+        match known {
+            // Also those that a merge brings.
+            Some(read) => {
+                let new = journal.left_behind(head, read)?;
+                one_by_one(journal, new, &mut left, &mut note)?;
+            }
+            None => {
+                journal.log(head, &mut |commit| {
+                    if left == 0 || self.is_over(commit.at) {
+                        return false;
+                    }
+                    left -= 1;
+                    note(commit);
+                    if let ([first, joined], true) = (&commit.parents[..], message::is_merge(&commit.message))
+                    {
+                        merges.push((*joined, *first));
+                    }
+                    true
+                })?;
+                for (joined, first) in merges {
+                    let side = journal.left_behind(joined, first)?;
+                    one_by_one(journal, side, &mut left, &mut note)?;
+                }
+            }
+        }
         for (scope, fingerprint, at, revision) in found.into_iter().rev() {
             self.record(scope, fingerprint, at, Made::Commit(revision));
         }
         self.records().read = Some(head);
         Ok(())
     }
+}
+
+/// Tells each of these commits, as long as there may be more.
+fn one_by_one<J: Journal>(
+    journal: &mut J,
+    revisions: Vec<Revision>,
+    left: &mut usize,
+    note: &mut impl FnMut(&Commit),
+) -> Result<(), StoreError> {
+    for revision in revisions.into_iter().take(*left) {
+        *left -= 1;
+        journal.log(revision, &mut |commit| {
+            note(commit);
+            false
+        })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]

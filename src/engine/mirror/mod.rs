@@ -8,6 +8,7 @@
 //! Nothing here commits: the mirror reads the journal, and is told what the writer appended.
 
 mod bulk;
+mod conflicts;
 mod contents;
 mod debounce;
 pub(crate) mod layers;
@@ -24,6 +25,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crate::domain::{Catalog, Key, Revision};
+use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::writer::signal::Hint;
@@ -77,6 +79,7 @@ pub(crate) struct Mirror<J> {
     away: bool,
     busy: Option<Busy>,
     pending: Pending,
+    conflicts: Conflicts,
     /// Names for which what is believed has changed since the last snapshot.
     unbuilt: BTreeSet<String>,
 }
@@ -134,6 +137,7 @@ impl<J: Journal> Mirror<J> {
             away: true,
             busy: None,
             pending: Pending::default(),
+            conflicts: Conflicts::default(),
             unbuilt: BTreeSet::new(),
         };
         match mirror.load_all() {
@@ -184,6 +188,7 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
         self.take_up(hint)?;
         self.follow_branch();
+        self.look_at_conflicts();
         match hint {
             Hint::Everything => self.look_at_kept(),
             Hint::Branch | Hint::Files(_) => Ok(()),
@@ -277,6 +282,7 @@ impl<J: Journal> Mirror<J> {
         let before = self.snapshot.revision;
         self.rebuild(self.next(Some(head)), moved, BTreeSet::new(), readings, catalog)?;
         self.went_on(before, head);
+        self.look_at_own(before, head);
         if !edited.is_empty() {
             self.refresh(&Hint::Files(edited))?;
         }

@@ -64,10 +64,8 @@ impl<J: Journal> Mirror<J> {
         let events = self.count_events(old, &left)?;
         let kept_as = kept.as_ref().map(|kept| format!("{}{}", Kept::REFS, kept.name));
         tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
-        match kept {
-            Some(_) => self.look_at_kept(),
-            None => Ok(()),
-        }
+        // A journal may keep what it follows away from.
+        self.look_at_kept()
     }
 
     /// Whether the service has made one of these commits.

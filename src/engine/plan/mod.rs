@@ -8,6 +8,7 @@ pub(crate) mod fold;
 pub(crate) mod input;
 pub(crate) mod merge;
 pub(crate) mod preview;
+pub(crate) mod three_way;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;

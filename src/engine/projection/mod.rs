@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
-use crate::engine::projection::problem::{Problem, Rewritten};
+use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
@@ -144,6 +144,8 @@ pub struct Snapshot {
     pub problems: Arc<BTreeMap<String, Arc<Problem>>>,
     /// What the branch had before it was rewritten and is kept, the oldest first.
     pub rewritten: Arc<Vec<Rewritten>>,
+    /// What merges have left that both sides had changed.
+    pub conflicts: Arc<Vec<Conflicted>>,
     /// How many uncommitted hand edits are served, deleted files included.
     pub uncommitted: usize,
     /// The collections that have an uncommitted hand edit, whatever is served of it.
@@ -213,6 +215,7 @@ impl Snapshot {
             catalog: self.catalog.clone(),
             problems: Arc::clone(&self.problems),
             rewritten: Arc::clone(&self.rewritten),
+            conflicts: Arc::clone(&self.conflicts),
             uncommitted: self.uncommitted,
             edited: Arc::clone(&self.edited),
             saved: Arc::clone(&self.saved),

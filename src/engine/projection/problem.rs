@@ -6,6 +6,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Key, Revision};
 use crate::format::Fault;
+pub use crate::format::message::Conflict;
 
 /// One file that can't be served as it stands, or should not.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,6 +35,19 @@ pub struct Rewritten {
     /// When it was noticed, to the second.
     pub since: DateTime<Utc>,
     /// What the branch had.
+    pub revision: Revision,
+}
+
+/// What both sides of a merge had changed in different ways.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Conflicted {
+    /// Of what.
+    pub conflict: Conflict,
+    /// What happened, and how to settle it.
+    pub message: String,
+    /// When the merge was made.
+    pub since: DateTime<Utc>,
+    /// The merge.
     pub revision: Revision,
 }
 

@@ -18,7 +18,8 @@
 //! `posts: updated` above the indented lines of each collection. A commit that holds a person's
 //! saved edit is `Edit posts by hand` (or `Create`, `Delete`) and carries `Collectory-Origin: work-tree`;
 //! if the file is broken there are no changes to tell and `Collectory-Key` alone names the collection. One
-//! that the command line makes carries `Collectory-Origin: command`.
+//! that the command line makes carries `Collectory-Origin: command`, and a merge that the service makes
+//! `Collectory-Origin: merge` ([`compose_merge`]).
 //!
 //! # What a caller's text can't do
 //!
@@ -29,12 +30,14 @@
 //! trailer's name, and a reason that may mean something to git is indented by one blank,
 //! which [`parse`] takes off again.
 
+mod merge;
 mod parse;
 
 use std::fmt::Write as _;
 
 use uuid::Uuid;
 
+pub use crate::format::message::merge::{Conflict, Joined, compose_merge, conflicts, is_merge};
 pub use crate::format::message::parse::{Message, Told, ToldOrigin, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
@@ -59,6 +62,8 @@ const RESTORES: &str = "Collectory-Restores";
 const ORIGIN: &str = "Collectory-Origin";
 const WORK_TREE: &str = "work-tree";
 const COMMAND: &str = "command";
+const MERGE: &str = "merge";
+const CONFLICT: &str = "Collectory-Conflict";
 const REQUEST_ID: &str = "Request-Id";
 const IDEMPOTENCY_KEY: &str = "Idempotency-Key";
 const FINGERPRINT: &str = "Collectory-Fingerprint";

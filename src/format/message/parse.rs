@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use crate::domain::{Key, Reverses};
 use crate::format::message::{
-    ACTION, COMMAND, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, ORIGIN, REQUEST_ID, RESTORES, UNDOES,
+    ACTION, COMMAND, EVENT, FINGERPRINT, IDEMPOTENCY_KEY, KEY, MERGE, ORIGIN, REQUEST_ID, RESTORES, UNDOES,
     WORK_TREE,
 };
 
@@ -34,6 +34,8 @@ pub enum ToldOrigin {
     WorkTree,
     /// The command line.
     Command,
+    /// Nobody: the service merged what others had written.
+    Merge,
 }
 
 /// What the trailers tell of one event.
@@ -83,6 +85,7 @@ fn told_origin(value: &str) -> Option<ToldOrigin> {
     match value {
         WORK_TREE => Some(ToldOrigin::WorkTree),
         COMMAND => Some(ToldOrigin::Command),
+        MERGE => Some(ToldOrigin::Merge),
         _ => None,
     }
 }
@@ -100,11 +103,26 @@ pub fn idempotency(message: &str) -> Option<(String, String)> {
     if !message.contains(FINGERPRINT) {
         return None;
     }
-    let paragraphs = paragraphs(message);
-    let last = paragraphs.last().filter(|last| paragraphs.len() > 1 && are_trailers(last))?;
-    let trailers = pairs(last);
+    let trailers = trailers_of(message);
     let value = |name| value_of(&trailers, name).map(str::to_owned);
     Some((value(IDEMPOTENCY_KEY)?, value(FINGERPRINT)?))
+}
+
+/// The first trailer of a name in a message.
+pub(super) fn value_in(message: &str, name: &str) -> Option<String> {
+    value_of(&trailers_of(message), name).map(str::to_owned)
+}
+
+/// All trailers of a name in a message.
+pub(super) fn values_in(message: &str, name: &str) -> Vec<String> {
+    let trailers = trailers_of(message).into_iter();
+    trailers.filter(|trailer| is(trailer, name)).map(|(_, value)| value).collect()
+}
+
+fn trailers_of(message: &str) -> Vec<Trailer> {
+    let paragraphs = paragraphs(message);
+    let last = paragraphs.last().filter(|last| paragraphs.len() > 1 && are_trailers(last));
+    last.map_or_else(Vec::new, |last| pairs(last))
 }
 
 /// A trailer: its name and its value.

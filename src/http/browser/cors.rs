@@ -10,7 +10,8 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 use crate::config::Origin;
 
 /// What a page may read of an answer beyond the headers that every page may read.
-const EXPOSED: &str = "ETag, Location, Preference-Applied, Retry-After, Collectory-Revision, X-Request-Id";
+const EXPOSED: &str =
+    "ETag, Location, Preference-Applied, Retry-After, Collectory-Revision, Collectory-Ahead, X-Request-Id";
 
 /// What a page may send.
 const SENDABLE: &str = "Accept, Authorization, Commit-Message, Commit-Message-Encoded, Content-Type, Idempotency-Key, If-Match, If-None-Match, Last-Event-ID, Prefer, X-Request-Id";

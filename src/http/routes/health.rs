@@ -66,7 +66,7 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
     meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
     meta["collections"] = snapshot.catalog().len().into();
     let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
-    meta["problems"] = (faults + snapshot.rewritten.len()).into();
+    meta["problems"] = (faults + snapshot.rewritten.len() + snapshot.conflicts.len()).into();
     meta["uncommitted"] = snapshot.uncommitted.into();
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();
@@ -96,7 +96,7 @@ fn told(remote: &Remote, is_open: bool) -> Value {
     let contact = status.last_contact.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));
     json!({
         "url": status.url,
-        "ack": "pushed",
+        "ack": status.ack.as_str(),
         "state": status.state.as_str(),
         "ahead": status.ahead,
         "behind": status.behind,

@@ -2,7 +2,7 @@
 
 use warp::http::StatusCode;
 
-use crate::engine::Rewritten;
+use crate::engine::{Conflict, Conflicted, Rewritten};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::{document, query};
@@ -18,6 +18,11 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let seen = snapshot.problems.values().map(AsRef::as_ref).filter(|problem| allowed.sees_problem(problem));
     // They hold what everybody's collections were.
     let rewritten: &[Rewritten] = if allowed.visibility.is_none() { &snapshot.rewritten } else { &[] };
-    let body = document::problems(seen, rewritten, &fields, &call.link());
+    let is_seen = |conflicted: &&Conflicted| match &conflicted.conflict {
+        Conflict::Attribute { key, .. } => allowed.sees(key),
+        Conflict::File(_) => allowed.visibility.is_none(),
+    };
+    let conflicts = snapshot.conflicts.iter().filter(is_seen);
+    let body = document::problems(seen, rewritten, conflicts, &fields, &call.link());
     Ok(Reply::document(StatusCode::OK, body).of_snapshot(&snapshot))
 }

@@ -17,10 +17,12 @@ mod worktree;
 mod write;
 
 pub use journal::GitJournal;
+pub(crate) use journal::REMOTE_FOLDER;
 pub use journal::options::Options;
 pub use read::archive::GitArchive;
 #[cfg(test)]
 pub(crate) use read::archive::testing;
+pub(crate) use read::diff::is_collection_file;
 pub use read::rev_parse;
 pub use repo::branch::Access;
 pub use repo::init::NewRepository;

@@ -4,6 +4,7 @@ use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 use crate::store::remote::git::Note;
 use crate::store::remote::journal::RemoteJournal;
+use crate::store::remote::merge::Join;
 use crate::store::remote::pushed::Pushed;
 use crate::store::{Kept, StoreError, TwoPhase};
 
@@ -43,11 +44,17 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let head = head.ok_or_else(|| RemoteError::Stopped(why.to_owned()))?;
         let local = self.inner.head()?;
         if local != Some(head) {
-            self.accepted = local;
+            match self.is_ahead(local)? {
+                // What the remote never had it has not lost.
+                Some(local) => drop(self.inner.keep(local, self.link.now())?),
+                None => self.accepted = local,
+            }
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
         }
         let kept = self.inner.kept(self.link.now())?;
-        self.inner.let_go(&kept)?;
+        let settled: Vec<Kept> =
+            kept.into_iter().filter(|kept| Some(kept.revision) != local || self.accepted == local).collect();
+        self.inner.let_go(&settled)?;
         Ok(head)
     }
 
@@ -56,9 +63,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let kept = self.inner.kept(self.link.now())?;
         let lost = self.lost(local, head, &kept)?;
         let tip = match head {
-            Some(head) if !force => {
-                self.link.git.merge(head, lost, &self.link.settings.committer, self.link.deadline())?
-            }
+            Some(head) if !force => self.merge(Join { theirs: head, ours: lost, is_restored: true })?,
             Some(_) | None => lost,
         };
         self.push_decided(head, tip)?;

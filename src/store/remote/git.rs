@@ -13,7 +13,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use crate::domain::{Actor, Revision};
+use crate::domain::Revision;
+use crate::store::git::REMOTE_FOLDER;
 use crate::store::remote::RemoteError;
 use crate::store::remote::access::Access;
 use crate::store::remote::process::{self, Ended};
@@ -64,6 +65,9 @@ const SETTINGS: [&str; 11] = [
 const PRE_PUSH: &str = "#!/bin/sh\n\
     if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
 
+/// Stands there as long as only we have commits of the branch.
+const BEGUN: &str = "begun";
+
 /// A ref of ours, which no remote has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Note {
@@ -73,6 +77,8 @@ pub(crate) enum Note {
     Polled,
     /// What was seen after a push.
     Judged,
+    /// What was seen after a push behind.
+    Behind,
 }
 
 impl Note {
@@ -81,6 +87,7 @@ impl Note {
             Self::Base => "refs/collectory/base",
             Self::Polled => "refs/collectory/polled",
             Self::Judged => "refs/collectory/judged",
+            Self::Behind => "refs/collectory/behind",
         }
     }
 }
@@ -109,7 +116,7 @@ impl Git {
         branch: &str,
         access: Access,
     ) -> Result<Self, RemoteError> {
-        let folder = common_dir.join("collectory/remote");
+        let folder = common_dir.join(REMOTE_FOLDER);
         let failed = |error: io::Error| {
             RemoteError::Unreachable(format!("cannot write {}: {error}", folder.display()))
         };
@@ -239,39 +246,9 @@ impl Git {
         }
     }
 
-    /// Makes a merge of two heads, the first one its first parent.
-    ///
-    /// # Errors
-    ///
-    /// Refuses what both have changed in different ways ([`RemoteError::Stopped`]).
-    pub(crate) fn merge(
-        &self,
-        one: Revision,
-        other: Revision,
-        committer: &Actor,
-        until: Instant,
-    ) -> Result<Revision, RemoteError> {
-        let (ours, theirs) = (one.to_string(), other.to_string());
-        let run = |command| {
-            process::run(command, until).map_err(|error| RemoteError::Unreachable(error.to_string()))
-        };
-        let merged = run(self.command(&["merge-tree", "--write-tree", "--no-messages", &ours, &theirs]))?;
-        if !merged.is_well() {
-            let why = format!(
-                "{other} can't be merged with what the remote has now ({one}): both have changed the same lines, or git is \
-                 older than 2.38; merge them by hand and push that, or restore with --force"
-            );
-            return Err(RemoteError::Stopped(why));
-        }
-        let message = format!("Bring back {other}, which the remote had lost");
-        let tree = merged.output.lines().next().unwrap_or_default();
-        let mut command = self.command(&["commit-tree", "-p", &ours, "-p", &theirs, "-m", &message, tree]);
-        for role in ["AUTHOR", "COMMITTER"] {
-            command.env(format!("GIT_{role}_NAME"), committer.name());
-            command.env(format!("GIT_{role}_EMAIL"), committer.email());
-        }
-        let made = run(command)?;
-        made.output.trim().parse().map_err(|_| RemoteError::Unreachable(self.discreet(&made)))
+    /// Our own folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// What was noted.
@@ -285,7 +262,19 @@ impl Git {
         let draft = self.folder.join("base.new");
         fs::create_dir_all(path.parent().expect("a ref is below refs"))?;
         fs::write(&draft, format!("{base}\n"))?;
-        fs::rename(draft, path)
+        fs::rename(draft, path)?;
+        drop(fs::remove_file(self.folder.join(BEGUN)));
+        Ok(())
+    }
+
+    /// Whether the branch was begun here, and no remote had a commit of it yet.
+    pub(crate) fn is_begun_here(&self) -> bool {
+        self.folder.join(BEGUN).exists()
+    }
+
+    /// Notes that it is.
+    pub(crate) fn note_begun(&self) -> io::Result<()> {
+        fs::write(self.folder.join(BEGUN), "")
     }
 
     fn address(&self) -> String {
@@ -307,11 +296,11 @@ impl Git {
     }
 
     /// What was said, fit to be shown.
-    fn discreet(&self, ended: &Ended) -> String {
+    pub(crate) fn discreet(&self, ended: &Ended) -> String {
         self.access.without_secrets(&sentence(&ended.error))
     }
 
-    fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("git");
         for name in LOCAL_VARIABLES {
             command.env_remove(name);

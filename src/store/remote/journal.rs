@@ -8,8 +8,10 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
+use crate::store::remote::behind::Outbox;
 use crate::store::remote::git::Note;
-use crate::store::remote::link::{Link, LinkState, Sighting, pause};
+use crate::store::remote::link::{Ack, Link, LinkState, Sighting, pause};
+use crate::store::remote::merge::Join;
 use crate::store::remote::pushed::Pushed;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, TwoPhase,
@@ -67,6 +69,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (None, None) => Ok(None),
             (local, head) if local == head => {
                 self.note_base(local.expect("they are not both absent"));
+                self.link.post(None);
                 if self.link.is_stopped() {
                     self.link.is_well();
                 }
@@ -76,6 +79,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 // From then on it is known that the work tree is empty because nothing was there.
                 self.inner.catch_up()?;
                 self.advance(None, head, "cloned from the remote")
+            }
+            (Some(local), None) if self.base.is_none() && self.link.git.is_begun_here() => {
+                self.post(None, local)?;
+                Ok(Some(local))
             }
             (Some(local), None) => {
                 if sighting.epoch == self.link.epoch() {
@@ -106,20 +113,85 @@ impl<J: TwoPhase> RemoteJournal<J> {
         };
         match is_continued {
             true if self.inner.descends(local, head)? => self.push_ahead(local, head),
-            true => {
-                let why = format!(
-                    "the branch here ({local}) and that of the remote ({head}) have both gone on; merge them, push the merge, and writes go on by themselves"
-                );
-                self.link.stop(LinkState::Stopped, why);
-                Ok(Some(local))
-            }
+            true => self.join(local, head),
             false => self.follow_rewritten(local, head),
+        }
+    }
+
+    /// Both have gone on: what is here is merged with what the remote has.
+    fn join(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        let until = self.link.deadline();
+        if !self.link.git.is_begun_here() && !self.link.git.are_related(local, head, until)? {
+            self.stop_unrelated(local, head);
+            return Ok(Some(local));
+        }
+        if self.link.settings.is_follower {
+            let why = format!(
+                "the branch here ({local}) and that of the remote ({head}) have both gone on, and a follower pushes nothing; \
+                 push what is here yourself, or reset it"
+            );
+            self.link.stop(LinkState::Stopped, why);
+            return Ok(Some(local));
+        }
+        if !self.link.settings.is_local() && self.link.check_writable().is_err() && !self.link.is_stopped() {
+            return Ok(Some(local));
+        }
+        let merge = self.merge(Join { theirs: head, ours: local, is_restored: false })?;
+        let why = "merged with what the remote has";
+        if self.link.settings.is_local() {
+            let found = self.advance_onto(Some(local), (merge, head), why)?;
+            if found == Some(merge) {
+                self.post(Some(head), merge)?;
+            }
+            return Ok(found);
+        }
+        match self.push(Some(head), merge) {
+            Ok(()) => self.advance(Some(local), merge, why),
+            // It is known now where the remote is, or told that it is not.
+            Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has what is here pushed behind.
+    fn post(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let known = self.link.known().outbox;
+        if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
+            return Ok(());
+        }
+        let commits = match lease {
+            Some(lease) => self.inner.left_behind(tip, lease)?.len(),
+            None => {
+                let mut commits = 0;
+                self.inner.log(tip, &mut |_| {
+                    commits += 1;
+                    true
+                })?;
+                commits
+            }
+        };
+        self.link.post(Some(Outbox { lease, tip, commits }));
+        Ok(())
+    }
+
+    /// What is here, if the remote never had all of it.
+    pub(crate) fn is_ahead(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+        match (local, self.base) {
+            (Some(local), Some(base)) => Ok((!self.inner.descends(base, local)?).then_some(local)),
+            (local, _) => Ok(local),
         }
     }
 
     /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.
     fn push_ahead(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
         self.note_base(head);
+        if self.link.settings.is_local() && !self.link.settings.is_follower {
+            if self.link.is_stopped() {
+                self.link.is_well();
+            }
+            self.post(Some(head), local)?;
+            return Ok(Some(local));
+        }
         let ahead = self.inner.left_behind(local, head)?.len();
         self.link.known().ahead = ahead;
         let is_held_back = self.link.settings.is_follower || self.link.check_writable().is_err();
@@ -154,11 +226,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         let Ok(is_related) = self.link.git.are_related(local, head, until) else { return Ok(Some(local)) };
         if !is_related {
-            let why = format!(
-                "the remote has another history now ({head}), which has nothing in common with what is served here ({local}); \
-                 `collectory remote accept` takes it, `collectory remote restore --force` puts back what was"
-            );
-            self.link.stop(LinkState::Rewritten, why);
+            self.stop_unrelated(local, head);
             return Ok(Some(local));
         }
         if !self.link.settings.follow_rewrites {
@@ -171,7 +239,24 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         self.link.counters.rewrites.fetch_add(1, Ordering::Relaxed);
         tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
+        if let Some(ahead) = self.is_ahead(Some(local))? {
+            // What the remote never had it has not rewritten.
+            let kept = self.inner.keep(ahead, self.link.now())?;
+            tracing::warn!(
+                kept = kept.name,
+                "commits that were not pushed yet are kept; `collectory remote restore` merges them"
+            );
+        }
+        self.link.post(None);
         self.advance(Some(local), head, "followed the rewritten remote")
+    }
+
+    fn stop_unrelated(&self, local: Revision, head: Revision) {
+        let why = format!(
+            "the remote has another history ({head}), which has nothing in common with what is served here ({local}); \
+             `collectory remote accept` takes it, `collectory remote restore --force` puts back what was"
+        );
+        self.link.stop(LinkState::Rewritten, why);
     }
 
     fn stop_without_branch(&self) {
@@ -202,9 +287,26 @@ impl<J: TwoPhase> RemoteJournal<J> {
         to: Revision,
         why: &str,
     ) -> Result<Option<Revision>, StoreError> {
+        self.advance_onto(from, (to, to), why)
+    }
+
+    /// Brings the branch to a commit that contains this head of the remote.
+    fn advance_onto(
+        &mut self,
+        from: Option<Revision>,
+        (to, base): (Revision, Revision),
+        why: &str,
+    ) -> Result<Option<Revision>, StoreError> {
+        if from.is_some() {
+            // What a person has committed here stands in the work tree already, and is noted first.
+            match self.inner.catch_up() {
+                Err(StoreError::Locked { .. }) => return Ok(from),
+                caught_up => caught_up?,
+            }
+        }
         match self.inner.advance(from, to, why, self.link.now()) {
             Ok(()) => {
-                self.note_base(to);
+                self.note_base(base);
                 if self.link.is_stopped() {
                     self.link.is_well();
                 }
@@ -310,6 +412,36 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
+    /// Mode `local`: the commits are answered when they are here, and pushed behind.
+    fn append_here(
+        &mut self,
+        expected: Option<Revision>,
+        drafts: &[Draft],
+        ahead_max: usize,
+    ) -> Result<Vec<Committed>, StoreError> {
+        if self.link.is_stopped() {
+            self.link.check_writable()?;
+        }
+        if self.link.ahead() + drafts.len() > ahead_max {
+            let why = format!(
+                "{} commits wait to be pushed to the remote, and --ahead-commits-max is {ahead_max}",
+                self.link.ahead()
+            );
+            return Err(RemoteError::Stopped(why).into());
+        }
+        if expected.is_none() && self.base.is_none() {
+            let noted = self.link.git.note_begun();
+            noted.map_err(|error| {
+                RemoteError::Stopped(format!("cannot note that the branch begins: {error}"))
+            })?;
+        }
+        let committed = self.inner.append(expected, drafts)?;
+        if let Some(tip) = committed.last() {
+            self.link.post_more(self.base, tip.revision, committed.len());
+        }
+        Ok(committed)
+    }
+
     /// Makes sure that the remote's head is this one, asked for now.
     fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.link.check_writable()?;
@@ -340,6 +472,9 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });
         }
+        if let Ack::Local { ahead_max } = self.link.settings.ack {
+            return self.append_here(expected, drafts, ahead_max);
+        }
         self.link.check_writable()?;
         let committed = self.inner.prepare(expected, drafts)?;
         let Some(tip) = committed.last().map(|it| it.revision) else { return Ok(committed) };
@@ -357,7 +492,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.inner.make_durable(head)?;
-        self.confirm(head)
+        if self.link.settings.is_local() { Ok(()) } else { self.confirm(head) }
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
@@ -427,6 +562,14 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         self.inner.kept(now)
+    }
+
+    fn has_merges(&self) -> bool {
+        true
+    }
+
+    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
+        self.inner.object_at(revision, path)
     }
 
     fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {

@@ -10,9 +10,12 @@ use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Revision};
+use crate::store::git::is_collection_file;
 use crate::store::remote::RemoteError;
+use crate::store::remote::behind::Outbox;
 use crate::store::remote::decision::Decision;
 use crate::store::remote::git::Git;
+use crate::store::remote::merge::Merger;
 use crate::store::remote::pushed::Pushed;
 
 /// How long it takes at least until a remote that was away is asked again.
@@ -21,9 +24,37 @@ const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 /// How long at most, where nothing else says how often the remote is asked.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
 
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// When it is durable here and on the remote.
+    Pushed,
+    /// When it is durable here; it is pushed right after.
+    Local {
+        /// How many commits may wait to be pushed.
+        ahead_max: usize,
+    },
+}
+
+impl Ack {
+    /// The word for it in `/readyz`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pushed => "pushed",
+            Self::Local { .. } => "local",
+        }
+    }
+}
+
 /// How to deal with the remote; see the flags of `collectory serve`.
-#[derive(Debug)]
 pub struct Settings {
+    /// When a write is answered.
+    pub ack: Ack,
+    /// The collections folder, as a path inside the repository.
+    pub folder: String,
+    /// Knows what collections mean that both sides have changed.
+    pub merger: Box<dyn Merger>,
     /// How often the remote is asked when nobody tells of a change; `None` is never.
     pub poll: Option<Duration>,
     /// How long one exchange may take.
@@ -32,12 +63,29 @@ pub struct Settings {
     pub push_interval: Duration,
     /// Whether a remote that was rewritten is followed.
     pub follow_rewrites: bool,
-    /// Who merges what a rewritten remote has lost.
+    /// Who merges.
     pub committer: Actor,
     /// Whether nothing is ever pushed.
     pub is_follower: bool,
     /// Where what was pushed is told.
     pub told: Option<Sender<Revision>>,
+}
+
+impl Settings {
+    /// The name of a file inside the collections folder, if it is one that may be a collection.
+    pub(crate) fn is_collection(&self, path: &[u8]) -> Option<String> {
+        let path = std::str::from_utf8(path).ok()?;
+        let name = match self.folder.trim_end_matches('/') {
+            "" | "." => path,
+            folder => path.strip_prefix(folder)?.strip_prefix('/')?,
+        };
+        (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())
+    }
+
+    /// Whether what is here is pushed behind.
+    pub(crate) const fn is_local(&self) -> bool {
+        matches!(self.ack, Ack::Local { .. })
+    }
 }
 
 /// How it stands with the remote.
@@ -80,6 +128,8 @@ impl LinkState {
 pub struct LinkStatus {
     /// Where it is, without secrets.
     pub url: String,
+    /// When a write is answered.
+    pub ack: Ack,
     /// How it stands.
     pub state: LinkState,
     /// How many commits here are not there yet.
@@ -99,6 +149,8 @@ pub struct Counters {
     pub races: AtomicU64,
     /// How often the remote was rewritten.
     pub rewrites: AtomicU64,
+    /// What both sides of a merge had changed in different ways.
+    pub conflicts: AtomicU64,
 }
 
 /// A head of the remote that somebody has seen.
@@ -135,6 +187,10 @@ pub(crate) struct Known {
     pub(crate) behind: usize,
     pub(crate) sighting: Option<Sighting>,
     pub(crate) pending: Option<Pending>,
+    /// What is to be pushed behind.
+    pub(crate) outbox: Option<Outbox>,
+    /// When that is tried again.
+    push_again_at: Option<Instant>,
     pub(crate) waiters: Vec<Waiter>,
     pub(crate) decision: Option<(Decision, Decided)>,
     pub(crate) is_wanted: bool,
@@ -186,6 +242,7 @@ impl Link {
         let known = self.known();
         LinkStatus {
             url: self.git.url().to_string(),
+            ack: self.settings.ack,
             state: known.state.unwrap_or(LinkState::Starting),
             ahead: known.ahead,
             behind: known.behind,
@@ -328,9 +385,11 @@ impl Link {
         let mut known = self.known();
         known.failures = known.failures.saturating_add(1);
         if matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused)) {
+            let writes =
+                if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
             tracing::warn!(
                 remote = %self.git.url(), %error,
-                "the remote cannot be reached: what is here is served, writes fail, and it is asked again by itself"
+                "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
             );
             set(&mut known, LinkState::Down, Some(error.to_string()));
         }
@@ -340,7 +399,8 @@ impl Link {
     /// Notes that all is well with the branch.
     pub(crate) fn is_well(&self) {
         let mut known = self.known();
-        (known.failures, known.ahead, known.behind) = (0, 0, 0);
+        (known.failures, known.behind) = (0, 0);
+        known.ahead = known.outbox.map_or(0, |outbox| outbox.commits);
         known.last_contact = Some(self.now());
         if known.state != Some(LinkState::Up) {
             if !matches!(known.state, None | Some(LinkState::Starting)) {
@@ -456,6 +516,88 @@ impl Link {
         known.waiters.clear();
         known.decision = None;
         self.changed.notify_all();
+    }
+
+    /// Has these commits pushed behind, instead of what was to be pushed.
+    pub(crate) fn post(&self, outbox: Option<Outbox>) {
+        let mut known = self.known();
+        known.ahead = outbox.map_or(0, |outbox| outbox.commits);
+        known.outbox = outbox;
+        self.changed.notify_all();
+    }
+
+    /// The same of commits that were made on top of what is to be pushed, or of what the remote has.
+    pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
+        let mut known = self.known();
+        let (lease, waiting) = known.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
+        known.outbox = Some(Outbox { lease, tip, commits: waiting + commits });
+        known.ahead = waiting + commits;
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is something to be pushed behind and may be, or the end; `None` then.
+    pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
+        let mut known = self.known();
+        loop {
+            if known.is_over {
+                return None;
+            }
+            let is_stopped = matches!(known.state, Some(LinkState::Rewritten | LinkState::Stopped));
+            let wait =
+                known.push_again_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            match known.outbox.filter(|_| !is_stopped) {
+                Some(outbox) if wait.is_zero() => {
+                    known.push_again_at = None;
+                    return Some(outbox);
+                }
+                Some(_) => {
+                    known = self.changed.wait_timeout(known, wait).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => known = self.changed.wait(known).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Notes that the remote has what was pushed behind; more may have come since.
+    pub(crate) fn landed(&self, landed: Outbox) {
+        let mut known = self.known();
+        known.outbox = known.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
+            let commits = outbox.commits.saturating_sub(landed.commits);
+            if outbox.lease == landed.lease {
+                Outbox { lease: Some(landed.tip), commits, ..outbox }
+            } else {
+                outbox
+            }
+        });
+        drop(known);
+        self.is_well();
+    }
+
+    /// Notes that somebody else was faster than a push behind: the writer has to merge first.
+    pub(crate) fn lost_behind(&self, lost: Outbox) {
+        let mut known = self.known();
+        known.outbox = known.outbox.filter(|outbox| outbox.lease != lost.lease);
+        drop(known);
+        self.lost_a_race();
+    }
+
+    /// Has a push behind tried again later.
+    pub(crate) fn push_later(&self, is_refused: bool) {
+        let mut known = self.known();
+        let wait = if is_refused { self.refused_wait() } else { self.down_wait(known.failures.max(1)) };
+        known.push_again_at = Some(Instant::now() + wait);
+    }
+
+    /// Whether writes are answered before the remote has them.
+    #[must_use]
+    pub const fn is_local(&self) -> bool {
+        self.settings.is_local()
+    }
+
+    /// How many commits here are not on the remote yet.
+    #[must_use]
+    pub fn ahead(&self) -> usize {
+        self.known().ahead
     }
 
     pub(crate) fn lost_a_race(&self) {

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
+use crate::store::remote::behind;
 use crate::store::remote::git::Note;
 use crate::store::remote::link::Link;
 
@@ -20,11 +21,15 @@ impl Poll {
     /// # Errors
     ///
     /// Fails when the system gives no thread.
-    pub fn start(link: Arc<Link>, changed: impl Fn(bool) + Send + 'static) -> io::Result<Self> {
-        let polled = Arc::clone(&link);
+    pub fn start(link: Arc<Link>, changed: impl Fn(bool) + Send + Sync + 'static) -> io::Result<Self> {
+        let (polled, changed) = (Arc::clone(&link), Arc::new(changed));
+        if link.settings.is_local() {
+            let changed = Arc::clone(&changed);
+            behind::start(Arc::clone(&link), move || changed(false))?;
+        }
         let thread = thread::Builder::new().name("remote".into()).spawn(move || {
             while polled.wait_for_next_look() {
-                look(&polled, &changed);
+                look(&polled, &*changed);
             }
         })?;
         Ok(Self { link, thread: Some(thread) })

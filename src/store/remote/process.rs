@@ -1,5 +1,6 @@
 //! A process that ends in time, with all that it has started.
 
+use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
@@ -40,8 +41,23 @@ impl Ended {
 /// # Errors
 ///
 /// Fails when it can't be started.
-pub(crate) fn run(mut command: Command, until: Instant) -> io::Result<Ended> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+pub(crate) fn run(command: Command, until: Instant) -> io::Result<Ended> {
+    run_with(command, Stdio::null(), None, until)
+}
+
+/// The same of a process that is given something, and whose whole output goes to a file.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_with(
+    mut command: Command,
+    input: Stdio,
+    output: Option<File>,
+    until: Instant,
+) -> io::Result<Ended> {
+    let output = output.map_or_else(Stdio::piped, Stdio::from);
+    command.stdin(input).stdout(output).stderr(Stdio::piped()).process_group(0);
     let mut child = command.spawn()?;
     let group = Pid::from_child(&child);
     let output = Listener::to(child.stdout.take());

@@ -4,7 +4,7 @@ use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use super::{Hub, create, is_in_state};
-use crate::support::{Auth, Client, Heard, Stream, TestServer, eventually, program, run_to_end};
+use crate::support::{Auth, Client, Heard, Repo, Stream, TestServer, eventually, program, run_to_end};
 
 #[tokio::test]
 async fn a_push_of_a_person_is_served_by_the_next_poll() {
@@ -250,4 +250,49 @@ async fn a_remote_that_stopped_writes_is_accepted() {
     server.serves(&before).await;
     server.no_problem().await;
     server.patch("posts", json!({"name": "Goes on"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_persons_commits_are_merged_with_what_others_have_pushed_meanwhile() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).flag(&["--work-tree"]).start().await;
+    server.stop();
+    let here = Repo::at(server.repo().path());
+    here.introduce();
+    here.write("collections/mine.yaml", "type: document\nname: Mine\n");
+    let mine = here.commit("Mine");
+    let theirs = hub.somebody_writes("theirs", "Theirs");
+    server.start_again().await;
+    eventually("both are on the remote", async || {
+        let parents = hub.repo.git(&["log", "-1", "--format=%P", "main"]);
+        (parents == format!("{theirs} {mine}")).then_some(())
+    })
+    .await;
+    server.shows("theirs", "name", "Theirs").await;
+    assert_eq!(server.read("mine").await.is(200).attributes()["name"], "Mine");
+    server.patch("mine", json!({"name": "Goes on"})).await.is(200);
+    is_in_state(&server, "up").await;
+}
+
+#[tokio::test]
+async fn a_persons_commits_that_were_not_pushed_are_kept_when_a_rewritten_remote_is_followed() {
+    let hub = Hub::with("small");
+    let before = hub.head().unwrap();
+    hub.somebody_writes("posts", "Goes");
+    let mut server = hub.polling(50).flag(&["--work-tree"]).start().await;
+    server.serves(&hub.head().unwrap()).await;
+    server.stop();
+    let here = Repo::at(server.repo().path());
+    here.introduce();
+    here.write("collections/mine.yaml", "type: document\nname: Mine\n");
+    let mine = here.commit("Mine");
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.start_again().await;
+    server.serves(&before).await;
+    let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
+    assert_eq!(kept, mine);
+    eventually("it is told", async || {
+        server.get("/problems").await.is(200).json().to_string().contains(&mine).then_some(())
+    })
+    .await;
 }

@@ -16,6 +16,7 @@ const HEADERS: &[&str] = &[
     "allow",
     "cache-control",
     "collectory-revision",
+    "collectory-ahead",
     "connection",
     "content-encoding",
     "content-length",

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::domain::{Change, Collection, Key, Revision, Value, changes};
-use crate::engine::history::event::EventRecord;
+use crate::engine::history::event::{Effect, EventRecord};
 use crate::engine::history::{HistoryError, Reading, View};
 
 /// An attribute and the event that gave it its present value.
@@ -65,7 +65,10 @@ impl View {
             let Reading::Good(good) = self.shared.read(self.index.key(row.key), version)? else { continue };
             match &newer {
                 None => open = changes(None, Some(&good.collection)),
-                Some((by, after)) => settle(&mut open, &mut found, *by, Some(&good.collection), after),
+                Some((by, after)) => {
+                    let changed = self.changed_by(*by, event, &good.collection, after)?;
+                    settle(&mut open, &mut found, *by, &changed);
+                }
             }
             newer = Some((event, good.collection));
             if open.is_empty() {
@@ -73,7 +76,7 @@ impl View {
             }
         }
         let (by, after) = newer.ok_or_else(unknown)?;
-        settle(&mut open, &mut found, by, None, &after);
+        settle(&mut open, &mut found, by, &changes(None, Some(&after)));
         let present = self.standing_at(number, commit)?.ok_or_else(unknown)?;
         let order = changes(None, Some(&present.good.collection));
         let mut blames = Vec::with_capacity(order.len());
@@ -88,6 +91,24 @@ impl View {
 }
 
 impl View {
+    /// What an event changed; `before` is the next older one of the same lifetime, and both hold these.
+    fn changed_by(
+        &self,
+        by: u32,
+        before: u32,
+        older: &Collection,
+        newer: &Collection,
+    ) -> Result<Vec<Change>, HistoryError> {
+        let is_merge = self.index.forks().join(self.index.event(by).commit).is_some();
+        if !is_merge && (self.index.before(by) == Some(before) || self.index.moved(by).is_some()) {
+            return Ok(changes(Some(older), Some(newer)));
+        }
+        Ok(match self.effect(by)?.0 {
+            Effect::Changes(changes) => changes,
+            Effect::Problem(_) => Vec::new(),
+        })
+    }
+
     /// The events of a collection since it was created up to a commit, newest first, and those under the key that its
     /// file was moved from; none when it is deleted.
     fn lifetime(&self, key: u32, commit: u32, sees: &dyn Fn(&Key) -> bool) -> Vec<u32> {
@@ -113,14 +134,7 @@ impl View {
 }
 
 /// Takes from the open attributes those that an event changed.
-fn settle(
-    open: &mut Vec<Change>,
-    found: &mut Vec<(Change, u32)>,
-    by: u32,
-    before: Option<&Collection>,
-    after: &Collection,
-) {
-    let changed = changes(before, Some(after));
+fn settle(open: &mut Vec<Change>, found: &mut Vec<(Change, u32)>, by: u32, changed: &[Change]) {
     let (done, still) = std::mem::take(open)
         .into_iter()
         .partition::<Vec<_>, _>(|it| changed.iter().any(|change| change.attribute == it.attribute));

@@ -62,11 +62,13 @@ pub enum Origin {
     Git,
     /// The command line.
     Command,
+    /// The service, which merged what was written at several places.
+    Merge,
 }
 
 impl Origin {
     /// All there are.
-    pub const ALL: [Self; 4] = [Self::Api, Self::WorkTree, Self::Git, Self::Command];
+    pub const ALL: [Self; 5] = [Self::Api, Self::WorkTree, Self::Git, Self::Command, Self::Merge];
 
     /// The word on the wire.
     #[must_use]
@@ -76,6 +78,7 @@ impl Origin {
             Self::WorkTree => "work-tree",
             Self::Git => "git",
             Self::Command => "command",
+            Self::Merge => "merge",
         }
     }
 

@@ -4,13 +4,14 @@ use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use crate::domain::{Key, changes};
+use crate::domain::{Key, changes, changes as difference};
 use crate::engine::history::event::{
-    Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
+    Action, Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
+use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::CommitRow;
-use crate::engine::history::{HistoryError, Reading, View};
+use crate::engine::history::{HistoryError, Reading, Standing, View};
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
@@ -130,7 +131,12 @@ impl View {
     /// What an event did to the attributes, and whether that is so for good.
     pub(crate) fn effect(&self, event: u32) -> Result<(Effect, bool), StoreError> {
         let row = self.index.event(event);
-        let before = self.standing_before(event)?;
+        let join = self.index.forks().join(row.commit);
+        let before = match join.filter(|_| row.action == Action::Created) {
+            // Of the two sides one had deleted it.
+            Some(_) => None,
+            None => self.standing_before(event)?,
+        };
         let before = before.as_ref().map(|standing| &*standing.good.collection);
         let after = match row.after {
             None => None,
@@ -140,7 +146,24 @@ impl View {
                 Reading::Lost(fault) => return Ok((Effect::Problem(fault), false)),
             },
         };
-        Ok((Effect::Changes(changes(before, after.as_deref())), true))
+        let mut changes = changes(before, after.as_deref());
+        if let (Some(join), Some(before)) = (join, before) {
+            // What only the other side changed is told already.
+            let base = self.standing_at_base(row.key, row.commit, join)?;
+            let base = base.as_ref().map(|standing| &*standing.good.collection);
+            let ours = difference(base, Some(before));
+            changes.retain(|change| ours.iter().any(|ours| ours.attribute == change.attribute));
+        }
+        Ok((Effect::Changes(changes), true))
+    }
+
+    /// The good version of a key from which the two sides of a merge set out.
+    fn standing_at_base(&self, key: u32, merge: u32, join: Fork) -> Result<Option<Standing>, StoreError> {
+        let Some(onto) = join.onto else { return Ok(None) };
+        let (index, last) = (&self.index, merge - 1);
+        let mut events = index.of_key_until(key, onto);
+        let base = events.find(|event| index.forks().reaches(last, index.event(*event).commit));
+        base.map_or(Ok(None), |event| self.standing_after(event))
     }
 
     /// The event that a position stands after, as a number of events that have been seen; `None`

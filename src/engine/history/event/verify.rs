@@ -13,7 +13,7 @@ use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::Action;
 use crate::engine::history::index::partition;
 use crate::engine::history::{HistoryError, View};
-use crate::format::message::{self, Message};
+use crate::format::message::{self, Message, ToldOrigin};
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
 use crate::store::{Commit, StoreError};
 
@@ -222,6 +222,10 @@ impl View {
                 let (key, told) = (told.key.clone(), action.clone());
                 disagreements.push(Disagreement::Action { key, told, did });
             }
+        }
+        if message.origin == Some(ToldOrigin::Merge) {
+            // What it decided follows from its parents.
+            return Ok(());
         }
         let untold = events.iter().map(|event| key_of(*event));
         let untold = untold.filter(|key| !message.events.iter().any(|told| told.key == **key));

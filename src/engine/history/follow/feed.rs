@@ -16,6 +16,7 @@ use crate::engine::history::event::{EventRecord, Position};
 use crate::engine::history::follow::{History, State};
 use crate::engine::history::query::filter::Sieve;
 use crate::engine::history::query::page::{Filter, Seeing};
+use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, Shared, View};
 
 /// How many events are read from the disk at a time.
@@ -59,7 +60,7 @@ pub struct Subscription {
     /// Until when it rests after what it was told last.
     rests_until: Option<Instant>,
     /// What was read ahead, with the place after each.
-    ready: std::collections::VecDeque<(Arc<EventRecord>, Position)>,
+    ready: std::collections::VecDeque<(Arc<EventRecord>, Place)>,
 }
 
 /// How far a subscriber is.
@@ -71,6 +72,14 @@ enum Place {
     Start,
     /// After this.
     After(Position),
+    /// After a commit that came in by a merge, and among what the other side of that did, of which it has heard too,
+    /// after this.
+    Beside {
+        /// What it stood at when the merge came.
+        own: Position,
+        /// How far it is.
+        told: Position,
+    },
 }
 
 impl Place {
@@ -84,7 +93,7 @@ enum Found {
     Nothing,
     Reset(Place, Option<Revision>),
     /// The next events.
-    Events(Vec<(Arc<EventRecord>, Position)>),
+    Events(Vec<(Arc<EventRecord>, Place)>),
     /// None that are asked for until this place.
     Skip(Place),
 }
@@ -196,8 +205,8 @@ impl Subscription {
 
     /// The next event, if it was read together with one that was told.
     pub fn read_ahead(&mut self) -> Option<Arc<EventRecord>> {
-        let (event, position) = self.ready.pop_front()?;
-        self.at = Place::After(position);
+        let (event, place) = self.ready.pop_front()?;
+        self.at = place;
         if self.ready.is_empty() && self.live {
             self.plan_rest();
         }
@@ -239,7 +248,7 @@ impl Subscription {
                 let head = self.state.borrow().index.as_ref().and_then(|index| index.head());
                 head.filter(|head| *head == revision)
             }
-            Place::After(_) | Place::Now | Place::Start => None,
+            Place::After(_) | Place::Beside { .. } | Place::Now | Place::Start => None,
         }
     }
 
@@ -274,7 +283,10 @@ impl Subscription {
 /// have just happened: nobody needs a thread for that.
 fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Option<Found> {
     let Place::After(position) = at else { return None };
-    view.index.find(position.revision)?;
+    let commit = view.index.find(position.revision)?;
+    if !view.index.forks().is_main(commit) {
+        return None;
+    }
     let from = view.seen_until(position).ok().flatten()?;
     let end = view.index.events_len();
     if (end - from) as usize >= BATCH_LEN || is_too_far(view, from, had_its_chance) {
@@ -283,7 +295,7 @@ fn look_at_hand(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Fi
     let mut events = Vec::new();
     for event in from..end {
         if filter.takes(view, event)? {
-            events.push((view.record_at_hand(event)?, view.position_of(event)));
+            events.push((view.record_at_hand(event)?, Place::After(view.position_of(event))));
         }
     }
     Some(if events.is_empty() { Found::Skip(Place::at_head(view)) } else { Found::Events(events) })
@@ -295,18 +307,34 @@ fn is_too_far(view: &View, from: u32, had_its_chance: Option<u32>) -> bool {
     lag as usize > view.shared.options.lag_events_max
 }
 
+/// The place behind an event, of somebody who stood at another place before.
+fn behind(view: &View, at: Place, seen: Seen, event: u32) -> Place {
+    let (position, commit) = (view.position_of(event), view.index.event(event).commit);
+    let own = match at {
+        Place::Now | Place::Start => None,
+        Place::After(own) | Place::Beside { own, .. } => Some(own),
+    };
+    let is_past = |(own, _): (u32, u32)| commit > own && view.index.forks().is_main(commit);
+    match (own, seen.beside) {
+        (Some(own), Some(beside)) if !is_past(beside) => Place::Beside { own, told: position },
+        _ => Place::After(position),
+    }
+}
+
 /// Reads the next events after a place.
 fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) -> Result<Found, HistoryError> {
     let head = Place::at_head(view);
-    let from = match at {
+    let seen = match at {
         Place::Now => return Ok(Found::Skip(head)),
-        Place::Start => 0,
-        Place::After(position) => match view.seen_until(position)? {
-            Some(event) => event,
-            None => return Ok(Found::Reset(head, view.head())),
+        Place::Start => Some(Seen::before(0)),
+        Place::After(position) => view.seen(position)?,
+        Place::Beside { own, told } => match (view.seen(own)?, view.seen_until(told)?) {
+            (Some(seen), Some(until)) => Some(Seen { until: until.max(seen.until), ..seen }),
+            _ => None,
         },
     };
-    let end = view.index.events_len();
+    let Some(seen) = seen else { return Ok(Found::Reset(head, view.head())) };
+    let (from, end) = (seen.until, view.index.events_len());
     if is_too_far(view, from, had_its_chance) {
         return Ok(Found::Reset(head, view.head()));
     }
@@ -317,8 +345,9 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
         Err(error) => return Err(error),
     };
     let mut events = Vec::new();
-    for event in (from..end).filter(|event| sieve.fits(*event)).take(BATCH_LEN) {
-        events.push((view.record(event)?, view.position_of(event)));
+    let is_wanted = |event: &u32| seen.is_news(&view.index, *event) && sieve.fits(*event);
+    for event in (from..end).filter(is_wanted).take(BATCH_LEN) {
+        events.push((view.record(event)?, behind(view, at, seen, event)));
     }
     Ok(if events.is_empty() { Found::Skip(head) } else { Found::Events(events) })
 }

@@ -17,7 +17,8 @@ use crate::format::message::{self, ToldOrigin};
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
 use crate::engine::history::Shared;
-use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::event::Origin;
+use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Version};
 use crate::engine::history::index::{Did, Index, number};
 
@@ -43,7 +44,27 @@ struct Scanned {
     origin: Origin,
     told: Vec<message::Told>,
     is_damaged: bool,
+    parents: Vec<Revision>,
     changes: Vec<(Key, Named)>,
+}
+
+impl Scanned {
+    /// The second parent of a merge that the service made.
+    fn joined(&self) -> Option<Revision> {
+        match self.parents[..] {
+            [_, joined] if self.origin == Origin::Merge => Some(joined),
+            _ => None,
+        }
+    }
+}
+
+/// Where commits are added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    /// Along first parents.
+    Main,
+    /// Among those that a merge brings.
+    Side,
 }
 
 /// What became of the two names that the file of a key can have; the inner `None` is "removed".
@@ -77,14 +98,15 @@ impl Builder {
             self.cut(0)?;
             return Ok(());
         };
-        let line =
-            self.shared.archive.first_parents(head, &|revision| self.index.find(*revision).is_some())?;
+        let line = self.shared.archive.first_parents(head, &|revision| {
+            self.index.find(*revision).is_some_and(|commit| self.index.forks().is_main(commit))
+        })?;
         let common = line.onto.and_then(|onto| self.index.find(onto)).map_or(0, |commit| commit + 1);
         self.cut(common)?;
         let total = line.revisions.len();
         let mut done = 0;
         for batch in line.revisions.rchunks(BATCH_LEN) {
-            self.add(batch)?;
+            self.add(batch, Line::Main)?;
             done += batch.len();
             if progress(done, total).is_break() {
                 break;
@@ -114,40 +136,105 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds commits that stand on the index's head, newest first.
-    fn add(&mut self, revisions: &[Revision]) -> Result<(), StoreError> {
+    /// Adds commits of one line, newest first.
+    fn add(&mut self, revisions: &[Revision], line: Line) -> Result<(), StoreError> {
         let slots: Vec<OnceLock<Scanned>> = revisions.iter().map(|_| OnceLock::new()).collect();
         self.shared.archive.steps(revisions, &|index, step| {
             slots[index].get_or_init(|| self.shared.scan(step));
         })?;
         for (revision, slot) in revisions.iter().zip(slots).rev() {
             let scanned = slot.into_inner().expect("BUG: the archive left out a step");
-            self.push(*revision, scanned);
+            self.push(*revision, scanned, line)?;
         }
         Ok(())
     }
 
-    fn push(&mut self, revision: Revision, scanned: Scanned) {
-        let Scanned { at, author, origin, told, is_damaged, changes } = scanned;
+    /// Adds what a merge brings, oldest first, and answers the number of the first commit, if there is one.
+    fn add_side(&mut self, joined: Revision, onto: Option<Revision>) -> Result<Option<u32>, StoreError> {
+        let side =
+            self.shared.archive.first_parents(joined, &|revision| self.index.find(*revision).is_some())?;
+        let start = self.index.len();
+        self.twins = twins_at(side.onto, &self.shared)?;
+        for batch in side.revisions.rchunks(BATCH_LEN) {
+            self.add(batch, Line::Side)?;
+        }
+        self.twins = twins_at(onto, &self.shared)?;
+        Ok((self.index.len() > start).then_some(start))
+    }
+
+    fn push(&mut self, revision: Revision, scanned: Scanned, line: Line) -> Result<(), StoreError> {
+        let parent = scanned.parents.first().copied();
+        let start = match scanned.joined().filter(|joined| self.index.find(*joined).is_none()) {
+            Some(joined) => self.add_side(joined, parent)?,
+            None => None,
+        };
+        let onto = parent.and_then(|parent| self.index.find(parent));
+        let Scanned { at, author, origin, told, is_damaged, parents: _, changes } = scanned;
         let actor = self.index.actor_number(&author, &mut self.actors);
         self.index.push(CommitRow { revision, at, actor, events: 0, origin: Origin::Git, is_damaged });
+        let number = self.index.len() - 1;
+        let follows = onto.map_or(number == 0, |onto| onto + 1 == number);
+        if start.is_some() || line == Line::Side && !follows {
+            self.index.fork(Fork { start: start.unwrap_or(number), onto, is_main: line == Line::Main });
+        }
+        if start.is_some() {
+            self.push_decided(number, changes);
+            self.index.pair_moves();
+            self.index.set_origin(origin);
+            return Ok(());
+        }
+        // Before a commit that can't be read there is nothing to find by its number.
+        let onto = if line == Line::Main { number.checked_sub(1) } else { onto };
         let mut agrees = true;
         for (key, named) in changes {
             let number = self.index.key_number(&key);
-            let Some(did) = self.follow(&key, number, named) else { continue };
+            let before = onto.and_then(|onto| self.index.version_at(number, onto));
+            let after = self.follow(&key, before, named);
+            if before == after {
+                continue;
+            }
             let told = told.iter().find(|told| told.key == key);
             agrees &= told.is_some();
-            self.index.push_event(number, told.and_then(|told| told.id), did);
+            self.index.push_event(number, told.and_then(|told| told.id), Did::of(before, after));
         }
         self.index.pair_moves();
-        if agrees {
+        if agrees || origin == Origin::Merge {
             self.index.set_origin(origin);
+        }
+        Ok(())
+    }
+
+    /// Adds the events of a merge: what it decided of collections that both sides had changed. Any other is as the
+    /// last event of either side has it.
+    fn push_decided(&mut self, merge: u32, changes: Vec<(Key, Named)>) {
+        let fork = self.index.forks().join(merge).expect("BUG: a merge that brings nothing");
+        let (start, last) = (fork.start, merge - 1);
+        let mut named: BTreeMap<Key, Named> = changes.into_iter().collect();
+        let (first, end) = (self.index.commit(start).events, self.index.commit(merge).events);
+        for event in first..end {
+            named.entry(self.index.key(self.index.event(event).key).clone()).or_default();
+        }
+        for (key, named) in named {
+            let number = self.index.key_number(&key);
+            let there = fork.onto.and_then(|onto| self.index.of_key_until(number, onto).next());
+            let here = self.index.of_key_until(number, last).next();
+            let [theirs, ours] =
+                [there, here].map(|event| event.and_then(|event| self.index.event(event).after));
+            let after = self.follow(&key, theirs, named);
+            let is_ours = here.is_some_and(|event| event >= first);
+            let is_theirs =
+                there.is_some_and(|event| !self.index.forks().reaches(last, self.index.event(event).commit));
+            let told = if is_ours { ours } else { theirs };
+            if after == told && (ours == theirs || !is_ours || !is_theirs) {
+                continue;
+            }
+            let before = if is_ours && is_theirs { theirs.and(ours) } else { told };
+            self.index.push_event(number, None, Did::of(before, after));
         }
     }
 
-    /// What happened to the file that counts for a key, if anything.
-    fn follow(&mut self, key: &Key, number: u32, named: Named) -> Option<Did> {
-        let before = self.index.present_of(number);
+    /// The file that counts for a key, after another one did and these names changed.
+    fn follow(&mut self, key: &Key, before: Option<Version>, named: Named) -> Option<Version> {
         let at = |ending| before.filter(|it| it.ending == ending).map(Version::entry);
         let old = [at(Ending::Yaml), at(Ending::Yml).or_else(|| self.twins.get(key).copied())];
         let [yaml, yml] = [named[0].unwrap_or(old[0]), named[1].unwrap_or(old[1])];
@@ -155,13 +242,7 @@ impl Builder {
             (Some(_), Some(twin)) => self.twins.insert(key.clone(), twin),
             (Some(_), None) | (None, _) => self.twins.remove(key),
         };
-        let after = counting(yaml, yml);
-        let action = match (before, after) {
-            (None, Some(_)) => Action::Created,
-            (Some(_), None) => Action::Deleted,
-            (Some(_), Some(_)) | (None, None) => Action::Updated,
-        };
-        (before != after).then_some(Did { action, after })
+        counting(yaml, yml)
     }
 }
 
@@ -197,6 +278,8 @@ impl Shared {
         let origin = match (by_service, message.origin, message.events.is_empty()) {
             (true, Some(ToldOrigin::WorkTree), _) => Origin::WorkTree,
             (true, Some(ToldOrigin::Command), false) => Origin::Command,
+            // What it brings has to be told everywhere in the same order, whoever the other services commit as.
+            (_, Some(ToldOrigin::Merge), _) => Origin::Merge,
             (true, None, false) => Origin::Api,
             (true, Some(ToldOrigin::Command) | None, true) | (false, ..) => Origin::Git,
         };
@@ -206,6 +289,7 @@ impl Shared {
             origin,
             told: message.events,
             is_damaged: problem.is_some(),
+            parents: commit.parents,
             changes: self.named(changes),
         }
     }

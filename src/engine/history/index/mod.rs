@@ -17,6 +17,7 @@
 //! No content of a file is here, and nothing is answered from here to a client: that is done in `query`.
 
 pub(crate) mod build;
+pub(crate) mod forks;
 pub(crate) mod lookup;
 pub(crate) mod numbers;
 pub(crate) mod persist;
@@ -30,6 +31,7 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin, stable_id};
+use crate::engine::history::index::forks::{Fork, Forks};
 use crate::engine::history::index::lookup::Lookup;
 use crate::engine::history::index::numbers::Numbers;
 use crate::engine::history::index::row::{CommitRow, EventRow, Version};
@@ -48,6 +50,7 @@ pub(crate) struct Index {
     by_id: Lookup<Uuid>,
     /// The two events of each file that moved, by either.
     moves: OrdMap<u32, u32>,
+    forks: Forks,
 }
 
 /// What happened to the file that counts.
@@ -55,6 +58,18 @@ pub(crate) struct Index {
 pub(crate) struct Did {
     pub(crate) action: Action,
     pub(crate) after: Option<Version>,
+}
+
+impl Did {
+    /// From one version to another, of which one may be none.
+    pub(crate) const fn of(before: Option<Version>, after: Option<Version>) -> Self {
+        let action = match (before, after) {
+            (None, Some(_)) => Action::Created,
+            (Some(_), None) => Action::Deleted,
+            (Some(_), Some(_)) | (None, None) => Action::Updated,
+        };
+        Self { action, after }
+    }
 }
 
 impl Index {
@@ -89,12 +104,6 @@ impl Index {
     /// The commits, oldest first.
     pub(crate) fn commits(&self) -> impl DoubleEndedIterator<Item = &CommitRow> + ExactSizeIterator {
         self.commits.iter()
-    }
-
-    /// The events from a number on, oldest first.
-    pub(crate) fn events_from(&self, event: u32) -> impl Iterator<Item = &EventRow> {
-        let from = (event as usize).min(self.events.len());
-        (from..self.events.len()).map(|event| &self.events[event])
     }
 
     /// The number of a commit.
@@ -145,18 +154,33 @@ impl Index {
         &self.by_key[key as usize]
     }
 
-    /// The numbers of a key's events up to and with a commit, newest first.
+    /// The numbers of a key's events in the past of a commit, and its own, newest first.
     pub(crate) fn of_key_until(&self, key: u32, commit: u32) -> impl Iterator<Item = u32> {
         let events = self.of_key(key);
         let end = partition(events.len(), |at| self.event(events.at(at)).commit <= commit);
-        (0..end).rev().map(move |at| events.at(at))
+        let is_past = move |event: &u32| self.forks.reaches(commit, self.event(*event).commit);
+        (0..end).rev().map(move |at| events.at(at)).filter(is_past)
     }
 
     /// The event of the same key before this one.
     pub(crate) fn before(&self, event: u32) -> Option<u32> {
-        let events = self.of_key(self.event(event).key);
-        let at = partition(events.len(), |at| events.at(at) < event);
-        at.checked_sub(1).map(|at| events.at(at))
+        let row = self.event(event);
+        self.of_key_until(row.key, row.commit).find(|before| *before < event)
+    }
+
+    /// Where commits do not stand on the one before alone.
+    pub(crate) const fn forks(&self) -> &Forks {
+        &self.forks
+    }
+
+    /// Notes that the newest commit does not.
+    pub(crate) fn fork(&mut self, fork: Fork) {
+        self.forks.insert(self.len() - 1, fork);
+    }
+
+    /// The file that counts for a key at a commit.
+    pub(crate) fn version_at(&self, key: u32, commit: u32) -> Option<Version> {
+        self.event(self.of_key_until(key, commit).next()?).after
     }
 
     /// The file that counts for a key now.
@@ -280,6 +304,7 @@ impl Index {
         }
         self.events.truncate(events as usize);
         self.moves = self.moves.split(&events).0;
+        self.forks.truncate(len);
         self.commits.truncate(len as usize);
         self.by_id.truncate(events);
         self.by_revision.truncate(len);

@@ -6,9 +6,9 @@
 //! covers all that came before it, nothing else needs to be.
 //!
 //! ```text
-//! "collectory history 3\n"  what it was made from: 32 bytes
+//! "collectory history 4\n"  what it was made from: 32 bytes
 //! actors: count, then name and e-mail   keys: count, then each     texts: length, bytes
-//! commits: count, then id, time, actor, origin, damage, events
+//! commits: count, then id, time, actor, origin, damage and fork, events
 //! events: count, then id, key, action, file and its blob           numbers: little endian
 //! CRC-32 of everything before
 //! ```
@@ -20,12 +20,13 @@ use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin};
+use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Holds, Version};
 use crate::engine::history::index::{Did, Index, number};
 use crate::format::layout::Ending;
 use crate::store::BlobId;
 
-const MAGIC: &[u8] = b"collectory history 3\n";
+const MAGIC: &[u8] = b"collectory history 4\n";
 const SUM_BYTES: usize = 4;
 
 /// What an index is made from besides the commits.
@@ -58,7 +59,13 @@ pub(crate) fn write(index: &Index, fingerprint: &[u8; 32]) -> Vec<u8> {
         out.extend_from_slice(&row.at.to_le_bytes());
         write_number(&mut out, row.actor);
         out.push(row.origin as u8);
-        out.push(u8::from(row.is_damaged));
+        let fork = index.forks().get(number(at));
+        out.push(u8::from(row.is_damaged) | u8::from(fork.is_some()) << 1);
+        if let Some(Fork { start, onto, is_main }) = fork {
+            write_number(&mut out, start);
+            write_number(&mut out, onto.map_or(0, |onto| onto + 1));
+            out.push(u8::from(is_main));
+        }
         let events = index.events_of(number(at));
         write_number(&mut out, events.end - events.start);
         for event in events {
@@ -104,8 +111,14 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
     let at = i64::from_le_bytes(from.array()?);
     let actor = from.number().filter(|actor| *actor < actors)?;
     let origin = origin(from.byte()?)?;
-    let is_damaged = from.byte()? != 0;
-    index.restore_commit(CommitRow { revision, at, actor, events: 0, origin, is_damaged });
+    let flags = from.byte()?;
+    let is_damaged = flags & 1 != 0;
+    let commit = index.restore_commit(CommitRow { revision, at, actor, events: 0, origin, is_damaged });
+    if flags & 2 != 0 {
+        let start = from.number().filter(|start| *start <= commit)?;
+        let onto = from.number().filter(|onto| *onto <= start)?.checked_sub(1);
+        index.fork(Fork { start, onto, is_main: from.byte()? != 0 });
+    }
     for _ in 0..from.number()? {
         let id = Uuid::from_bytes(from.array()?);
         let key = from.number().filter(|key| *key < index.keys_len())?;

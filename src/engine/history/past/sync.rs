@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
+use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
 use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
 use crate::engine::{Entry, Snapshot};
@@ -26,8 +27,9 @@ impl View {
     ) -> Result<Vec<Change>, HistoryError> {
         let then = self.then(token.revision)?;
         let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
-        let touched = self.index.events_from(then.events).map(|row| self.index.key(row.key));
-        let touched: BTreeSet<&Key> = touched.collect();
+        let news =
+            (then.seen.until..self.index.events_len()).filter(|event| then.seen.is_news(&self.index, *event));
+        let touched: BTreeSet<&Key> = news.map(|event| self.index.key(self.index.event(event).key)).collect();
         let keys: BTreeSet<&Key> = touched
             .iter()
             .copied()
@@ -53,13 +55,13 @@ impl View {
 
     /// The place in the history that a revision is.
     fn then(&self, revision: Option<Revision>) -> Result<Then, HistoryError> {
-        let Some(revision) = revision else { return Ok(Then { events: 0, at: At::Beginning }) };
-        let events = self.seen_until(Position::from(revision))?.ok_or(HistoryError::Gone)?;
+        let Some(revision) = revision else { return Ok(Then { seen: Seen::before(0), at: At::Beginning }) };
+        let seen = self.seen(Position::from(revision))?.ok_or(HistoryError::Gone)?;
         let at = match self.index.find(revision) {
             Some(commit) => At::Line(commit),
             None => At::Beside(self.snapshot_as_of(revision)?),
         };
-        Ok(Then { events, at })
+        Ok(Then { seen, at })
     }
 
     /// What was committed of a collection, in the form of what is served.
@@ -80,8 +82,8 @@ impl View {
 
 /// A place in the history.
 struct Then {
-    /// How many events there were.
-    events: u32,
+    /// Which events there were.
+    seen: Seen,
     at: At,
 }
 

@@ -4,11 +4,12 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use crate::domain::{Actor, Key};
+use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Effect};
 use crate::engine::history::index::row::{CommitRow, EventRow};
 use crate::engine::history::index::{number, partition};
 use crate::engine::history::query::page::{Bound, Filter, Seeing};
+use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
 
 impl Filter {
@@ -60,12 +61,12 @@ impl Filter {
         let since = match &self.since {
             None => true,
             Some(Bound::Time(time)) => commit.time() >= *time,
-            Some(Bound::Revision { revision, .. }) => row.commit > view.index.find(*revision)?,
+            Some(Bound::Revision { revision, .. }) => row.commit > main(view, *revision)?,
         };
         let until = match &self.until {
             None => true,
             Some(Bound::Time(time)) => commit.time() <= *time,
-            Some(Bound::Revision { revision, .. }) => row.commit <= view.index.find(*revision)?,
+            Some(Bound::Revision { revision, .. }) => row.commit <= main(view, *revision)?,
         };
         Some(
             since
@@ -78,6 +79,11 @@ impl Filter {
                 && (self.attributes.is_empty() || self.takes_effect(&view.record_at_hand(event)?.effect)),
         )
     }
+}
+
+/// The number of a commit along first parents.
+fn main(view: &View, revision: Revision) -> Option<u32> {
+    view.index.find(revision).filter(|commit| view.index.forks().is_main(*commit))
 }
 
 /// Whether a list that is not empty has something.
@@ -96,6 +102,8 @@ pub(crate) struct Sieve<'a> {
     seen: Option<Vec<bool>>,
     /// The numbers of the first event and behind the last one that the revisions allow.
     range: Range<u32>,
+    /// Since and until when, where that is a commit that came in by a merge.
+    beside: [Option<Seen>; 2],
     /// What kept an event from being looked at.
     failure: RefCell<Option<HistoryError>>,
 }
@@ -113,19 +121,32 @@ impl<'a> Sieve<'a> {
     pub(crate) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {
-                let commit = view.newest_reached(*revision)?;
-                Ok(Some(commit.map_or(0, |commit| view.index.events_of(commit).end)))
+                let commit = view.newest_reached(*revision)?.map(|commit| view.index.commit(commit).revision);
+                let seen = commit.map(|commit| view.seen(commit.into())).transpose()?.flatten();
+                Ok(Some(seen.unwrap_or(Seen::before(0))))
             }
             Some(Bound::Time(_)) | None => Ok::<_, HistoryError>(None),
         };
         let among = Among::of(view, filter)?;
-        let from = after(&filter.since)?.unwrap_or(0);
-        let end = after(&filter.until)?.unwrap_or_else(|| view.index.events_len());
+        let (since, until) = (after(&filter.since)?, after(&filter.until)?);
+        let from = since.map_or(0, |seen| seen.until);
+        let all = view.index.events_len();
+        let end = until.map_or(all, |seen| seen.beside.map_or(seen.until, |(_, end)| end));
+        let beside = [since, until].map(|seen| seen.filter(|seen| seen.beside.is_some()));
         let commits = filter.fitting_commits(view);
         let range = narrowed(view, commits.as_deref(), from..end.max(from));
         let keys = || (0..view.index.keys_len()).map(|key| view.index.key(key));
         let seen = filter.seeing.as_ref().map(|Seeing(sees)| keys().map(|key| sees(key)).collect());
-        Ok(Self { view, filter: filter.clone(), among, commits, seen, range, failure: RefCell::default() })
+        Ok(Self {
+            view,
+            filter: filter.clone(),
+            among,
+            commits,
+            seen,
+            range,
+            beside,
+            failure: RefCell::default(),
+        })
     }
 
     /// Fails if an event could not be looked at.
@@ -187,7 +208,11 @@ impl<'a> Sieve<'a> {
 
     /// Whether an event fits that is among those that are looked at.
     fn fits_beside(&self, event: u32) -> bool {
-        self.fits_row(self.view.index.event(event)) && self.fits_effect(event)
+        let [since, until] = self.beside.map(|seen| seen.map(|seen| seen.is_news(&self.view.index, event)));
+        since.unwrap_or(true)
+            && !until.unwrap_or(false)
+            && self.fits_row(self.view.index.event(event))
+            && self.fits_effect(event)
     }
 
     fn fits_row(&self, row: &EventRow) -> bool {
@@ -243,8 +268,10 @@ impl<'a> Sieve<'a> {
     /// only what is the same for all events of a commit.
     pub(crate) fn count(&self) -> usize {
         let Range { start, end } = self.range.clone();
-        let is_of_all =
-            self.seen.is_none() && self.filter.actions.is_empty() && self.filter.attributes.is_empty();
+        let is_of_all = self.beside == [None; 2]
+            && self.seen.is_none()
+            && self.filter.actions.is_empty()
+            && self.filter.attributes.is_empty();
         match (&self.among, &self.commits) {
             (_, None) if is_of_all => self.places().len(),
             (Among::All, Some(commits)) if is_of_all => self.count_of(commits),

@@ -329,7 +329,7 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
     let kept = |bytes: &[u8], print: &[u8; 32]| persist::read(bytes, print, &|text| Key::parse(text).ok());
     let again = kept(&bytes, &print).unwrap();
     let rows = |index: &Index| {
-        let events: Vec<_> = index.events_from(0).copied().collect();
+        let events: Vec<_> = (0..index.events_len()).map(|event| *index.event(event)).collect();
         (index.commits().copied().collect::<Vec<_>>(), events)
     };
     assert_eq!(rows(&again), rows(&view.index));

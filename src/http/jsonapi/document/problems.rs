@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
 
-use crate::engine::{Problem, Rewritten};
+use crate::engine::{Conflict, Conflicted, Problem, Rewritten};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
 use crate::http::jsonapi::query::{Fields, Wanted};
@@ -12,6 +12,7 @@ use crate::http::jsonapi::query::{Fields, Wanted};
 pub(crate) fn problems<'a>(
     files: impl IntoIterator<Item = &'a Problem>,
     rewritten: &[Rewritten],
+    conflicts: impl IntoIterator<Item = &'a Conflicted>,
     fields: &Fields,
     path: &str,
 ) -> Bytes {
@@ -20,6 +21,7 @@ pub(crate) fn problems<'a>(
         .into_iter()
         .flat_map(|problem| (0..problem.faults.len()).map(move |number| fault(problem, number, wanted)));
     let resources = faults.chain(rewritten.iter().map(|it| rewritten_branch(it, wanted)));
+    let resources = resources.chain(conflicts.into_iter().map(|it| conflicted(it, wanted)));
     list(resources, &self_link(path), None)
 }
 
@@ -49,6 +51,22 @@ fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
         attributes.text("message", &rewritten.message);
         attributes.text("since", &to_the_second(rewritten.since));
         attributes.text("revision", &rewritten.revision.to_string());
+    })
+}
+
+fn conflicted(conflicted: &Conflicted, wanted: Option<&Wanted>) -> Bytes {
+    resource("problem", &format!("conflict:{}", conflicted.conflict), wanted, |attributes| {
+        attributes.text("kind", "conflict");
+        match &conflicted.conflict {
+            Conflict::Attribute { key, attribute } => {
+                attributes.text("collection", key.as_str());
+                attributes.text("attribute", attribute);
+            }
+            Conflict::File(path) => attributes.text("path", path),
+        }
+        attributes.text("message", &conflicted.message);
+        attributes.text("since", &to_the_second(conflicted.since));
+        attributes.text("revision", &conflicted.revision.to_string());
     })
 }
 

@@ -82,7 +82,7 @@ fn an_error_that_meets_a_collection_shows_it() {
 
 #[test]
 fn a_problem_is_a_resource() {
-    let shown = problems([&problem()], &[], &Fields::default(), "/problems");
+    let shown = problems([&problem()], &[], [], &Fields::default(), "/problems");
     let shown: serde_json::Value = serde_json::from_slice(&shown).unwrap();
     assert_eq!(
         shown["data"][0],

@@ -36,6 +36,7 @@ use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::reader::Reader;
+use crate::store::git::read::trees::object_at;
 use crate::store::git::read::walk;
 use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::kept;
@@ -49,6 +50,9 @@ use crate::store::git::write::writer::Writer;
 use crate::store::{
     Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, WorkTree,
 };
+
+/// What is kept of a remote stands here, below the repository.
+pub(crate) const REMOTE_FOLDER: &str = "collectory/remote";
 
 /// A git repository, for the engine.
 pub struct GitJournal {
@@ -289,6 +293,14 @@ impl Journal for GitJournal {
     fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         self.check_writable()?;
         kept::current(&self.layout, now, &self.writer.barrier)
+    }
+
+    fn has_merges(&self) -> bool {
+        self.layout.common_dir.join(REMOTE_FOLDER).exists()
+    }
+
+    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
+        object_at(&mut self.reader.objects, revision, path)
     }
 
     fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {

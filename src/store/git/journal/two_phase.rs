@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
+use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::kept;
-use crate::store::{Committed, Draft, Journal as _, Kept, StoreError, TwoPhase};
+use crate::store::{Committed, Draft, Journal as _, Kept, StoreError, TreeId, TwoPhase};
 
 impl TwoPhase for GitJournal {
     fn prepare(
@@ -27,6 +28,16 @@ impl TwoPhase for GitJournal {
         Ok(group.committed)
     }
 
+    fn join(&mut self, parents: [Revision; 2], tree: TreeId, draft: &Draft) -> Result<Revision, StoreError> {
+        self.check_writable()?;
+        let found = self.head()?;
+        // Both are here with all that they reach.
+        let trees = Trees::below(&mut self.reader.objects, &self.layout, parents[0], tree)?;
+        let group = self.writer.join(trees, parents[1], draft)?;
+        self.writer.put(found, &group)?;
+        Ok(group.tip())
+    }
+
     fn advance(
         &mut self,
         expected: Option<Revision>,
@@ -37,7 +48,12 @@ impl TwoPhase for GitJournal {
         self.check_writable()?;
         self.recover_locks()?;
         self.branch.check_elsewhere()?;
-        self.writer.advance(expected, to, why, now)
+        self.writer.advance(expected, to, why, now)?;
+        let followed = self.checkout.follow(&mut self.reader, expected, to, self.writer.lock_wait);
+        if let Err(error) = followed {
+            tracing::warn!(%error, "the work tree could not be brought along to where the branch was moved");
+        }
+        Ok(())
     }
 
     fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {

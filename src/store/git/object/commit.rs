@@ -26,12 +26,12 @@ const CUT: &str = "\n\n[This commit is very large: the rest of this message is l
 /// Writes a commit object without a signature.
 pub(crate) fn encode_commit(
     tree: TreeId,
-    parent: Option<Revision>,
+    parents: &[Revision],
     [author, committer]: [&Actor; 2],
     at: DateTime<Utc>,
     message: &str,
 ) -> Vec<u8> {
-    let parent = parent.map(|parent| format!("parent {parent}\n")).unwrap_or_default();
+    let parents: String = parents.iter().map(|parent| format!("parent {parent}\n")).collect();
     // Git reads times as unsigned seconds; a clock before 1970 must not make an unreadable commit.
     let seconds = at.timestamp().max(0);
     let line = |role, actor: &Actor| format!("{role} {} <{}> {seconds} +0000\n", actor.name(), actor.email());
@@ -39,7 +39,7 @@ pub(crate) fn encode_commit(
     let message = message.replace('\0', " ");
     let end = if message.ends_with('\n') { "" } else { "\n" };
     let (author, committer) = (line("author", author), line("committer", committer));
-    format!("tree {tree}\n{parent}{author}{committer}\n{message}{end}").into_bytes()
+    format!("tree {tree}\n{parents}{author}{committer}\n{message}{end}").into_bytes()
 }
 
 /// What a commit object tells.
@@ -234,7 +234,7 @@ mod tests {
         let mara = Actor::new("Mara Ö", "mara@example.org");
         let at = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
         let (tree, parent) = (TreeId::new([1; 20]), Revision::new([2; 20]));
-        let raw = encode_commit(tree, Some(parent), [&mara, &Actor::service()], at, "Update posts\n\nbody");
+        let raw = encode_commit(tree, &[parent], [&mara, &Actor::service()], at, "Update posts\n\nbody");
         let read = RawCommit::parse(&raw, false).unwrap();
         assert_eq!((read.tree, read.flaw), (TreeId::new([1; 20]), None));
         let read = read.to_commit(Revision::new([9; 20]));

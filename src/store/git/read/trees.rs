@@ -5,7 +5,7 @@ use crate::store::git::object::hash_midstates::HashMidstates;
 use crate::store::git::object::tree::{RawTree, find};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{StoreError, TreeEntry, TreeId};
+use crate::store::{BlobId, StoreError, TreeEntry, TreeId};
 
 /// The trees of one revision, kept as raw bytes.
 #[derive(Debug, Clone)]
@@ -29,24 +29,58 @@ impl Trees {
         layout: &Layout,
         revision: Option<Revision>,
     ) -> Result<Self, StoreError> {
-        let mut levels = vec![RawTree::default(); layout.folder.len() + 1];
         if let Some(revision) = revision {
             check_folder(objects, layout, revision)?;
             let root = objects.commit(revision, |commit| commit.tree)?;
-            levels[0] = objects.tree(root)?;
-            for (depth, part) in layout.folder.iter().enumerate() {
-                let Some(pointer) = levels[depth].get(part.as_bytes()) else { break };
-                levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
-            }
+            return Self::below(objects, layout, revision, root);
         }
+        let levels = vec![RawTree::default(); layout.folder.len() + 1];
         let midstates = vec![HashMidstates::default(); levels.len()];
         Ok(Self { revision, levels, midstates })
+    }
+
+    /// Reads the trees below a root that is to be the ground of a commit on this revision, whose own it need not be.
+    pub(crate) fn below(
+        objects: &mut Objects,
+        layout: &Layout,
+        revision: Revision,
+        root: TreeId,
+    ) -> Result<Self, StoreError> {
+        let mut levels = vec![RawTree::default(); layout.folder.len() + 1];
+        levels[0] = objects.tree(root)?;
+        for (depth, part) in layout.folder.iter().enumerate() {
+            let Some(pointer) = levels[depth].get(part.as_bytes()) else { break };
+            levels[depth + 1] = objects.tree(TreeId::new(pointer.oid))?;
+        }
+        let midstates = vec![HashMidstates::default(); levels.len()];
+        Ok(Self { revision: Some(revision), levels, midstates })
     }
 
     /// The collections folder.
     pub(crate) fn folder(&self) -> &RawTree {
         self.levels.last().expect("there is a root")
     }
+}
+
+/// The id of what a revision has under a path, if anything.
+pub(crate) fn object_at(
+    objects: &mut Objects,
+    revision: Revision,
+    path: &str,
+) -> Result<Option<BlobId>, StoreError> {
+    let mut id = objects.commit(revision, |commit| commit.tree)?;
+    let mut parts = path.split('/').peekable();
+    while let Some(part) = parts.next() {
+        let Some(pointer) = find(&objects.raw_tree(id)?, part.as_bytes()) else { return Ok(None) };
+        if parts.peek().is_none() {
+            return Ok(Some(BlobId::new(pointer.oid)));
+        }
+        if !pointer.is_folder() {
+            return Ok(None);
+        }
+        id = TreeId::new(pointer.oid);
+    }
+    Ok(None)
 }
 
 /// Refuses a revision in which something else stands where a folder should be.

@@ -50,11 +50,11 @@ impl Group {
     }
 }
 
-/// Builds the objects of a group on top of `trees`.
+/// Builds the objects of a group on top of `trees`; the first of its commits is a merge if there is another parent.
 pub(crate) fn build(
     layout: &Layout,
     trees: Trees,
-    drafts: &[Draft],
+    (joined, drafts): (Option<Revision>, &[Draft]),
     committer: &Committer,
 ) -> Result<Group, StoreError> {
     let mut group = Builder {
@@ -65,7 +65,7 @@ pub(crate) fn build(
         changes: PathChanges::new(),
     };
     let turns = group.take(drafts)?;
-    let (committed, steps) = group.commit(drafts, committer, turns)?;
+    let (committed, steps) = group.commit((joined, drafts), committer, turns)?;
     let Builder { pack, trees, changes, .. } = group;
     Ok(Group { committed, steps, pack: pack.finish(), trees, changes })
 }
@@ -178,7 +178,7 @@ impl Builder<'_> {
     /// Puts the folder's names into the trees above, and makes the commits.
     fn commit(
         &mut self,
-        drafts: &[Draft],
+        (joined, drafts): (Option<Revision>, &[Draft]),
         committer: &Committer,
         turns: Vec<Turn>,
     ) -> Result<(Vec<Committed>, Vec<Step>), StoreError> {
@@ -193,8 +193,9 @@ impl Builder<'_> {
             if index > 0 {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
             }
-            let parent = self.trees.revision;
-            let commit = committer.commit(TreeId::new(oids[0]), parent, draft)?;
+            let joined = joined.filter(|_| index == 0);
+            let parents: Vec<Revision> = self.trees.revision.into_iter().chain(joined).collect();
+            let commit = committer.commit(TreeId::new(oids[0]), &parents, draft)?;
             let oid = name(Kind::Commit, &commit)?;
             self.pack.add(Kind::Commit, oid, &commit);
             let revision = Revision::new(oid);

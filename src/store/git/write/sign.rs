@@ -213,11 +213,11 @@ impl Committer {
     pub(crate) fn commit(
         &self,
         tree: TreeId,
-        parent: Option<Revision>,
+        parents: &[Revision],
         Draft { author, at, message, .. }: &Draft,
     ) -> Result<Vec<u8>, StoreError> {
         let at: DateTime<Utc> = *at;
-        let commit = encode_commit(tree, parent, [author, &self.actor], at, message);
+        let commit = encode_commit(tree, parents, [author, &self.actor], at, message);
         match &self.key {
             Some(key) => key.sign(&commit),
             None => Ok(commit),

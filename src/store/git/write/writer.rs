@@ -64,7 +64,17 @@ impl Writer {
 
     /// Builds the objects of a group on top of `trees`.
     pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<Group, StoreError> {
-        append::build(&self.branch.layout, trees, drafts, &self.committer)
+        append::build(&self.branch.layout, trees, (None, drafts), &self.committer)
+    }
+
+    /// Builds a merge of what `trees` stand on, its first parent, and another commit.
+    pub(crate) fn join(&self, trees: Trees, joined: Revision, draft: &Draft) -> Result<Group, StoreError> {
+        append::build(
+            &self.branch.layout,
+            trees,
+            (Some(joined), std::slice::from_ref(draft)),
+            &self.committer,
+        )
     }
 
     /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when

@@ -72,7 +72,26 @@ impl Checkout {
         }
     }
 
-    /// The same for who has the lock of the index already, while the work tree shows the branch.
+    /// Brings it along where we have moved the branch to what does not descend from where it was, if it was brought to
+    /// there; a step forward is left to [`catch_up`](Self::catch_up).
+    pub(crate) fn follow(
+        &mut self,
+        reader: &mut Reader,
+        from: Option<Revision>,
+        to: Revision,
+        wait: Duration,
+    ) -> Result<(), StoreError> {
+        let is_there = self.known(from).revision == from && status::away(&self.branch)?.is_none();
+        if !is_there || is_ahead(reader, Some(to), from)?.is_some() {
+            return Ok(());
+        }
+        let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
+        let changes = changes_between(reader, from, Some(to))?;
+        self.update_found(reader, lock, &changes, Occasion::Found)?;
+        self.checkpoint.write(Some(to))
+    }
+
+    /// [`catch_up`](Self::catch_up) for who has the lock of the index already, while the work tree shows the branch.
     pub(crate) fn catch_up_under(&mut self, reader: &mut Reader, lock: HeldLock) -> Result<(), StoreError> {
         let head = self.branch.tip()?;
         let known = self.known(head);

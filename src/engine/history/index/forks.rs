@@ -1,0 +1,115 @@
+//! Where the numbers of commits do not simply go on from first parent to child: at merges that the service makes.
+//!
+//! ```text
+//! base ── R1 ── R2 ────────── M       first parents: the remote's line
+//!    └──────────── s1 ── s2 ──┘       what was acknowledged elsewhere meanwhile
+//! 0      1     2   3     4    5       the numbers: s1 stands on 0, and M on 2 and 4
+//! ```
+
+use imbl::OrdMap;
+
+/// A commit that does not stand on the one before it alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Fork {
+    /// The first of the commits that a merge brings, which end right before it; of any other commit itself.
+    pub(crate) start: u32,
+    /// Its first parent, if it has one here.
+    pub(crate) onto: Option<u32>,
+    /// Whether it is along first parents, so that everything before it is its past.
+    pub(crate) is_main: bool,
+}
+
+/// All of them, by the number of the commit.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Forks(OrdMap<u32, Fork>);
+
+impl Forks {
+    pub(crate) fn insert(&mut self, commit: u32, fork: Fork) {
+        self.0.insert(commit, fork);
+    }
+
+    pub(crate) fn get(&self, commit: u32) -> Option<Fork> {
+        self.0.get(&commit).copied()
+    }
+
+    /// The fork of a merge that brings other commits.
+    pub(crate) fn join(&self, commit: u32) -> Option<Fork> {
+        self.get(commit).filter(|fork| fork.start < commit)
+    }
+
+    pub(crate) fn truncate(&mut self, len: u32) {
+        self.0 = self.0.split(&len).0;
+    }
+
+    fn before(&self, commit: u32) -> Option<Fork> {
+        if self.0.is_empty() {
+            return None;
+        }
+        self.0.get_prev(&commit).map(|(_, fork)| *fork)
+    }
+
+    /// Whether a commit is along first parents.
+    pub(crate) fn is_main(&self, commit: u32) -> bool {
+        self.before(commit).is_none_or(|fork| fork.is_main)
+    }
+
+    /// Whether the commit with the number `from` has another one in its past, or is it.
+    pub(crate) fn reaches(&self, from: u32, commit: u32) -> bool {
+        let mut at = from;
+        while commit <= at {
+            match self.before(at) {
+                None => return true,
+                Some(fork) if fork.is_main || commit >= fork.start => return true,
+                Some(Fork { onto: Some(onto), .. }) => at = onto,
+                Some(Fork { onto: None, .. }) => return false,
+            }
+        }
+        false
+    }
+
+    /// The lowest number of a commit that this one does not have in its past.
+    pub(crate) fn first_beyond(&self, commit: u32) -> u32 {
+        let (mut at, mut first) = (commit, commit + 1);
+        while let Some(fork) = self.before(at).filter(|fork| !fork.is_main) {
+            let Some(onto) = fork.onto else { return 0 };
+            if onto + 1 < fork.start {
+                first = onto + 1;
+            }
+            at = onto;
+        }
+        first
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_in_by_a_merge_has_a_past_of_its_own() {
+        let mut forks = Forks::default();
+        forks.insert(3, Fork { start: 3, onto: Some(0), is_main: false });
+        forks.insert(5, Fork { start: 3, onto: Some(2), is_main: true });
+        let past = |from: u32| (0..7).filter(|commit| forks.reaches(from, *commit)).collect::<Vec<_>>();
+        assert_eq!(past(2), [0, 1, 2]);
+        assert_eq!(past(4), [0, 3, 4]);
+        assert_eq!(past(6), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!((forks.first_beyond(4), forks.first_beyond(2)), (1, 3));
+        assert_eq!([2, 3, 4, 5, 6].map(|commit| forks.is_main(commit)), [true, false, false, true, true]);
+    }
+
+    #[test]
+    fn a_merge_that_lost_its_race_stands_in_what_the_next_one_brings() {
+        // 0 base, 1 R1, 2 R2, 3 s1, 4 M1 of R1 and s1, 5 s2, 6 M2 of R2 and s2.
+        let mut forks = Forks::default();
+        forks.insert(3, Fork { start: 3, onto: Some(0), is_main: false });
+        forks.insert(4, Fork { start: 3, onto: Some(1), is_main: false });
+        forks.insert(6, Fork { start: 3, onto: Some(2), is_main: true });
+        let past = |from: u32| (0..7).filter(|commit| forks.reaches(from, *commit)).collect::<Vec<_>>();
+        assert_eq!(past(3), [0, 3]);
+        assert_eq!(past(5), [0, 1, 3, 4, 5]);
+        assert_eq!((forks.first_beyond(3), forks.first_beyond(5)), (1, 2));
+        assert_eq!(forks.join(4).map(|fork| fork.start), Some(3));
+        assert_eq!(forks.join(3), None);
+    }
+}

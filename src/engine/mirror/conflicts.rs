@@ -1,0 +1,242 @@
+//! What merges of the service have left for people to look at: both sides had changed it, and one of them stays.
+//!
+//! A merge tells of its conflicts in its message, so that every instance knows of them, a new one too. Each is a
+//! problem until the attribute, or the file, is written again.
+
+use std::sync::Arc;
+
+use crate::domain::{Collection, Key, Revision, Value};
+use crate::engine::chain;
+use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::projection::problem::Conflicted;
+use crate::format;
+use crate::format::message::{self, Conflict};
+use crate::store::{BlobId, Commit, Journal, StoreError};
+
+/// How many commits are looked through for conflicts at a start.
+const CONFLICT_COMMITS_MAX: usize = 10_000;
+
+/// What is left of merges.
+#[derive(Debug, Default)]
+pub(crate) struct Conflicts {
+    open: Vec<Open>,
+    /// The head up to which commits were looked through.
+    until: Option<Revision>,
+}
+
+#[derive(Debug)]
+struct Open {
+    told: Conflicted,
+    was: Was,
+}
+
+/// What the merge has left.
+#[derive(Debug, PartialEq)]
+enum Was {
+    Value(Option<Value>),
+    File(Option<BlobId>),
+}
+
+impl<J: Journal> Mirror<J> {
+    /// Looks what merges have left, where the branch has come to since. Trouble is logged: nobody waits for it.
+    pub(crate) fn look_at_conflicts(&mut self) {
+        let Some(head) = self.snapshot.revision.filter(|head| self.conflicts.until != Some(*head)) else {
+            return;
+        };
+        if let Err(error) = self.look_for_conflicts(head) {
+            tracing::warn!(error = %chain(&error), "what merges have left could not be looked at");
+        }
+        self.conflicts.until = Some(head);
+        self.tell_conflicts();
+    }
+
+    /// The same after a commit of the writer's own, which is no merge.
+    pub(crate) fn look_at_own(&mut self, from: Option<Revision>, to: Revision) {
+        if self.conflicts.until == from {
+            self.conflicts.until = Some(to);
+            self.settle_conflicts();
+            self.tell_conflicts();
+        }
+    }
+
+    fn look_for_conflicts(&mut self, head: Revision) -> Result<(), StoreError> {
+        if !self.journal.has_merges() {
+            return Ok(());
+        }
+        let known = match self.conflicts.until {
+            Some(until) if self.journal.descends(head, until)? => Some(until),
+            Some(_) | None => None,
+        };
+        let found = match known {
+            Some(until) => {
+                let new = self.journal.left_behind(head, until)?;
+                self.told_by(&new)?
+            }
+            None => {
+                self.conflicts.open.clear();
+                self.all_told(head)?
+            }
+        };
+        for merge in found.into_iter().rev() {
+            for conflict in message::conflicts(&merge.message) {
+                let was = self.what_was_left(merge.revision, &conflict)?;
+                if known.is_none() && self.is_written_since(head, merge.revision, &conflict, &was)? {
+                    continue;
+                }
+                self.conflicts.open.retain(|open| open.told.conflict != conflict);
+                let told = Conflicted {
+                    message: told(&conflict, &merge),
+                    conflict,
+                    since: merge.at,
+                    revision: merge.revision,
+                };
+                self.conflicts.open.push(Open { told, was });
+            }
+        }
+        self.settle_conflicts();
+        Ok(())
+    }
+
+    /// Those of some commits that tell of conflicts.
+    fn told_by(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
+        let mut found = Vec::new();
+        for revision in revisions {
+            self.journal.log(*revision, &mut |commit| {
+                if !message::conflicts(&commit.message).is_empty() {
+                    found.push(commit.clone());
+                }
+                false
+            })?;
+        }
+        Ok(found)
+    }
+
+    /// The commits of the branch that tell of conflicts, those that merges bring included.
+    fn all_told(&mut self, head: Revision) -> Result<Vec<Commit>, StoreError> {
+        let (mut left, mut merges) = (CONFLICT_COMMITS_MAX, Vec::new());
+        self.journal.log(head, &mut |commit| {
+            left -= 1;
+            if message::is_merge(&commit.message) {
+                merges.push(commit.clone());
+            }
+            left > 0
+        })?;
+        let mut found = Vec::new();
+        for merge in merges {
+            let side = match merge.parents[..] {
+                [first, joined] => self.journal.left_behind(joined, first)?,
+                _ => Vec::new(),
+            };
+            found.push(merge);
+            found.extend(self.told_by(&side)?);
+        }
+        Ok(found)
+    }
+
+    fn what_was_left(&mut self, revision: Revision, conflict: &Conflict) -> Result<Was, StoreError> {
+        let (key, attribute) = match conflict {
+            Conflict::File(path) => return Ok(Was::File(self.journal.object_at(revision, path)?)),
+            Conflict::Attribute { key, attribute } => (key, attribute),
+        };
+        for name in names_of(key) {
+            let path = self.path(&name);
+            if let Some(blob) = self.journal.object_at(revision, &path)? {
+                return Ok(Was::Value(self.value_in(key, blob, attribute)?));
+            }
+        }
+        Ok(Was::Value(None))
+    }
+
+    fn value_in(&mut self, key: &Key, blob: BlobId, attribute: &str) -> Result<Option<Value>, StoreError> {
+        let bytes = self.content(blob)?;
+        Ok(format::read(key, &bytes).ok().and_then(|collection| value_of(&collection, attribute)))
+    }
+
+    /// Whether somebody has written it between a merge and the head, even if it is as it was again.
+    fn is_written_since(
+        &mut self,
+        head: Revision,
+        merge: Revision,
+        conflict: &Conflict,
+        was: &Was,
+    ) -> Result<bool, StoreError> {
+        let Conflict::Attribute { key, attribute } = conflict else { return Ok(false) };
+        let (names, mut blobs) = (names_of(key), Vec::new());
+        self.journal.walk(head, &mut |commit, changes| {
+            let is_later = commit.revision != merge;
+            let of_key = changes.iter().filter(|change| is_later && names.contains(&change.name));
+            blobs.extend(of_key.map(|change| change.after));
+            is_later
+        })?;
+        for entry in blobs {
+            let value = match entry {
+                Some(crate::store::TreeEntry::File(blob)) => self.value_in(key, blob, attribute)?,
+                Some(crate::store::TreeEntry::Special(_)) => continue,
+                None => return Ok(true),
+            };
+            if Was::Value(value) != *was {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Lets go what was written again.
+    fn settle_conflicts(&mut self) {
+        let mut open = std::mem::take(&mut self.conflicts.open);
+        open.retain(|open| !self.is_written(open));
+        self.conflicts.open = open;
+    }
+
+    fn is_written(&mut self, open: &Open) -> bool {
+        match &open.told.conflict {
+            Conflict::Attribute { key, attribute } => match self.snapshot.get(key.as_str()) {
+                // What is only saved may be taken back.
+                Some(entry) if entry.uncommitted || entry.stale => false,
+                Some(entry) => Was::Value(value_of(&entry.collection, attribute)) != open.was,
+                None => true,
+            },
+            Conflict::File(path) => {
+                let Some(head) = self.snapshot.revision else { return false };
+                let now = self.journal.object_at(head, path);
+                now.is_ok_and(|now| Was::File(now) != open.was)
+            }
+        }
+    }
+
+    fn tell_conflicts(&mut self) {
+        let mut told: Vec<Conflicted> = self.conflicts.open.iter().map(|open| open.told.clone()).collect();
+        told.sort_by(|one, two| one.conflict.cmp(&two.conflict));
+        if *self.snapshot.conflicts == told {
+            return;
+        }
+        for new in told.iter().filter(|new| !self.snapshot.conflicts.contains(new)) {
+            tracing::warn!(conflict = %new.conflict, merge = %new.revision, "{}", new.message);
+        }
+        let mut next = self.snapshot.next();
+        next.conflicts = Arc::new(told);
+        self.snapshot = Arc::new(next);
+    }
+}
+
+fn value_of(collection: &Collection, attribute: &str) -> Option<Value> {
+    if attribute == "type" {
+        return Some(collection.kind().as_str().into());
+    }
+    let found = collection.attributes().iter().find(|(name, _)| name.as_str() == attribute);
+    found.map(|(_, value)| value.clone())
+}
+
+fn told(conflict: &Conflict, merge: &Commit) -> String {
+    let other = merge.parents.get(1).map_or_else(String::new, |other| format!(" ({other})"));
+    match conflict {
+        Conflict::Attribute { key, attribute } => format!(
+            "`{attribute}` of `{key}` was changed at two places at once; one value stays, the other is in the history{other}. \
+             Write the attribute to settle this."
+        ),
+        Conflict::File(path) => format!(
+            "`{path}` was changed at two places at once; one version stays, the other is in the history{other}. \
+             Write the file to settle this."
+        ),
+    }
+}

@@ -1,0 +1,285 @@
+//! What becomes of collections that two sides have changed: by key and attribute, pure.
+//!
+//! The remote's side is `theirs`, since others have seen it: what both changed in different ways stays as the remote
+//! has it, and is told as a [`Conflict`]. A file that can't be read on one side counts as one value, and what one
+//! side deleted and the other changed stays.
+
+use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
+use crate::format::layout::{FileName, file_name};
+use crate::format::message::{Conflict, Joined, compose_merge};
+use crate::format::{self, FILE_BYTES_MAX};
+use crate::store::remote::{FileSides, Judged, Merger, Side, Sides, Take};
+
+/// Merges collections as their files mean them.
+#[derive(Debug, Clone)]
+pub struct Collections {
+    /// The collections folder, as a path inside the repository.
+    folder: String,
+}
+
+impl Collections {
+    /// Merges the collections of a folder.
+    #[must_use]
+    pub fn new(folder: &str) -> Self {
+        Self { folder: folder.trim_end_matches('/').to_owned() }
+    }
+
+    fn path(&self, name: &str) -> String {
+        match self.folder.as_str() {
+            "" | "." => name.to_owned(),
+            folder => format!("{folder}/{name}"),
+        }
+    }
+
+    /// What becomes of one file.
+    fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Take {
+        let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
+        let (take, found) = match file_name(&sides.name) {
+            FileName::Collection { key, .. } => {
+                let (take, attributes) = of_collection(&key, sides);
+                let of_key = |attribute| Conflict::Attribute { key: key.clone(), attribute };
+                (take, attributes.map_or_else(as_one_value, |names| names.into_iter().map(of_key).collect()))
+            }
+            FileName::BadKey(_) | FileName::Other => (Take::Theirs, as_one_value()),
+        };
+        conflicts.extend(found);
+        take
+    }
+}
+
+impl Merger for Collections {
+    fn merge(&self, sides: &Sides) -> Judged {
+        let mut conflicts = Vec::new();
+        let mut takes = Vec::with_capacity(sides.files.len());
+        for file in &sides.files {
+            takes.push(match rival(file, &sides.created) {
+                // It would hide the other one, or be hidden by it.
+                true => {
+                    conflicts.push(Conflict::File(self.path(&file.name)));
+                    Take::Theirs
+                }
+                false if file.theirs == file.base => Take::Ours,
+                false => self.judge(file, &mut conflicts),
+            });
+        }
+        conflicts.extend(sides.conflicts.iter().cloned().map(Conflict::File));
+        conflicts.sort();
+        conflicts.dedup();
+        let joined =
+            Joined { revision: sides.joined, commits: sides.commits, is_restored: sides.is_restored };
+        let message = compose_merge(joined, &conflicts);
+        Judged { takes, message, conflicts: conflicts.len() }
+    }
+}
+
+/// Whether a file is ours alone and differs in letter case only from one that the other side has made.
+fn rival(file: &FileSides, created: &[String]) -> bool {
+    let FileName::Collection { key, .. } = file_name(&file.name) else { return false };
+    let is_rival = |name: &String| match file_name(name) {
+        FileName::Collection { key: other, .. } => other != key && other.folded() == key.folded(),
+        FileName::BadKey(_) | FileName::Other => false,
+    };
+    file.base.is_none() && file.theirs.is_none() && file.ours.is_some() && created.iter().any(is_rival)
+}
+
+/// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
+fn of_collection(key: &Key, sides: &FileSides) -> (Take, Option<Vec<String>>) {
+    let FileSides { base, ours, theirs, .. } = sides;
+    let read = |side: &Option<Side>| match side {
+        Some(Side::File(bytes)) => {
+            format::read(key, bytes).ok().map(|collection| (bytes.clone(), collection))
+        }
+        Some(Side::Special) | None => None,
+    };
+    let old = read(base);
+    let was = old.as_ref().map(|(_, collection)| collection);
+    let what_changed = |stays: &Option<Side>| {
+        let now = read(stays);
+        let names = changes(was, now.as_ref().map(|(_, collection)| collection));
+        let names: Vec<String> = names.into_iter().map(|change| change.attribute).collect();
+        (was.is_some() && now.is_some() && !names.is_empty()).then_some(names)
+    };
+    match (ours, theirs) {
+        (None, None) => (Take::Theirs, Some(Vec::new())),
+        (ours, theirs) if ours == theirs => (Take::Theirs, Some(Vec::new())),
+        (None, Some(_)) => (Take::Theirs, what_changed(theirs)),
+        (Some(_), None) => (Take::Ours, what_changed(ours)),
+        (Some(_), Some(_)) => match (read(ours), read(theirs)) {
+            (Some(ours), Some(theirs)) => of_values(old.as_ref(), &ours, &theirs),
+            (_, _) => (Take::Theirs, None),
+        },
+    }
+}
+
+/// A file and what it says.
+type Version = (Vec<u8>, Collection);
+
+fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Take, Option<Vec<String>>) {
+    let was = base.map(|(_, collection)| collection);
+    let ((_, mine), (_, other)) = (ours, theirs);
+    if mine.kind() != other.kind() {
+        return (Take::Theirs, Some(vec!["type".to_owned()]));
+    }
+    let (mut taken, mut conflicts) = (Vec::new(), Vec::new());
+    for attribute in attributes(was, mine, other) {
+        let [old, here, there] =
+            [was, Some(mine), Some(other)].map(|it| it.and_then(|it| it.get(&attribute)));
+        if here == there || here == old {
+            continue;
+        }
+        match there == old {
+            true => taken.push((attribute.as_str().to_owned(), here.cloned().unwrap_or(Value::Null))),
+            false => conflicts.push(attribute.as_str().to_owned()),
+        }
+    }
+    let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
+    let Ok(merged) = other.reverted(&Patch::new(taken)) else {
+        // Each is right alone and both together are not.
+        return (Take::Theirs, Some([names, conflicts].concat()));
+    };
+    match written(base, ours, theirs, &merged) {
+        Some(bytes) if bytes == theirs.0 => (Take::Theirs, Some(conflicts)),
+        Some(bytes) => (Take::Bytes(bytes), Some(conflicts)),
+        None => (Take::Theirs, Some([names, conflicts].concat())),
+    }
+}
+
+/// The attributes that any side has, each once.
+fn attributes(base: Option<&Collection>, ours: &Collection, theirs: &Collection) -> Vec<Attribute> {
+    let sides = base.into_iter().chain([ours, theirs]);
+    let mut all: Vec<Attribute> =
+        sides.flat_map(|side| side.attributes().iter().map(|(attribute, _)| attribute.clone())).collect();
+    all.sort();
+    all.dedup();
+    all
+}
+
+/// The file of what was merged, made from the one side whose author has changed more than values, so that comments
+/// stay; `None` if it would be too large.
+fn written(base: Option<&Version>, ours: &Version, theirs: &Version, merged: &Collection) -> Option<Vec<u8>> {
+    let only_values = |side: &Version| {
+        base.is_some_and(|(bytes, was)| {
+            was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
+        })
+    };
+    let (bytes, collection) = if only_values(theirs) && !only_values(ours) { ours } else { theirs };
+    let bytes = match collection == merged {
+        true => bytes.clone(),
+        false => format::edit(bytes, collection, merged).bytes,
+    };
+    (bytes.len() <= FILE_BYTES_MAX).then_some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::Revision;
+
+    fn file(name: &str, sides: [Option<&str>; 3]) -> FileSides {
+        let [base, ours, theirs] = sides.map(|text| text.map(|text| Side::File(text.as_bytes().to_vec())));
+        FileSides { name: name.to_owned(), base, ours, theirs }
+    }
+
+    fn judged(files: Vec<FileSides>, created: &[&str]) -> (Vec<Take>, Vec<Conflict>) {
+        let sides = Sides {
+            files,
+            created: created.iter().map(|it| (*it).to_owned()).collect(),
+            conflicts: Vec::new(),
+            joined: Revision::new([7; 20]),
+            commits: 1,
+            is_restored: false,
+        };
+        let Judged { takes, message, .. } = Collections::new("collections").merge(&sides);
+        (takes, crate::format::message::conflicts(&message))
+    }
+
+    #[track_caller]
+    fn check(sides: [Option<&str>; 3], takes: &str, conflicts: &[&str]) {
+        let (mut taken, found) = judged(vec![file("posts.yaml", sides)], &[]);
+        let text = match taken.remove(0) {
+            Take::Ours => "ours".to_owned(),
+            Take::Theirs => "theirs".to_owned(),
+            Take::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+        };
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            (text.as_str(), found.iter().map(String::as_str).collect::<Vec<_>>()),
+            (takes, conflicts.to_vec())
+        );
+    }
+
+    const BASE: &str = "# Ask Mara.\ntype: document\nname: Posts # shown\nrecursive: true\n";
+
+    fn with(name: &str, recursive: &str) -> String {
+        format!("# Ask Mara.\ntype: document\nname: {name} # shown\nrecursive: {recursive}\n")
+    }
+
+    #[test]
+    fn what_the_two_sides_changed_elsewhere_is_both_there_and_comments_stay() {
+        let (ours, theirs) = (with("Ours", "true"), with("Posts", "false"));
+        check([Some(BASE), Some(&ours), Some(&theirs)], &with("Ours", "false"), &[]);
+        check([Some(BASE), Some(&ours), Some(BASE)], "ours", &[]);
+        check([Some(BASE), Some(&ours), Some(&ours)], "theirs", &[]);
+    }
+
+    #[test]
+    fn of_what_both_changed_the_remotes_stays_and_it_is_told() {
+        check(
+            [Some(BASE), Some(&with("Ours", "false")), Some(&with("Theirs", "true"))],
+            &with("Theirs", "false"),
+            &["posts name"],
+        );
+        check(
+            [Some(BASE), Some(&with("Ours", "true")), Some(&with("Theirs", "false"))],
+            "theirs",
+            &["posts name"],
+        );
+    }
+
+    #[test]
+    fn comments_of_the_side_that_changed_them_stay() {
+        let ours = BASE.replace("# Ask Mara.", "# Ask Ivo.");
+        let theirs = with("Theirs", "true");
+        check([Some(BASE), Some(&ours), Some(&theirs)], &theirs.replace("# Ask Mara.", "# Ask Ivo."), &[]);
+    }
+
+    #[test]
+    fn what_one_side_deleted_and_the_other_changed_stays_and_is_told() {
+        check([Some(BASE), None, Some(&with("Theirs", "true"))], "theirs", &["posts name"]);
+        check([Some(BASE), Some(&with("Ours", "true")), None], "ours", &["posts name"]);
+        check([Some(BASE), None, None], "theirs", &[]);
+        check([Some(BASE), Some(&BASE.replace("Mara", "Ivo")), None], "ours", &["collections/posts.yaml"]);
+    }
+
+    #[test]
+    fn what_both_created_is_merged_by_attribute_and_of_two_kinds_the_remotes_stays() {
+        let theirs = "type: document\nname: Theirs\nrecursive: true\n";
+        check(
+            [None, Some("type: document\nname: Ours\nx-a: 1\n"), Some(theirs)],
+            &format!("{theirs}x-a: 1\n"),
+            &["posts name"],
+        );
+        check([None, Some("type: media\n"), Some(theirs)], "theirs", &["posts type"]);
+    }
+
+    #[test]
+    fn a_file_that_is_invalid_on_one_side_counts_as_one_value() {
+        for (ours, theirs) in
+            [("type: [", with("Theirs", "true")), (&*with("Ours", "true"), "type: [".to_owned())]
+        {
+            check([Some(BASE), Some(ours), Some(&theirs)], "theirs", &["collections/posts.yaml"]);
+        }
+        check([Some(BASE), Some("type: ["), Some(BASE)], "ours", &[]);
+    }
+
+    #[test]
+    fn of_two_keys_that_differ_in_letter_case_only_the_remotes_stays() {
+        let (taken, conflicts) = judged(vec![file("Posts.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
+        assert_eq!(
+            (taken, conflicts),
+            (vec![Take::Theirs], vec![Conflict::File("collections/Posts.yaml".to_owned())])
+        );
+        let (taken, _) = judged(vec![file("pages.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
+        assert_eq!(taken, [Take::Ours]);
+    }
+}

@@ -1,0 +1,235 @@
+//! What the `git` command does for a merge: the base, the differences, files that are no collections, the tree.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::process::Stdio;
+use std::str::FromStr as _;
+use std::time::Instant;
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::git::Git;
+use crate::store::remote::process::{self, Ended};
+use crate::store::{BlobId, TreeId};
+
+/// The tree without an entry, which git knows without having it.
+const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
+
+/// What a tree has under a path.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    mode: u32,
+    /// Wrapped as what it is of a file.
+    id: BlobId,
+}
+
+impl Entry {
+    /// The content of a regular file.
+    pub(crate) fn file(self) -> Option<BlobId> {
+        matches!(self.mode, 0o100_644 | 0o100_755).then_some(self.id)
+    }
+}
+
+/// What became of a path between two revisions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawChange {
+    pub(crate) before: Option<Entry>,
+    pub(crate) after: Option<Entry>,
+}
+
+/// What became of paths, by their bytes.
+pub(crate) type Changes = BTreeMap<Vec<u8>, RawChange>;
+
+/// Tells the paths of files that may be collections.
+pub(crate) type IsCollection<'a> = &'a dyn Fn(&[u8]) -> bool;
+
+/// What became of files that are no collections.
+#[derive(Debug, Default)]
+pub(crate) struct Others {
+    /// The tree that git has made of the two sides, if that was needed.
+    pub(crate) tree: Option<TreeId>,
+    /// What is to be put into it.
+    pub(crate) taken: Vec<(Vec<u8>, Option<Entry>)>,
+    /// The paths of which the remote's version stays.
+    pub(crate) conflicts: Vec<String>,
+}
+
+impl Git {
+    /// Where two commits have parted; `None` when they have nothing in common.
+    pub(crate) fn merge_base(
+        &self,
+        one: Revision,
+        other: Revision,
+        until: Instant,
+    ) -> Result<Option<Revision>, RemoteError> {
+        let (ended, bytes) = self.work(&["merge-base", &one.to_string(), &other.to_string()], None, until)?;
+        match ended.status.and_then(|status| status.code()) {
+            Some(0) => Ok(first_line(&bytes).parse().ok()),
+            Some(1) => Ok(None),
+            _ => Err(self.failure(&ended)),
+        }
+    }
+
+    /// What differs between two commits, file by file.
+    pub(crate) fn diff(
+        &self,
+        from: Option<Revision>,
+        to: Revision,
+        until: Instant,
+    ) -> Result<Changes, RemoteError> {
+        let from = from.map_or_else(|| EMPTY_TREE.to_owned(), |from| from.to_string());
+        let arguments =
+            ["diff-tree", "-r", "-z", "--raw", "--no-renames", "--no-abbrev", &from, &to.to_string()];
+        let (ended, bytes) = self.work(&arguments, None, until)?;
+        if !ended.is_well() {
+            return Err(self.failure(&ended));
+        }
+        Ok(changes(&bytes))
+    }
+
+    /// Puts together what both sides did to files that are no collections: `ours` is what we did to such files, and
+    /// `theirs` all that they did.
+    pub(crate) fn merge_others(
+        &self,
+        [base, here, there]: [Option<Revision>; 3],
+        ours: &Changes,
+        theirs: (&Changes, IsCollection<'_>),
+        until: Instant,
+    ) -> Result<Others, RemoteError> {
+        let (theirs, is_collection) = theirs;
+        if ours.is_empty() {
+            return Ok(Others::default());
+        }
+        if theirs.keys().all(|path| is_collection(path)) {
+            let taken = ours.iter().map(|(path, change)| (path.clone(), change.after)).collect();
+            return Ok(Others { taken, ..Others::default() });
+        }
+        let [here, there] = [here, there].map(|side| side.map_or_else(String::new, |side| side.to_string()));
+        let mut arguments = vec!["merge-tree", "--write-tree", "-z", "--name-only", "--no-messages"];
+        arguments.extend(base.is_none().then_some("--allow-unrelated-histories"));
+        arguments.extend([there.as_str(), here.as_str()]);
+        let (ended, bytes) = self.work(&arguments, None, until)?;
+        let mut words = bytes.split(|byte| *byte == 0);
+        let tree = words.next().and_then(|word| id(std::str::from_utf8(word).ok()?));
+        let is_merged = matches!(ended.status.and_then(|status| status.code()), Some(0 | 1));
+        let Some(tree) = tree.filter(|_| is_merged) else {
+            // This git can't, or not these two: what the remote has stays.
+            tracing::warn!(
+                error = self.failure(&ended).to_string(),
+                "files that are no collections could not be merged"
+            );
+            let conflicts = ours.keys().map(|path| shown(path)).collect();
+            return Ok(Others { conflicts, ..Others::default() });
+        };
+        let stays = |path: &[u8]| {
+            let theirs = theirs.get(path).map(|change| change.after);
+            theirs.or_else(|| ours.get(path).map(|change| change.before))
+        };
+        let mut others = Others { tree: Some(TreeId::new(*tree.as_bytes())), ..Others::default() };
+        for path in words.filter(|path| !path.is_empty() && !is_collection(path)) {
+            match stays(path) {
+                Some(entry) => {
+                    others.taken.push((path.to_vec(), entry));
+                    others.conflicts.push(shown(path));
+                }
+                // Where one side has a folder git puts the other's file beside it, under a name of its own.
+                None => {
+                    others.taken.push((path.to_vec(), None));
+                    let end = path.iter().rposition(|byte| *byte == b'~').unwrap_or(path.len());
+                    others.taken.extend(stays(&path[..end]).map(|entry| (path[..end].to_vec(), entry)));
+                    others.conflicts.push(shown(&path[..end]));
+                }
+            }
+        }
+        Ok(others)
+    }
+
+    /// The tree of a commit or another tree with other entries in it; `None` takes one out.
+    pub(crate) fn tree_with(
+        &self,
+        start: &str,
+        entries: &BTreeMap<Vec<u8>, Option<Entry>>,
+        until: Instant,
+    ) -> Result<TreeId, RemoteError> {
+        let index = self.folder().join("merge-index");
+        drop(fs::remove_file(&index));
+        self.well(&["read-tree", start], None, until)?;
+        if !entries.is_empty() {
+            let mut info = Vec::new();
+            for (path, entry) in entries {
+                let (mode, id) = entry.map_or((0, BlobId::new([0; 20])), |entry| (entry.mode, entry.id));
+                info.extend_from_slice(format!("{mode:o} {id}\t").as_bytes());
+                info.extend_from_slice(path);
+                info.push(0);
+            }
+            self.well(&["update-index", "--add", "--replace", "-z", "--index-info"], Some(&info), until)?;
+        }
+        let written = self.well(&["write-tree"], None, until)?;
+        drop(fs::remove_file(&index));
+        let tree = id(first_line(&written));
+        Ok(TreeId::new(
+            *tree.ok_or_else(|| RemoteError::Unreachable("git wrote no tree".to_owned()))?.as_bytes(),
+        ))
+    }
+
+    fn well(&self, arguments: &[&str], input: Option<&[u8]>, until: Instant) -> Result<Vec<u8>, RemoteError> {
+        let (ended, bytes) = self.work(arguments, input, until)?;
+        if ended.is_well() { Ok(bytes) } else { Err(self.failure(&ended)) }
+    }
+
+    /// Runs a command that speaks to nobody, with an index of our own; answers all that it says.
+    fn work(
+        &self,
+        arguments: &[&str],
+        input: Option<&[u8]>,
+        until: Instant,
+    ) -> Result<(Ended, Vec<u8>), RemoteError> {
+        let failed = |error: std::io::Error| RemoteError::Unreachable(format!("cannot run git: {error}"));
+        let [given, said] = ["merge-input", "merge-output"].map(|name| self.folder().join(name));
+        let mut stdin = Stdio::null();
+        if let Some(input) = input {
+            fs::write(&given, input).map_err(failed)?;
+            stdin = File::open(&given).map_err(failed)?.into();
+        }
+        let output = File::create(&said).map_err(failed)?;
+        let mut command = self.command(arguments);
+        command.env("GIT_INDEX_FILE", self.folder().join("merge-index"));
+        let ended = process::run_with(command, stdin, Some(output), until).map_err(failed)?;
+        let bytes = fs::read(&said).map_err(failed)?;
+        [given, said].iter().for_each(|path| drop(fs::remove_file(path)));
+        Ok((ended, bytes))
+    }
+
+    fn failure(&self, ended: &Ended) -> RemoteError {
+        RemoteError::Unreachable(format!("git could not merge: {}", self.discreet(ended)))
+    }
+}
+
+fn first_line(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap_or_default().lines().next().unwrap_or_default()
+}
+
+fn id(text: &str) -> Option<Revision> {
+    Revision::from_str(text).ok()
+}
+
+fn shown(path: &[u8]) -> String {
+    String::from_utf8_lossy(path).into_owned()
+}
+
+/// Reads `:MODE MODE ID ID LETTER`, and the path behind it.
+fn changes(bytes: &[u8]) -> Changes {
+    let mut words = bytes.split(|byte| *byte == 0);
+    let mut found = Changes::new();
+    while let (Some(told), Some(path)) = (words.next(), words.next()) {
+        let told = std::str::from_utf8(told).unwrap_or_default().trim_start_matches(':');
+        let fields: Vec<&str> = told.split(' ').collect();
+        let [old, new, before, after, _] = fields[..] else { continue };
+        let entry = |mode: &str, name: &str| {
+            let mode = u32::from_str_radix(mode, 8).ok().filter(|mode| *mode != 0)?;
+            Some(Entry { mode, id: BlobId::new(*id(name)?.as_bytes()) })
+        };
+        found.insert(path.to_vec(), RawChange { before: entry(old, before), after: entry(new, after) });
+    }
+    found
+}

@@ -1,0 +1,184 @@
+//! A merge of what the remote has and what is here, for branches that have both gone on.
+//!
+//! Its first parent is the remote's head, so that events and cursors are the same everywhere; the second is ours, so
+//! that what was acknowledged keeps its ids. Files that only one side has changed are taken as they are, those that
+//! both have changed are put together by git, and collections by whoever knows what they mean ([`Merger`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::domain::Revision;
+use crate::store::remote::git_merge::{Entry, RawChange};
+use crate::store::remote::journal::RemoteJournal;
+use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
+
+/// What a side of a merge has under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Side {
+    /// A regular file.
+    File(Vec<u8>),
+    /// Anything else, or a file that is too large for a collection.
+    Special,
+}
+
+/// A file of the collections folder on the three sides of a merge; `None` where there is none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FileSides {
+    /// The name inside the folder.
+    pub name: String,
+    /// Where the two set out.
+    pub base: Option<Side>,
+    /// What is here.
+    pub ours: Option<Side>,
+    /// What the remote has.
+    pub theirs: Option<Side>,
+}
+
+/// What is to be merged.
+#[derive(Debug, Clone)]
+pub struct Sides {
+    /// The files of the collections folder that were changed here.
+    pub files: Vec<FileSides>,
+    /// The names that the remote has and had not where the two set out.
+    pub created: Vec<String>,
+    /// The paths of other files that both have changed in different ways.
+    pub conflicts: Vec<String>,
+    /// Our side.
+    pub joined: Revision,
+    /// How many commits it brings.
+    pub commits: usize,
+    /// Whether the remote had had them.
+    pub is_restored: bool,
+}
+
+/// What becomes of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Take {
+    /// What the remote has stays.
+    Theirs,
+    /// What is here.
+    Ours,
+    /// This.
+    Bytes(Vec<u8>),
+}
+
+/// What was decided.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judged {
+    /// What becomes of each file, in order.
+    pub takes: Vec<Take>,
+    /// The message of the commit.
+    pub message: String,
+    /// How many conflicts it tells of.
+    pub conflicts: usize,
+}
+
+/// Knows what the files of the collections folder mean.
+pub trait Merger: Send + Sync {
+    /// Decides what becomes of files that both sides may have changed.
+    fn merge(&self, sides: &Sides) -> Judged;
+}
+
+/// What is to be brought together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Join {
+    /// What the remote has.
+    pub(crate) theirs: Revision,
+    /// What is here.
+    pub(crate) ours: Revision,
+    /// Whether the remote had had it.
+    pub(crate) is_restored: bool,
+}
+
+impl<J: TwoPhase> RemoteJournal<J> {
+    /// Makes a merge of the two; no branch moves to it.
+    pub(crate) fn merge(&mut self, join: Join) -> Result<Revision, StoreError> {
+        let Join { theirs, ours, is_restored } = join;
+        let until = self.link.deadline();
+        let base = self.link.git.merge_base(theirs, ours, until)?;
+        let here = self.link.git.diff(base, ours, until)?;
+        let there = self.link.git.diff(base, theirs, until)?;
+        let link = Arc::clone(&self.link);
+        let is_collection = |path: &[u8]| link.settings.is_collection(path).is_some();
+        let (files, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            here.into_iter().partition(|(path, _)| is_collection(path));
+        let sides = files.iter().map(|(path, change)| self.sides(path, *change, there.get(path)));
+        let sides: Vec<FileSides> = sides.collect::<Result<_, _>>()?;
+        let is_created = |(path, change): (&Vec<u8>, &RawChange)| {
+            change.before.is_none().then(|| link.settings.is_collection(path)).flatten()
+        };
+        let created = there.iter().filter_map(is_created).collect();
+        let mut index = BTreeMap::new();
+        let found = self.link.git.merge_others(
+            [base, Some(ours), Some(theirs)],
+            &others,
+            (&there, &is_collection),
+            until,
+        )?;
+        let commits = self.inner.left_behind(ours, theirs)?.len();
+        let conflicts = found.conflicts;
+        let judged = self.link.settings.merger.merge(&Sides {
+            files: sides.clone(),
+            created,
+            conflicts,
+            joined: ours,
+            commits,
+            is_restored,
+        });
+        let mut drafted = Vec::new();
+        for ((path, change), (take, side)) in files.iter().zip(judged.takes.into_iter().zip(sides)) {
+            match take {
+                Take::Theirs => {}
+                Take::Ours => drop(index.insert(path.clone(), change.after)),
+                Take::Bytes(bytes) => drafted.push((side.name, Some(bytes))),
+            }
+        }
+        index.extend(found.taken);
+        let start = found.tree.map_or_else(|| theirs.to_string(), |tree| tree.to_string());
+        let keep_theirs: BTreeSet<&Vec<u8>> = files.keys().chain(there.keys()).collect();
+        let keep_theirs = keep_theirs.into_iter().filter(|path| is_collection(path));
+        let theirs_now = keep_theirs.map(|path| {
+            (path.clone(), there.get(path).map_or_else(|| files[path].before, |change| change.after))
+        });
+        let index: BTreeMap<_, _> = theirs_now.chain(index).collect();
+        let tree = self.link.git.tree_with(&start, &index, until)?;
+        let draft = Draft {
+            files: drafted,
+            message: judged.message,
+            author: self.link.settings.committer.clone(),
+            at: self.link.now(),
+        };
+        let merge = self.inner.join([theirs, ours], tree, &draft)?;
+        self.link.counters.conflicts.fetch_add(judged.conflicts as u64, Ordering::Relaxed);
+        tracing::info!(%merge, %theirs, %ours, commits, conflicts = judged.conflicts, "what is here was merged with what the remote has");
+        Ok(merge)
+    }
+
+    fn sides(
+        &mut self,
+        path: &[u8],
+        here: RawChange,
+        there: Option<&RawChange>,
+    ) -> Result<FileSides, StoreError> {
+        let theirs = there.map_or(here.before, |change| change.after);
+        let name = self.link.settings.is_collection(path).unwrap_or_default();
+        let [base, ours, theirs] = [here.before, here.after, theirs];
+        Ok(FileSides { name, base: self.side(base)?, ours: self.side(ours)?, theirs: self.side(theirs)? })
+    }
+
+    fn side(&mut self, entry: Option<Entry>) -> Result<Option<Side>, StoreError> {
+        let Some(entry) = entry else { return Ok(None) };
+        let Some(blob) = entry.file() else { return Ok(Some(Side::Special)) };
+        let bytes = self.content(blob)?;
+        Ok(Some(if bytes.len() < FILE_BYTES_KEPT_MAX { Side::File(bytes) } else { Side::Special }))
+    }
+
+    fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
+        let found = Mutex::new(Ok(Vec::new()));
+        self.inner.read(&[blob], &|_, content| {
+            *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
+        })?;
+        found.into_inner().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,251 @@
+//! Writes that are answered when they are here, and pushed behind.
+
+use serde_json::json;
+
+use super::{Hub, create, is_in_state, link};
+use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually};
+
+impl Hub {
+    /// An instance that answers before the remote has a write.
+    fn local(&self) -> Setup {
+        self.polling(200).flag(&["--remote-ack", "local"])
+    }
+}
+
+/// Waits until nothing waits to be pushed.
+async fn is_pushed(hub: &Hub, server: &TestServer) -> String {
+    eventually("everything is pushed", async || {
+        let is_there = link(server).await["ahead"] == 0 && Some(server.repo().head()) == hub.head();
+        is_there.then(|| server.repo().head())
+    })
+    .await
+}
+
+/// What happened to a collection, newest first: the author's name, the action and the new name.
+async fn names(server: &TestServer, key: &str) -> Vec<String> {
+    let events = server.get(&format!("/events?filter[collection]={key}")).await.is(200).json();
+    let told = |event: &serde_json::Value| {
+        let attributes = &event["attributes"];
+        let changes = attributes["changes"].as_array().unwrap();
+        let name =
+            changes.iter().find(|change| change["attribute"] == "name").map(|change| change["to"].clone());
+        format!("{} {}", attributes["origin"].as_str().unwrap(), name.unwrap_or_default()).replace('"', "")
+    };
+    events["data"].as_array().unwrap().iter().map(told).collect()
+}
+
+#[tokio::test]
+async fn a_write_is_answered_while_the_remote_is_away_and_pushed_when_it_is_back() {
+    let hub = Hub::with("small");
+    let server = hub.local().start().await;
+    let head = hub.head();
+    hub.goes_away();
+    let first = server.patch("posts", json!({"name": "Mine"})).await.is(200);
+    let second = server.patch("pages", json!({"name": "Mine"})).await.is(200);
+    assert_eq!(
+        (first.header("collectory-ahead"), second.header("collectory-ahead")),
+        ("1".into(), "2".into())
+    );
+    let told = is_in_state(&server, "down").await;
+    assert_eq!((&told["ack"], &told["ahead"]), (&json!("local"), &json!(2)));
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
+    hub.comes_back();
+    assert_eq!(hub.head(), head);
+    let pushed = is_pushed(&hub, &server).await;
+    assert_eq!(pushed, second.header("collectory-revision"), "the commits keep their ids");
+    assert_eq!(server.read("posts").await.is(200).header("collectory-ahead"), "0");
+}
+
+#[tokio::test]
+async fn what_was_not_pushed_when_the_service_was_killed_is_pushed_by_the_next() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    hub.goes_away();
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    server.kill();
+    hub.comes_back();
+    server.start_again().await;
+    assert_eq!(is_pushed(&hub, &server).await, mine);
+}
+
+#[tokio::test]
+async fn what_others_pushed_meanwhile_is_merged_by_attribute() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    server.stop();
+    hub.comes_back();
+    is_in_state(&other, "up").await;
+    let theirs = other.patch("posts", json!({"x-theirs": 1})).await.is(200).header("collectory-revision");
+    server.start_again().await;
+    let head = is_pushed(&hub, &server).await;
+    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{theirs} {mine}"));
+    other.serves(&head).await;
+    for server in [&server, &other] {
+        let served = server.read("posts").await.is(200).attributes();
+        assert_eq!((&served["name"], &served["x-theirs"]), (&json!("Mine"), &json!(1)));
+        assert_eq!(names(server, "posts").await[..3], ["merge null", "api Mine", "api null"]);
+        assert!(server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty());
+    }
+}
+
+#[tokio::test]
+async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    server.patch("posts", json!({"name": "Mine", "x-mine": 1})).await.is(200);
+    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    server.stop();
+    hub.comes_back();
+    let theirs = hub.somebody_writes("posts", "Theirs");
+    server.start_again().await;
+    let head = is_pushed(&hub, &server).await;
+    assert_eq!(hub.repo.git(&["log", "-1", "--format=%P", "main"]), format!("{theirs} {mine}"));
+    let message = hub.repo.git(&["log", "-1", "--format=%B", "main"]);
+    assert!(message.contains("Collectory-Conflict: posts name"), "{message}");
+    let served = server.read("posts").await.is(200).attributes();
+    assert_eq!((&served["name"], &served["x-mine"]), (&json!("Theirs"), &json!(1)));
+    assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Mine");
+    other.serves(&head).await;
+    for server in [&server, &other] {
+        let told = names(server, "posts").await;
+        assert_eq!(told[..3], ["merge Theirs", "api Mine", "git Theirs"], "{told:?}");
+        assert_eq!(names(server, "pages").await[0], "api Mine");
+        let problem = server.problem("conflict:posts name").await;
+        assert_eq!(problem["attributes"]["revision"], head);
+        let blame = server.get("/collections/posts/blame").await.is(200).json();
+        let of = |name: &str| {
+            blame["data"].as_array().unwrap().iter().find(|it| it["attributes"]["attribute"] == name).cloned()
+        };
+        assert!(of("x-mine").is_some(), "{blame}");
+    }
+    server.restart().await;
+    server.problem("conflict:posts name").await;
+    other.patch("posts", json!({"name": "Settled"})).await.is(200);
+    server.shows("posts", "name", "Settled").await;
+    for server in [&server, &other] {
+        eventually("the conflict is settled", async || {
+            server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn so_much_may_wait_to_be_pushed_and_no_more() {
+    let hub = Hub::with("small");
+    let server = hub.local().flag(&["--ahead-commits-max", "2"]).start().await;
+    hub.goes_away();
+    for name in ["1", "2"] {
+        server.patch("posts", json!({"name": name})).await.is(200);
+    }
+    let refused = server.patch("posts", json!({"name": "3"})).await.is(503);
+    let detail = refused.json()["errors"][0]["detail"].to_string();
+    assert!(detail.contains("--ahead-commits-max is 2"), "{detail}");
+    hub.comes_back();
+    is_pushed(&hub, &server).await;
+    server.patch("posts", json!({"name": "3"})).await.is(200);
+}
+
+#[tokio::test]
+async fn the_first_commits_of_two_instances_over_an_empty_remote_are_merged() {
+    let hub = Hub::empty();
+    let (one, other) = (hub.local().start().await, hub.local().start().await);
+    create(&one, "posts").await;
+    create(&other, "pages").await;
+    for server in [&one, &other] {
+        eventually("both have both", async || (server.list().await.is(200).ids().len() == 2).then_some(()))
+            .await;
+    }
+}
+
+/// Asks for a new collection under a name.
+async fn ask(server: &TestServer) -> Good {
+    let body = document("new", json!({"name": "New"}));
+    let asked = server.request("POST", "/collections").header("Idempotency-Key", "once").document(&body);
+    asked.send().await.is(201)
+}
+
+#[tokio::test]
+async fn a_request_under_a_name_is_known_when_its_commit_came_in_by_a_merge() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    let first = ask(&server).await;
+    server.stop();
+    hub.comes_back();
+    hub.somebody_writes("posts", "Theirs");
+    server.start_again().await;
+    let head = is_pushed(&hub, &server).await;
+    other.serves(&head).await;
+    for server in [&server, &other] {
+        let again = ask(server).await;
+        assert_eq!(again.header("collectory-revision"), first.header("collectory-revision"));
+    }
+}
+
+#[tokio::test]
+async fn a_reader_of_the_stream_goes_on_over_a_merge_from_either_side() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    let other = hub.polling(100).start().await;
+    hub.goes_away();
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    server.stop();
+    hub.comes_back();
+    let theirs = hub.somebody_writes("posts", "Theirs");
+    let more = hub.somebody_writes("pages", "Theirs");
+    server.start_again().await;
+    let merge = is_pushed(&hub, &server).await;
+    other.serves(&merge).await;
+    for server in [&server, &other] {
+        let heard = |from: &str, count: usize| -> Vec<String> {
+            let mut stream = Stream::open(server.address(), "", Some(from));
+            let revision = |heard: Heard| heard.data["attributes"]["revision"].as_str().unwrap().to_owned();
+            (0..count).map(|_| revision(stream.event())).collect()
+        };
+        assert_eq!(heard(&mine, 3), [theirs.clone(), more.clone(), merge.clone()]);
+        assert_eq!(heard(&theirs, 3), [more.clone(), mine.clone(), merge.clone()]);
+        assert_eq!(heard(&more, 2), [mine.clone(), merge.clone()]);
+        let since = server.get(&format!("/events?filter[since]={mine}")).await.is(200).json();
+        assert_eq!(since["data"].as_array().unwrap().len(), 3, "{since}");
+    }
+}
+
+#[tokio::test]
+async fn files_that_are_no_collections_are_merged_as_git_merges_them() {
+    let hub = Hub::with("small");
+    let lines = |first: &str, last: &str| format!("{first}\n1\n2\n3\n4\n5\n{last}\n");
+    let person = hub.person();
+    person.write("notes.txt", &lines("a", "z"));
+    person.write("both.txt", "a\n");
+    person.commit("Notes");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    let mut server = hub.local().start().await;
+    server.serves(&hub.head().unwrap()).await;
+    server.stop();
+    // Somebody pushes to the repository of the instance.
+    let clone = hub.folder.path().join("here");
+    server.repo().git(&["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    let here = Repo::at(clone);
+    here.introduce();
+    here.write("notes.txt", &lines("mine", "z"));
+    here.write("both.txt", "mine\n");
+    let mine = here.commit("Mine");
+    here.git(&["push", "--quiet", "origin", "HEAD"]);
+    person.write("notes.txt", &lines("a", "theirs"));
+    person.write("both.txt", "theirs\n");
+    person.commit("Theirs");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    server.start_again().await;
+    let merge = is_pushed(&hub, &server).await;
+    assert_eq!(hub.repo.git(&["rev-parse", &format!("{merge}^2")]), mine);
+    assert_eq!(hub.repo.git(&["show", "main:notes.txt"]), lines("mine", "theirs").trim());
+    assert_eq!(hub.repo.git(&["show", "main:both.txt"]), "theirs");
+    server.problem("conflict:both.txt").await;
+}
