@@ -13,6 +13,7 @@ mod acting;
 mod browser;
 mod checks;
 mod driver;
+mod editor;
 mod every_page;
 mod hostile;
 mod scene;

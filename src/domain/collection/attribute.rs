@@ -142,9 +142,13 @@ impl Attribute {
             .map(|(attribute, ..)| attribute.clone())
     }
 
-    /// What it means, for whoever edits a file; nothing of a setting of the user's own.
-    pub(super) fn meaning(&self) -> &'static str {
-        KNOWN.iter().find(|(known, ..)| known == self).map_or("", |(.., meaning)| meaning)
+    /// What it means, for whoever edits it.
+    #[must_use]
+    pub fn meaning(&self) -> &'static str {
+        KNOWN
+            .iter()
+            .find(|(known, ..)| known == self)
+            .map_or("A setting of your own.", |(.., meaning)| meaning)
     }
 
     /// Checks a value and brings it into its stored form (a directory without its trailing `/`).

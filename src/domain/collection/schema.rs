@@ -72,11 +72,16 @@ fn rule(rule: Rule) -> Value {
             ("type", "string".into()),
             ("maxLength", count(Directory::BYTES_MAX)),
             ("pattern", directory_pattern().into()),
+            told("A directory is a relative path with `/`, such as content/posts, without `.` and `..`."),
         ]),
         Rule::Boolean => map([("type", "boolean".into())]),
         Rule::Statuses => statuses(),
         Rule::Accept => {
-            let item = map([("type", "string".into()), ("pattern", media_type_pattern().into())]);
+            let item = map([
+                ("type", "string".into()),
+                ("pattern", media_type_pattern().into()),
+                told("Write a media type such as image/png or image/*, or an extension such as .pdf."),
+            ]);
             map([("type", "array".into()), ("items", item)])
         }
         Rule::Anything => Value::Bool(true),
@@ -116,6 +121,11 @@ fn media_type_pattern() -> String {
 fn extension_pattern() -> String {
     let beyond_ascii = r"[^\u0000-\u009F]";
     format!("^x-(?:[A-Za-z0-9_-]|{beyond_ascii})*(?:[A-Za-z0-9]|{beyond_ascii})$")
+}
+
+/// What editors say of a text that does not fit the pattern; other readers pass over it.
+fn told(sentence: &str) -> (&'static str, Value) {
+    ("patternErrorMessage", sentence.into())
 }
 
 fn described(schema: Value, meaning: &str) -> Value {

@@ -4,7 +4,6 @@ use crate::domain::{Attribute, Value};
 use crate::http::jsonapi::request;
 use crate::http::ui::escape::is_invisible;
 use crate::http::ui::form::Posted;
-use crate::http::ui::pages::collection::meaning;
 use crate::http::ui::words::pretty;
 
 /// How many empty rows a list ends with; the script adds more.
@@ -54,7 +53,7 @@ impl Field {
     pub(super) fn new(attribute: &Attribute, input: Input) -> Self {
         Self {
             name: attribute.as_str().to_owned(),
-            meaning: meaning(attribute),
+            meaning: attribute.meaning(),
             rule: rule(attribute),
             input,
             errors: Vec::new(),

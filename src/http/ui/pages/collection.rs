@@ -146,25 +146,6 @@ fn settings(entry: &Entry) -> Vec<Setting> {
     let kind = setting("type", "What the collection holds.", collection.kind().to_string());
     let others = collection.attributes().iter();
     let others =
-        others.map(|(attribute, value)| setting(attribute.as_str(), meaning(attribute), shown(value)));
+        others.map(|(attribute, value)| setting(attribute.as_str(), attribute.meaning(), shown(value)));
     std::iter::once(kind).chain(others).collect()
-}
-
-/// What an attribute is for.
-pub(crate) const fn meaning(attribute: &Attribute) -> &'static str {
-    match attribute {
-        Attribute::Name => "What people call the collection.",
-        Attribute::Directory => "Where the content store keeps it.",
-        Attribute::Recursive => "Whether folders inside the directory belong to it.",
-        Attribute::Format => "The format of its documents.",
-        Attribute::DocumentTitleKey => "Which key of a document holds its title.",
-        Attribute::DocumentDescriptionKey => "Which key of a document holds its description.",
-        Attribute::DocumentStatusKey => "Which key of a document holds its status.",
-        Attribute::UnpublishedStatuses => "Where documents of each unpublished status are kept.",
-        Attribute::RevisionDirectory => "Where old revisions of documents are kept.",
-        Attribute::Accept => "Which media it takes.",
-        Attribute::Url => "Where its media are served.",
-        Attribute::PathFormat => "How the path of a new medium is made.",
-        Attribute::Extension(_) => "A setting of your own.",
-    }
 }
