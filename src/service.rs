@@ -1,5 +1,6 @@
 //! The service put together: the only place where the parts meet, and it decides nothing.
 
+mod metrics;
 mod offline;
 mod peers;
 mod remote;
@@ -20,8 +21,8 @@ use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watch
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, Hint, Projection, Signal};
-use crate::http::server::{BindError, Bound, Server, Socket, Tls, TlsError};
-use crate::http::{Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
+use crate::http::server::{Answers, BindError, Bound, Server, Socket, Tls, TlsError};
+use crate::http::{self, Admin, Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
 pub(crate) use crate::service::remote::decide;
 use crate::service::running::Running;
@@ -30,7 +31,7 @@ use crate::shutdown::Shutdown;
 use crate::store::git::{GitJournal, Options, SigningKey, SigningKeyError};
 use crate::store::remote::{Link, Poll, RemoteJournal};
 use crate::store::{Archive, Journal, StoreError};
-use crate::telemetry::Reached;
+use crate::telemetry::{AccessLog, Limit, Reached};
 use crate::watch::{self, Places};
 use crate::webhooks::Webhooks;
 
@@ -49,6 +50,7 @@ const BUSY_MAX: Duration = Duration::from_secs(2);
 pub struct Service {
     bound: Bound,
     limits: Limits,
+    reached: Reached,
     shutdown: Shutdown,
     tls: Option<Arc<Tls>>,
     webhooks: Option<Arc<Webhooks>>,
@@ -68,6 +70,9 @@ pub enum StartError {
     /// The address can't be listened on.
     #[error(transparent)]
     Listen(#[from] BindError),
+    /// The address for whoever watches over the service can't be listened on.
+    #[error("the admin listener can't be opened (--admin-listen)")]
+    Admin(#[source] BindError),
     /// There is no certificate to show where one was named.
     #[error("cannot speak TLS")]
     Tls(#[from] TlsError),
@@ -87,7 +92,7 @@ impl Service {
 
     /// Begins to assemble a service that is configured already.
     pub const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
-        ServiceBuilder { config, socket: None, guard: Unguarded }
+        ServiceBuilder { config, socket: None, access_log: None, guard: Unguarded }
     }
 
     /// The address that the service listens on, with the real port; `0.0.0.0:0`, which is none, where it
@@ -157,6 +162,9 @@ impl Service {
     pub async fn shutdown(mut self) -> Result<(), StopError> {
         let (began, grace) = (Instant::now(), self.limits.shutdown_grace());
         let finished = self.shutdown.finish(grace).await;
+        if finished.is_err() {
+            self.reached.count(Limit::ShutdownGrace);
+        }
         if let Some(running) = self.running.take() {
             running.stop(grace.saturating_sub(began.elapsed())).await?;
         }
@@ -198,6 +206,7 @@ impl Drop for Service {
 pub struct ServiceBuilder<G> {
     config: ServeConfig,
     socket: Option<Socket>,
+    access_log: Option<AccessLog>,
     guard: G,
 }
 
@@ -213,6 +222,18 @@ impl<G> ServiceBuilder<G> {
     /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.config.listen = address.into();
+        self
+    }
+
+    /// Where `/metrics` and the full `/readyz` are; nowhere unless it is said.
+    pub fn admin_listen(mut self, address: SocketAddr) -> Self {
+        self.config.admin_listen = Some(address.into());
+        self
+    }
+
+    /// Where each request has a line; nowhere unless it is said.
+    pub fn access_log(mut self, log: Option<AccessLog>) -> Self {
+        self.access_log = log;
         self
     }
 
@@ -278,8 +299,8 @@ impl ServiceBuilder<Unguarded> {
     }
 
     fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
-        let Self { config, socket, guard: Unguarded } = self;
-        ServiceBuilder { config, socket, guard: Guarded(guard) }
+        let Self { config, socket, access_log, guard: Unguarded } = self;
+        ServiceBuilder { config, socket, access_log, guard: Guarded(guard) }
     }
 }
 
@@ -310,7 +331,7 @@ impl ServiceBuilder<Guarded> {
         self,
         wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
     ) -> Result<Service, StartError> {
-        let Self { config, socket, guard: Guarded(guard) } = self;
+        let Self { config, socket, access_log, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
@@ -320,6 +341,10 @@ impl ServiceBuilder<Guarded> {
             None => Server::bind(&config.listen).await?,
         };
         let server = server.secured(tls.clone());
+        let admin = match &config.admin_listen {
+            Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
+            None => None,
+        };
         let journal = open(&config)?;
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
@@ -330,13 +355,20 @@ impl ServiceBuilder<Guarded> {
         };
         let archive: Arc<dyn Archive> = Arc::new(journal.archive());
         let reached = Reached::default();
-        let options = engine_options(&config, journal.branch(), reached.clone());
+        let counted = Arc::<engine::Metrics>::default();
+        let of_requests = admin.is_some().then(Arc::<http::Metrics>::default);
+        let options = engine_options(&config, journal.branch(), (reached.clone(), Arc::clone(&counted)));
+        let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
         let link = remote::link(&config, &journal)?;
         let places = places(&journal, link.as_deref());
         let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
         let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
         let projection = &engine.projection;
-        let history_options = history_options(&config, projection.clone());
+        let history_options = history::Options {
+            metrics: Arc::clone(&counted),
+            reached: reached.clone(),
+            ..history_options(&config, projection.clone())
+        };
         let (history, follower) = History::start(Arc::clone(&archive), projection.heads(), history_options)
             .map_err(StartError::Thread)?;
         let watch = watch::start(places, watch_options(&config), engine.signals.clone())
@@ -357,22 +389,51 @@ impl ServiceBuilder<Guarded> {
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),
             webhooks: webhooks::told(webhooks.as_ref()),
-            remote: remote::shared(&config, link)?,
+            remote: remote::shared(&config, link.clone())?,
+            metrics: of_requests.clone(),
+            access_log: access_log.map(Arc::new),
             shutdown: shutdown.clone(),
             ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
         };
-        let (limits, stop) = (config.limits.clone(), shutdown.clone());
         let routes = Routes::new(context);
-        shutdown.spawn(async move { server.serve(routes, &limits, &reached, &stop).await });
+        if let Some((admin, http)) = admin.zip(of_requests) {
+            tracing::info!(at = %admin.bound(), "metrics are at {}", http::METRICS);
+            let exposition = metrics::exposition(metrics::Sources {
+                http,
+                engine: counted,
+                store: of_store,
+                reached: reached.clone(),
+                signals: engine.signals.downgrade(),
+                projection: engine.projection.clone(),
+                history: history.clone(),
+                objects,
+                webhooks: webhooks.clone(),
+                link,
+            });
+            answer(admin, Admin::new(&routes, exposition), (&config.limits, &reached), &shutdown);
+        }
+        answer(server, routes, (&config.limits, &reached), &shutdown);
         Ok(Service {
             bound,
             limits: config.limits,
+            reached,
             shutdown,
             tls,
             webhooks,
             running: Some(Running { engine, history, follower, watch, poll }),
         })
     }
+}
+
+/// Has a server answer until the shutdown begins.
+fn answer(
+    server: Server,
+    answers: impl Answers,
+    (limits, reached): (&Limits, &Reached),
+    shutdown: &Shutdown,
+) {
+    let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
+    shutdown.spawn(async move { server.serve(answers, &limits, &reached, &stop).await });
 }
 
 /// Asks the remote from now on, and tells the writer what is new there.
@@ -465,7 +526,11 @@ fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
     }
 }
 
-fn engine_options(config: &ServeConfig, branch: &str, reached: Reached) -> engine::Options {
+fn engine_options(
+    config: &ServeConfig,
+    branch: &str,
+    (reached, metrics): (Reached, Arc<engine::Metrics>),
+) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
@@ -485,6 +550,7 @@ fn engine_options(config: &ServeConfig, branch: &str, reached: Reached) -> engin
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
         reached,
+        metrics,
     }
 }
 

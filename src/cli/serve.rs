@@ -20,7 +20,7 @@ use crate::http::policy::{Policy, PolicyError};
 use crate::http::server::Bound;
 use crate::service::{Service, StopError};
 use crate::store;
-use crate::telemetry::{self, LogConfig};
+use crate::telemetry::{self, AccessLog, LogConfig};
 
 /// Serve a repository over HTTP
 #[derive(Debug, clap::Args)]
@@ -90,6 +90,7 @@ impl Serve {
             .and_then(|()| Actor::check_email(&self.config.committer_email))
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
+        let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.connections_max;
         *connections_max = crate::cli::open_files::raise(*connections_max);
         store::git::keep_to_sharing(&self.config.repository).map_err(anyhow::Error::from)?;
@@ -98,14 +99,14 @@ impl Serve {
             .enable_all()
             .build()
             .context("cannot start the threads of the service")?;
-        let outcome = runtime.block_on(serve(self.config, auth));
+        let outcome = runtime.block_on(serve(self.config, auth, access_log));
         // After a second signal nobody waits for what is still under way.
         runtime.shutdown_background();
         outcome
     }
 }
 
-async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
+async fn serve(config: ServeConfig, auth: Auth, access_log: Option<AccessLog>) -> Result<Done, Failure> {
     let mut signals = Signals::new().context("cannot listen for signals")?;
     let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
     let base_path = config.base_path.clone();
@@ -114,7 +115,7 @@ async fn serve(config: ServeConfig, auth: Auth) -> Result<Done, Failure> {
         signals.reloads.push(Box::new(move || policy.reload()));
     }
     let service = tokio::select! {
-        service = start(config, rules, sockets) => service?,
+        service = start(config, rules, sockets, access_log) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
     if let Some(tls) = service.tls() {
@@ -211,8 +212,13 @@ impl Rules {
 }
 
 /// The join to the library.
-async fn start(config: ServeConfig, rules: Rules, sockets: Sockets) -> anyhow::Result<Service> {
-    let builder = Service::configured(config).socket(sockets.public);
+async fn start(
+    config: ServeConfig,
+    rules: Rules,
+    sockets: Sockets,
+    access_log: Option<AccessLog>,
+) -> anyhow::Result<Service> {
+    let builder = Service::configured(config).socket(sockets.public).access_log(access_log);
     let builder = match rules {
         Rules::None => builder.without_authorization(),
         Rules::AllowAll => builder.authorizer(AllowAll),

@@ -30,6 +30,13 @@ pub struct ServeConfig {
           default_value_t = listen_default())]
     pub listen: Listen,
 
+    /// Where to listen for whoever watches over the service: `/metrics` for Prometheus, `/livez`, and a
+    /// `/readyz` that tells everything, without TLS and to anybody who can reach it. Off unless it is said.
+    ///
+    /// As --listen; 127.0.0.1:9464 is a good choice. See README, "Operate it".
+    #[arg(long, env = "COLLECTORY_ADMIN_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH")]
+    pub admin_listen: Option<Listen>,
+
     /// Speak TLS (1.2 and 1.3) with this certificate, and the chain behind it, in PEM; needs --tls-key.
     ///
     /// Both files are read again when they change and on SIGHUP; the last good pair stays where the new one
@@ -148,6 +155,7 @@ impl ServeConfig {
             branch: None,
             folder: FOLDER_DEFAULT.to_owned(),
             listen: listen_default(),
+            admin_listen: None,
             tls_cert: None,
             tls_key: None,
             base_path: BasePath::root(),

@@ -25,6 +25,7 @@
 mod handle;
 pub mod history;
 mod idempotency;
+mod metrics;
 mod mirror;
 mod plan;
 mod projection;
@@ -45,6 +46,7 @@ pub use crate::engine::handle::{
 };
 use crate::engine::idempotency::Ledger;
 pub use crate::engine::idempotency::{Fingerprint, Once};
+pub use crate::engine::metrics::Metrics;
 pub use crate::engine::mirror::Clock;
 pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::plan::three_way::Collections;
@@ -93,6 +95,8 @@ pub struct Options {
     pub fallbacks: Arc<AtomicU64>,
     /// Counts who reaches a limit.
     pub reached: Reached,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
 }
 
 /// A running engine: what readers, writers and the watcher need of it.

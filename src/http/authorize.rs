@@ -217,6 +217,60 @@ pub enum Action<'a> {
     Operate,
 }
 
+/// The names of all actions, by number.
+pub(crate) const ACTIONS: [&str; 21] = [
+    "list",
+    "read",
+    "create",
+    "update",
+    "delete",
+    "follow",
+    "read-problems",
+    "list-past",
+    "read-past",
+    "list-events",
+    "stream-events",
+    "read-event",
+    "read-difference",
+    "read-blame",
+    "read-sync-token",
+    "read-changes",
+    "undo-event",
+    "restore",
+    "read-capabilities",
+    "read-openapi",
+    "operate",
+];
+
+impl Action<'_> {
+    /// The number of one, for whoever counts them.
+    pub(crate) const fn number(&self) -> usize {
+        match self {
+            Self::List => 0,
+            Self::Read { .. } => 1,
+            Self::Create { .. } => 2,
+            Self::Update { .. } => 3,
+            Self::Delete { .. } => 4,
+            Self::Follow { .. } => 5,
+            Self::ReadProblems => 6,
+            Self::ListPast => 7,
+            Self::ReadPast { .. } => 8,
+            Self::ListEvents { .. } => 9,
+            Self::StreamEvents { .. } => 10,
+            Self::ReadEvent { .. } => 11,
+            Self::ReadDifference => 12,
+            Self::ReadBlame { .. } => 13,
+            Self::ReadSyncToken => 14,
+            Self::ReadChanges => 15,
+            Self::UndoEvent { .. } => 16,
+            Self::Restore { .. } => 17,
+            Self::ReadCapabilities => 18,
+            Self::ReadOpenApi => 19,
+            Self::Operate => 20,
+        }
+    }
+}
+
 /// Tells some actions from all others.
 pub(crate) type Actions = fn(&Action<'_>) -> bool;
 

@@ -12,10 +12,11 @@ use crate::engine::{Handle, Projection, Remote};
 use crate::http::authorize::Authorizer;
 use crate::http::browser::cors::Cors;
 use crate::http::browser::sites::Hosts;
+use crate::http::metrics::Metrics;
 use crate::http::notice_secret::NoticeSecret;
 use crate::http::routes::webhooks::Webhooks;
 use crate::shutdown::Shutdown;
-use crate::telemetry::Reached;
+use crate::telemetry::{AccessLog, Reached};
 
 /// Everything that answers are made of; see [`Routes`](crate::http::Routes).
 #[derive(Debug)]
@@ -58,6 +59,10 @@ pub struct Context {
     pub ui: bool,
     /// What is served from where, for the page about the service.
     pub place: Place,
+    /// Where requests are counted, if somebody looks at the numbers.
+    pub metrics: Option<Arc<Metrics>>,
+    /// Where each request has a line, if it has.
+    pub access_log: Option<Arc<AccessLog>>,
 }
 
 /// What is served from where, in the words of the operator.
@@ -95,6 +100,8 @@ impl Context {
             compress: false,
             ui: true,
             place: Place::default(),
+            metrics: None,
+            access_log: None,
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::domain::Revision;
 use crate::engine::{Head, Projection};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::call::Call;
+use crate::telemetry::Limit;
 
 /// The header.
 const MIN_REVISION: HeaderName = HeaderName::from_static("collectory-min-revision");
@@ -99,6 +100,7 @@ fn served(projection: &Projection) -> Option<Revision> {
 
 fn late() -> ApiError {
     ApiError::unavailable("What the answer is to contain has not come in time; try again.", RETRY_AFTER)
+        .reaching(Limit::MinRevisionWait)
 }
 
 fn not_there(revision: Revision) -> ApiError {

@@ -22,11 +22,13 @@
 //!
 //! What is not here: sockets, YAML and git.
 
+mod admin;
 mod authorize;
 mod browser;
 mod budgets;
 mod context;
 mod jsonapi;
+mod metrics;
 mod min_revision;
 mod notice_secret;
 pub mod policy;
@@ -54,14 +56,17 @@ use warp::{Filter as _, Rejection};
 
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::ApiError;
+use crate::http::metrics::UI;
 use crate::http::reply::{Common, Reply, rejection};
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
 use crate::http::request::head::{self, Head};
-use crate::http::request::id::RequestId;
+use crate::http::request::id::{RequestId, traceparent};
 use crate::http::server::{Answers, Line};
 use crate::http::ui::Ui;
+use crate::telemetry::Limit;
 
+pub use crate::http::admin::{Admin, METRICS};
 pub use crate::http::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
     RequestHead, Visibility,
@@ -69,6 +74,7 @@ pub use crate::http::authorize::{
 pub use crate::http::browser::cors::Cors;
 pub use crate::http::browser::sites::Hosts;
 pub use crate::http::context::{Clock, Context, Guard, Place, Readiness, SharedBranch};
+pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
 pub use crate::http::request::call::Peer;
 pub use crate::http::routes::webhooks::{Webhook, Webhooks};
@@ -188,6 +194,7 @@ impl Answers for Routes {
 async fn answer_to(ui: Option<&Ui>, call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
     if let Some(ui) = ui {
         if ui::below(call).is_some() {
+            call.enter(UI, None);
             return Ok(Box::pin(ui::answer(ui, call, body)).await);
         }
         if let Some(reply) = ui::front_door(call) {
@@ -205,10 +212,11 @@ const COLLECTORY_AHEAD: HeaderName = HeaderName::from_static("collectory-ahead")
 /// It is boxed, since it is handed on several times before it is first polled, and has room for much.
 fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<Output = Response> + Send {
     let id = RequestId::of(&head.headers, shared.context.clock);
-    let span = id.span(&head.method, head.path());
+    let span = id.span(&head.method, head.path(), traceparent(&head.headers));
     let answered = Box::pin(async move {
         let Shared { context, common, budgets, ui } = &*shared;
-        let call = Call::new(context, budgets, head, id);
+        let call = Call::new(context, budgets, head, id).watched();
+        let counted = call.counted();
         let answered = caught(answer_to(ui.as_ref(), &call, &mut body)).await;
         let answered = answered.unwrap_or_else(|Panicked| Err(ApiError::internal()));
         let reply = answered.and_then(|reply| reply.counted(budgets)).unwrap_or_else(|error| {
@@ -220,7 +228,11 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         });
         if body.is_there() {
             Box::pin(body.discard(&context.limits)).await;
+            if body.is_there() && !body.is_held_back() {
+                context.reached.count(Limit::DiscardBytes);
+            }
         }
+        counted.answered(&reply);
         let ahead = context.remote.as_ref().and_then(|shared| shared.remote.ahead());
         let mut response = reply.finish(call, common);
         if let Some(ahead) = ahead {

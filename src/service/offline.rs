@@ -10,7 +10,6 @@ use crate::engine::{self, Engine, Handle, Projection, Signal};
 use crate::service::{StartError, engine_options, history_options};
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
-use crate::telemetry::Reached;
 
 /// A repository that is open for one change; no service serves it meanwhile.
 pub(crate) struct Offline {
@@ -31,7 +30,7 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(crate::service::journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
-        let options = engine_options(config, journal.branch(), Reached::default());
+        let options = engine_options(config, journal.branch(), Default::default());
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
         let (history, follower) =

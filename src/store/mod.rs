@@ -13,6 +13,7 @@ pub mod git;
 mod kept;
 #[cfg(test)]
 pub(crate) mod memory;
+mod metrics;
 pub mod remote;
 pub mod signature;
 
@@ -24,6 +25,7 @@ use chrono::{DateTime, Utc};
 use sha1::Digest as _;
 
 use crate::domain::{Actor, Revision, hex};
+pub use crate::store::metrics::Metrics;
 pub use archive::{Archive, Line, NameError, RawSignature, Step};
 pub use error::{Damage, StoreError};
 pub use kept::Kept;

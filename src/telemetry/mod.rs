@@ -1,10 +1,12 @@
 //! Telling operators what happens: log lines on standard error, text for people or JSON for
-//! machines, and how far a long start is.
+//! machines, how far a long start is, and what is counted.
 //!
 //! What is logged never holds a token, a header, a body or an e-mail address. That is up to every
 //! line of our own; libraries are kept to warnings, since at finer levels some of them print what
 //! they transport.
 
+mod access_log;
+pub mod metrics;
 mod progress;
 mod reached;
 
@@ -12,6 +14,7 @@ use std::io::{self, IsTerminal as _};
 
 use tracing_subscriber::EnvFilter;
 
+pub use crate::telemetry::access_log::{AccessLog, Answered};
 pub use crate::telemetry::progress::Progress;
 pub use crate::telemetry::reached::{Limit, Reached};
 
@@ -28,6 +31,31 @@ pub struct LogConfig {
     #[arg(long = "log-level", env = "COLLECTORY_LOG", value_name = "FILTER", default_value = "info",
           value_parser = directives)]
     pub log_filter: String,
+
+    /// One line for each request that was answered, on standard error too, as text or JSON; without a
+    /// FORMAT in that of --log-format. They are of the level info.
+    ///
+    /// A line has method, route, status, duration_ms, bytes, actor, request.id, revision and, if the caller has
+    /// sent one, traceparent; never a secret. Lines are gathered for a tenth of a second.
+    #[arg(long, env = "COLLECTORY_ACCESS_LOG", value_name = "FORMAT", value_enum, num_args = 0..=1,
+          default_missing_value = "on", default_value = "off", hide_default_value = true)]
+    pub access_log: AccessLogging,
+}
+
+/// Whether there is a line for each request, and in which form.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, clap::ValueEnum)]
+pub enum AccessLogging {
+    /// There is none.
+    #[default]
+    #[value(alias = "false", alias = "0")]
+    Off,
+    /// As the other lines.
+    #[value(alias = "true", alias = "1")]
+    On,
+    /// As text.
+    Text,
+    /// As JSON.
+    Json,
 }
 
 /// The form of a log line.
@@ -75,6 +103,22 @@ pub fn start(config: &LogConfig) -> Result<(), LogError> {
         }
     }
     .map_err(|_| LogError::Started)
+}
+
+/// Begins to log requests, if that is wanted at the level of the log.
+///
+/// # Errors
+///
+/// Fails when the system gives no thread.
+pub fn start_access_log(config: &LogConfig) -> io::Result<Option<AccessLog>> {
+    let format = match config.access_log {
+        AccessLogging::Off => return Ok(None),
+        AccessLogging::On => config.log_format,
+        AccessLogging::Text => LogFormat::Text,
+        AccessLogging::Json => LogFormat::Json,
+    };
+    let is_wanted = tracing::enabled!(target: access_log::TARGET, tracing::Level::INFO);
+    is_wanted.then(|| AccessLog::start(format)).transpose()
 }
 
 fn filter(text: &str) -> Result<EnvFilter, LogError> {

@@ -60,6 +60,26 @@ limits! {
     Races => "races_max",
     /// Wrong tokens of one address.
     WrongTokens => "wrong_tokens_per_s_max",
+    /// How deep a body nests.
+    JsonDepth => "json_depth_max",
+    /// How much of an unwanted body is read.
+    DiscardBytes => "discard_bytes_max",
+    /// How long a client may be silent before a head.
+    HeaderWait => "header_wait_ms_max",
+    /// How long a read waits for a revision.
+    MinRevisionWait => "min_revision_wait_ms",
+    /// How far a reader of events may fall behind.
+    LagEvents => "lag_events_max",
+    /// Writes that share a flush.
+    BatchLen => "batch_len_max",
+    /// How long a write waits for a lock of git's.
+    LockWait => "lock_wait_ms_max",
+    /// How long an exchange with the remote may take.
+    RemoteTimeout => "remote_timeout_ms",
+    /// How long requests may take at a shutdown.
+    ShutdownGrace => "shutdown_grace_ms",
+    /// How many requests are remembered.
+    IdempotencyLen => "idempotency_len_max",
     /// Records of requests that changed nothing.
     IdempotencyBytes => "idempotency_bytes_max",
 }

@@ -16,6 +16,7 @@
 
 mod delivery;
 mod message;
+mod metrics;
 mod public;
 mod receiver;
 
@@ -31,6 +32,7 @@ use crate::http::Webhook;
 use crate::shutdown::Shutdown;
 use crate::store::Archive;
 use crate::webhooks::delivery::Sender;
+pub use crate::webhooks::metrics::Metrics;
 use crate::webhooks::receiver::{Following, State};
 
 /// Reads the list of receivers, now; what is wrong with it is told with its place.
@@ -53,6 +55,7 @@ pub struct Webhooks {
     read: ReadReceivers,
     shutdown: Shutdown,
     running: Mutex<Vec<Running>>,
+    metrics: Arc<Metrics>,
 }
 
 /// A receiver that events are delivered to.
@@ -78,7 +81,13 @@ impl Webhooks {
         shutdown: Shutdown,
     ) -> Self {
         let (sender, running) = (Sender::new(options), Mutex::default());
-        Self { history, archive, sender, read, shutdown, running }
+        Self { history, archive, sender, read, shutdown, running, metrics: Arc::default() }
+    }
+
+    /// What became of deliveries so far.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// Reads the list again; where it can't be used the last good one stays.
@@ -118,6 +127,7 @@ impl Webhooks {
             archive: Arc::clone(&self.archive),
             sender: self.sender.clone(),
             state: Arc::clone(&state),
+            metrics: Arc::clone(&self.metrics),
         };
         let (ends, stopped) = (self.shutdown.clone(), stop.clone());
         self.shutdown.spawn(async move {

@@ -13,6 +13,7 @@ use crate::http::{Allowed, Clock, Webhook};
 use crate::store::Archive;
 use crate::webhooks::delivery::{Outcome, Sender};
 use crate::webhooks::message::Message;
+use crate::webhooks::metrics::Metrics;
 
 /// What a note says of a receiver that begins before the first commit.
 const BEGINNING: &str = "beginning";
@@ -40,6 +41,7 @@ pub(crate) struct Following {
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) sender: Sender,
     pub(crate) state: Arc<Mutex<State>>,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// How far a receiver is, for the API.
@@ -135,8 +137,12 @@ impl Following {
             let (sender, receiver, sent) = (self.sender.clone(), self.receiver.clone(), message.clone());
             let tried = tokio::task::spawn_blocking(move || sender.post(&receiver, &sent)).await;
             match tried.unwrap_or_else(|error| Outcome::Failed(error.to_string())) {
-                Outcome::Delivered => return true,
+                Outcome::Delivered => {
+                    self.metrics.delivered.add_one();
+                    return true;
+                }
                 Outcome::Gone => {
+                    self.metrics.gone.add_one();
                     tracing::warn!(
                         webhook = self.receiver.name,
                         "the receiver is gone (410) and told nothing more"
@@ -146,6 +152,7 @@ impl Following {
                 }
                 Outcome::Failed(why) => {
                     failures += 1;
+                    self.metrics.failed.add_one();
                     self.failed(&why);
                     self.count_lag().await;
                     tokio::time::sleep(self.sender.pause(failures)).await;

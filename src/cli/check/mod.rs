@@ -233,5 +233,6 @@ fn engine_options(folder: &str) -> engine::Options {
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
         reached: Reached::default(),
+        metrics: Arc::default(),
     }
 }

@@ -226,6 +226,9 @@ impl Ledger {
             records.by_age.pop_front();
             if records.by_scope.get(&scope).is_some_and(|record| record.at == at) {
                 records.remove(scope);
+                if !is_too_much && !self.is_over(at) {
+                    self.reached.count(Limit::IdempotencyLen);
+                }
             }
         }
     }

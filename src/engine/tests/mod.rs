@@ -43,6 +43,7 @@ fn options() -> Options {
         clock: Arc::new(|| DateTime::UNIX_EPOCH),
         fallbacks: Arc::new(AtomicU64::new(0)),
         reached: Reached::default(),
+        metrics: Arc::default(),
     }
 }
 

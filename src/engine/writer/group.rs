@@ -59,6 +59,9 @@ impl<J: Journal> Group<'_, J> {
                 }
                 Ok(None) => {}
                 Err(error) => {
+                    if matches!(error, StoreError::Locked { .. }) {
+                        self.options.reached.count(Limit::LockWait);
+                    }
                     publish(self.projection, self.ledger, self.mirror);
                     self.projection.note_write_trouble(Some(reason(&error)));
                     refuse(jobs, &error);
@@ -124,6 +127,7 @@ impl<J: Journal> Group<'_, J> {
             record(self.ledger, job, answer, &committed, now);
         }
         publish(self.projection, self.ledger, self.mirror);
+        self.count(jobs, &answers, drafts.len());
         self.answer(std::mem::take(jobs), answers);
         Ok(Some(!drafts.is_empty()))
     }
@@ -179,6 +183,18 @@ impl<J: Journal> Group<'_, J> {
         for (key, why) in fallbacks {
             self.options.fallbacks.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
+        }
+    }
+
+    /// Counts the writes that became commits, and the commits of hand edits that were in their way.
+    fn count(&self, jobs: &[Job], answers: &[Result<Granted, SubmitError>], drafts: usize) {
+        let took = jobs.iter().zip(answers).filter_map(|(job, answer)| {
+            answer.as_ref().ok()?.draft?;
+            Some(job.asked_at.elapsed())
+        });
+        let took: Vec<_> = took.collect();
+        if !took.is_empty() {
+            self.options.metrics.committed_group(&took, drafts.saturating_sub(took.len()));
         }
     }
 

@@ -18,7 +18,7 @@ use tokio::time::timeout_at;
 use crate::engine::handle::{Job, Question, SubmitError};
 use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
-use crate::engine::projection::Projection;
+use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::Turn;
 use crate::engine::writer::refuse::{reason, refusal};
@@ -26,6 +26,7 @@ use crate::engine::writer::signal::{Hint, Signal};
 use crate::engine::{Options, chain};
 use crate::memory;
 use crate::store::{Journal, StoreError};
+use crate::telemetry::Limit;
 
 /// Owns the journal and everything that is known of it.
 pub(crate) struct Writer<J> {
@@ -131,6 +132,8 @@ impl<J: Journal> Writer<J> {
             }
             if turn.jobs.len() + turn.questions.len() < self.options.batch_len_max {
                 next = self.inbox.try_recv().ok();
+            } else if !self.inbox.is_empty() {
+                self.options.reached.count(Limit::BatchLen);
             }
         }
         if let State::Mirrored(mirror) = &self.state
@@ -217,9 +220,14 @@ impl<J: Journal> Writer<J> {
         // One look is enough for all of them.
         let Some(last) = hints.pop() else { return };
         hints.iter().for_each(|hint| mirror.expect(hint));
-        let before = mirror.snapshot().revision;
+        let (before, looked) = (Arc::clone(mirror.snapshot()), Instant::now());
         let outcome = mirror.refresh(&last);
-        self.untended += usize::from(mirror.snapshot().revision != before);
+        let is_moved = mirror.snapshot().revision != before.revision;
+        self.untended += usize::from(is_moved);
+        if is_moved {
+            self.options.metrics.committed.observe(looked.elapsed());
+        }
+        count_saved(&self.options, &before, mirror);
         publish(&self.projection, &self.ledger, mirror);
         let error = outcome.err();
         self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
@@ -298,6 +306,19 @@ fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mi
     let same = projection.snapshot().is_some_and(|current| Arc::ptr_eq(&current, next));
     if !same {
         projection.publish(next.clone());
+    }
+}
+
+/// Counts the saved files of which something else is served than before.
+fn count_saved<J: Journal>(options: &Options, before: &Snapshot, mirror: &Mirror<J>) {
+    let now = mirror.snapshot();
+    if Arc::ptr_eq(&now.saved, &before.saved) {
+        return;
+    }
+    for (path, _) in now.saved.iter().filter(|(path, bytes)| before.saved.get(*path) != Some(bytes)) {
+        let name = path.rsplit('/').next().unwrap_or(path);
+        let age = mirror.journal.saved_at(name).and_then(|saved| ((options.clock)() - saved).to_std().ok());
+        options.metrics.saved.observe(age.unwrap_or_default());
     }
 }
 

@@ -99,6 +99,16 @@ impl Reply {
         reply
     }
 
+    /// The status.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The revision that the answer comes from.
+    pub(crate) const fn revision(&self) -> Option<&Revision> {
+        self.revision.as_ref()
+    }
+
     /// The document, for whoever asked on behalf of somebody; nothing of a stream.
     pub(crate) fn body(&self) -> &[u8] {
         match &self.content {

@@ -116,6 +116,11 @@ impl Body {
         self.chunks.is_some()
     }
 
+    /// Whether the client waits to be asked for it.
+    pub(crate) const fn is_held_back(&self) -> bool {
+        self.is_held_back
+    }
+
     /// Reads the whole body.
     ///
     /// # Errors

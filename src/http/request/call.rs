@@ -7,14 +7,14 @@ use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use chrono::SecondsFormat;
 use tokio::sync::OnceCell;
 use warp::http::{HeaderMap, Method};
 
-use crate::domain::Key;
+use crate::domain::{Key, hex};
 use crate::engine::Snapshot;
 use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
@@ -24,10 +24,13 @@ use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
 use crate::http::jsonapi::query::Query;
+use crate::http::metrics::{Metrics, NOWHERE, Place};
+use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::head::Head;
+use crate::http::request::id;
 use crate::http::request::id::RequestId;
-use crate::telemetry::Limit;
+use crate::telemetry::{AccessLog, Answered, Limit};
 
 /// When to ask again for a history that takes long to read.
 const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -50,6 +53,8 @@ pub(crate) struct Call<'a> {
     entered: OnceLock<Entered>,
     is_asked: AtomicBool,
     asking: Asking,
+    /// When it came, if that is of interest to anybody; not of a request that the service makes itself.
+    began: Option<Instant>,
 }
 
 /// Whoever waits for what is looked up for a request, once something is; gone with the request.
@@ -69,13 +74,26 @@ struct Entered {
     route: &'static str,
     /// The actions of which one has to be allowed; absent where everybody is let in.
     actions: Option<Actions>,
+    /// Where it is counted, if it is.
+    place: Option<Place>,
 }
 
 impl<'a> Call<'a> {
     pub(crate) fn new(context: &'a Context, budgets: &'a Budgets, head: Arc<Head>, id: RequestId) -> Self {
         let (identity, entered) = (OnceCell::new(), OnceLock::new());
         let (is_asked, asking) = (AtomicBool::new(false), Asking::default());
-        Self { context, budgets, head, id, identity, entered, is_asked, asking }
+        Self { context, budgets, head, id, identity, entered, is_asked, asking, began: None }
+    }
+
+    /// The same as somebody has sent it, which is counted where that is of interest.
+    pub(crate) fn watched(self) -> Self {
+        let is_of_interest = self.context.metrics.is_some() || self.context.access_log.is_some();
+        Self { began: is_of_interest.then(Instant::now), ..self }
+    }
+
+    /// Counts the request as under way until this is dropped.
+    pub(crate) const fn counted(&self) -> Counted<'_, 'a> {
+        Counted(self)
     }
 
     /// Another request that is made to answer this one.
@@ -103,7 +121,11 @@ impl<'a> Call<'a> {
 
     /// Takes note of the route, and of the actions by which it lets a request in.
     pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
-        self.entered.get_or_init(|| Entered { route, actions });
+        self.entered.get_or_init(|| {
+            let metrics = self.began.and(self.context.metrics.as_deref());
+            let place = metrics.map(|metrics| metrics.begin(route, self.method()));
+            Entered { route, actions, place }
+        });
     }
 
     /// The path of the route as the table has it, if the path leads anywhere.
@@ -153,10 +175,20 @@ impl<'a> Call<'a> {
             tracing::error!(route = self.route(), ?action, "BUG: the table of routes has no such action");
             return Err(ApiError::internal());
         }
-        if !self.context.guard.is_open() {
-            self.identity().await?;
+        let answer = self.ask(action).await;
+        self.context
+            .metrics
+            .iter()
+            .for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
+        Ok(answer?)
+    }
+
+    async fn ask(&self, action: Action<'_>) -> Result<Allowed, Denied> {
+        let Self { context, head, id, .. } = self;
+        if !context.guard.is_open() {
+            self.identity.get_or_try_init(|| identify(&context.guard, head, id)).await?;
         }
-        Ok(ask(&self.context.guard, &self.head, &self.id, action).await?)
+        ask(&context.guard, head, id, action).await
     }
 
     /// Reads the whole body, of those whom the hook knows: nothing is kept of what a stranger sends.
@@ -173,7 +205,12 @@ impl<'a> Call<'a> {
     /// The same for as long as the answer goes on.
     pub(crate) fn caller(&self) -> Caller {
         let Self { context, head, id, .. } = self;
-        Caller { guard: context.guard.clone(), head: Arc::clone(head), id: id.clone() }
+        Caller {
+            guard: context.guard.clone(),
+            metrics: context.metrics.clone(),
+            head: Arc::clone(head),
+            id: id.clone(),
+        }
     }
 
     /// What is served now; the whole request keeps to it.
@@ -296,9 +333,59 @@ impl<'a> Call<'a> {
     }
 }
 
+/// A request that is being answered, for whoever counts them.
+pub(crate) struct Counted<'c, 'a>(&'c Call<'a>);
+
+impl Counted<'_, '_> {
+    /// It was answered.
+    pub(crate) fn answered(self, reply: &Reply) {
+        let Some(began) = self.0.began else { return };
+        if self.0.entered.get().is_none() {
+            self.0.enter(NOWHERE, None);
+        }
+        let took = began.elapsed();
+        if let Some((metrics, place)) = self.0.context.metrics.as_ref().zip(self.place()) {
+            metrics.answered(place, reply.status(), took);
+        }
+        if let Some(log) = &self.0.context.access_log {
+            self.log(log, reply, took);
+        }
+    }
+
+    fn log(&self, log: &AccessLog, reply: &Reply, took: Duration) {
+        let call = self.0;
+        let revision = reply.revision().map(|revision| hex(revision.as_bytes()));
+        log.note(&Answered {
+            at: call.context.clock.now(),
+            method: call.method().as_str(),
+            route: call.route().unwrap_or(NOWHERE),
+            status: reply.status().as_u16(),
+            duration: took,
+            bytes: if *call.method() == Method::HEAD { 0 } else { reply.body().len() },
+            actor: call.identity.get().map(|identity| identity.actor.name()),
+            request_id: call.id.as_str(),
+            revision: revision.as_ref().map(<[u8; 40]>::as_slice),
+            traceparent: id::traceparent(call.headers()),
+        });
+    }
+
+    fn place(&self) -> Option<Place> {
+        self.0.entered.get()?.place
+    }
+}
+
+impl Drop for Counted<'_, '_> {
+    fn drop(&mut self) {
+        if let Some((metrics, place)) = self.0.context.metrics.as_ref().zip(self.place()) {
+            metrics.end(place);
+        }
+    }
+}
+
 /// Whoever sent a request whose answer goes on: is asked about again and again.
 pub(crate) struct Caller {
     guard: Guard,
+    metrics: Option<Arc<Metrics>>,
     head: Arc<Head>,
     id: RequestId,
 }
@@ -310,8 +397,17 @@ impl Caller {
     ///
     /// What the hook answers.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, Denied> {
-        identify(&self.guard, &self.head, &self.id).await?;
-        ask(&self.guard, &self.head, &self.id, action).await
+        let answer = match identify(&self.guard, &self.head, &self.id).await {
+            Ok(_) => ask(&self.guard, &self.head, &self.id, action).await,
+            Err(denied) => Err(denied),
+        };
+        self.metrics.iter().for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
+        answer
+    }
+
+    /// Notes that the stream ends, whoever reads it.
+    pub(crate) fn note_dropped(&self) {
+        self.metrics.iter().for_each(|metrics| metrics.dropped.add_one());
     }
 
     pub(crate) fn request_id(&self) -> &str {

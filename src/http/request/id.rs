@@ -49,15 +49,40 @@ impl RequestId {
     /// The span that everything of this request is logged in.
     ///
     /// Reads are counted in thousands a second and rarely have something to log, so theirs is
-    /// made only when somebody listens to `debug`.
-    pub(crate) fn span(&self, method: &Method, path: &str) -> Span {
+    /// made only when somebody listens to `debug`, or follows the request through several services.
+    pub(crate) fn span(&self, method: &Method, path: &str, traceparent: Option<&str>) -> Span {
         let id = self.as_str();
-        if matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS) {
+        let is_read = matches!(*method, Method::GET | Method::HEAD | Method::OPTIONS);
+        if is_read && traceparent.is_none() {
             tracing::debug_span!("request", request.id = id, http.method = %method, http.path = path)
         } else {
-            tracing::info_span!("request", request.id = id, http.method = %method, http.path = path)
+            tracing::info_span!("request", request.id = id, http.method = %method, http.path = path, traceparent)
         }
     }
+}
+
+/// Where the request stands in a trace of the caller's (<https://www.w3.org/TR/trace-context/#traceparent-header>),
+/// if it says so in the way that is agreed.
+pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
+    let text = headers.get("traceparent")?.to_str().ok()?;
+    let is_hex = |part: &str, len: usize| {
+        part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
+    };
+    let is_some = |part: &str| part.bytes().any(|byte| byte != b'0');
+    let mut parts = text.split('-');
+    let [version, trace, parent, flags] = std::array::from_fn(|_| parts.next().unwrap_or_default());
+    // A later version may say more behind these.
+    let ends = parts.next().is_none() || version != "00";
+    let is_whole = is_hex(version, 2) && is_hex(trace, 32) && is_hex(parent, 16) && is_hex(flags, 2);
+    let is_short = text.len() <= BYTES_MAX && text.bytes().all(|byte| byte.is_ascii_graphic());
+    (is_whole
+        && ends
+        && is_short
+        && version != "ff"
+        && is_some(trace)
+        && is_some(parent)
+        && !text.contains(['"', '\\']))
+    .then_some(text)
 }
 
 fn is_sane(id: &[u8]) -> bool {
@@ -95,6 +120,29 @@ mod tests {
         assert_eq!(of(b"7f1c-a/b:c"), "7f1c-a/b:c");
         for odd in [&b""[..], b"a b", b"a\tb", "\u{e4}".as_bytes(), &[b'x'; 129]] {
             assert_eq!(Uuid::parse_str(&of(odd)).unwrap().get_version_num(), 7, "{odd:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_in_a_trace_is_kept_if_it_is_one() {
+        let of = |text: &'static str| {
+            let headers = HeaderMap::from_iter([(
+                HeaderName::from_static("traceparent"),
+                HeaderValue::from_static(text),
+            )]);
+            traceparent(&headers).map(str::to_owned)
+        };
+        let good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        assert_eq!(of(good).as_deref(), Some(good));
+        for odd in [
+            "",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7",
+            "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01-x",
+            "ff-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+            "00-00000000000000000000000000000000-00f067aa0ba902b7-01",
+            "00-4BF92F3577B34DA6A3CE929D0E0E4736-00f067aa0ba902b7-01",
+        ] {
+            assert_eq!(of(odd), None, "{odd}");
         }
     }
 

@@ -26,8 +26,8 @@ pub(crate) fn live() -> Reply {
 /// Problems of single files do not make the service unready, since everything else is served;
 /// they are counted, and what is odd about the work tree is said. Nor does a write that could not be made,
 /// since reads go on. Where somebody decides who may do
-/// what, a stranger is told none of that.
-pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
+/// what, a stranger is told none of that, but on the listener that is for operators.
+pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
     if let Some(obstacle) = call.context.readiness.obstacle() {
         return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
     }
@@ -43,12 +43,13 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
         return Err(ApiError::unavailable(detail, RETRY_AFTER));
     }
     let guard = &call.context.guard;
+    let tells_all = is_for_operators || guard.is_open();
     let mut meta = json!({"status": "ready"});
     if let Some(trouble) = guard.trouble() {
         meta["policy"] = trouble.into();
     }
     if let Some(trouble) = call.context.projection.write_trouble() {
-        meta["writes"] = match guard.is_open() {
+        meta["writes"] = match tells_all {
             true => format!("the last write could not be made: {trouble}").into(),
             false => "the last write could not be made".into(),
         };
@@ -58,9 +59,9 @@ pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, ApiError> {
             format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()).into();
     }
     if let Some(SharedBranch { remote, .. }) = &call.context.remote {
-        meta["remote"] = told(remote, guard.is_open());
+        meta["remote"] = told(remote, tells_all);
     }
-    if !guard.is_open() {
+    if !tells_all {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));
     }
     meta["revision"] = snapshot.revision.map(|revision| revision.to_string()).into();
@@ -88,9 +89,9 @@ fn is_stale(call: &Call<'_>, shared: &SharedBranch) -> bool {
 }
 
 /// How it stands with the remote; a stranger is told no more than that.
-fn told(remote: &Remote, is_open: bool) -> Value {
+fn told(remote: &Remote, tells_all: bool) -> Value {
     let status = remote.status();
-    if !is_open {
+    if !tells_all {
         return json!({"state": status.state.as_str()});
     }
     let contact = status.last_contact.map(|at| at.to_rfc3339_opts(SecondsFormat::Millis, true));

@@ -5,7 +5,7 @@
 
 mod collections;
 mod events;
-mod health;
+pub(crate) mod health;
 mod openapi;
 mod operations;
 mod past;
@@ -15,7 +15,7 @@ mod remote;
 mod schema;
 mod stream;
 mod submit;
-mod table;
+pub(crate) mod table;
 mod undo;
 pub(crate) mod webhooks;
 

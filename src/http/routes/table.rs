@@ -28,6 +28,9 @@ pub(crate) const COLLECTION: &str = "/collections/{key}";
 /// Where whoever keeps the process running asks whether it lives.
 pub(crate) const LIVE: &str = "/livez";
 
+/// Where whoever sends requests here asks whether they can be answered.
+pub(crate) const READY: &str = "/readyz";
+
 /// The paths of the remote begin so.
 pub(crate) const REMOTE: &str = "/remote/";
 
@@ -197,9 +200,9 @@ pub(crate) static ROUTES: &[Route] = &[
         takes: Takes::Fixed(&[open!(GET, |_, (), _| Box::pin(async { Ok(health::live()) }))]),
     },
     Route {
-        path: Template::new("/readyz"),
+        path: Template::new(READY),
         stands: Stands::Anywhere,
-        takes: Takes::Fixed(&[open!(GET, |call, (), _| Box::pin(async { health::ready(call) }))]),
+        takes: Takes::Fixed(&[open!(GET, |call, (), _| Box::pin(async { health::ready(call, false) }))]),
     },
 ];
 

@@ -286,7 +286,7 @@ impl<A: Answers> Connections<A> {
             }
         });
         let connection = self.http.serve_connection(TokioIo::new(wire), service);
-        let shutdown = self.shutdown.clone();
+        let (shutdown, reached) = (self.shutdown.clone(), self.reached.clone());
         async move {
             let mut connection = pin!(connection);
             let ended = tokio::select! {
@@ -298,6 +298,9 @@ impl<A: Answers> Connections<A> {
                 }
             };
             if let Err(error) = ended {
+                if error.is_timeout() {
+                    reached.count(Limit::HeaderWait);
+                }
                 tracing::debug!(%error, "a connection ended early");
             }
         }

@@ -19,6 +19,7 @@ mod write;
 pub use journal::GitJournal;
 pub(crate) use journal::REMOTE_FOLDER;
 pub use journal::options::Options;
+pub use maintenance::statistics::Statistics;
 pub use read::archive::GitArchive;
 #[cfg(test)]
 pub(crate) use read::archive::testing;

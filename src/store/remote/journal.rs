@@ -101,6 +101,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         sighting: Sighting,
     ) -> Result<Option<Revision>, StoreError> {
         if self.inner.descends(head, local)? {
+            self.count_propagation(head);
             return self.advance(Some(local), head, "fetched from the remote");
         }
         if sighting.epoch != self.link.epoch() && self.inner.descends(local, head)? {
@@ -180,6 +181,16 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (Some(local), Some(base)) => Ok((!self.inner.descends(base, local)?).then_some(local)),
             (local, _) => Ok(local),
         }
+    }
+
+    /// Counts how long what is new took to come here.
+    fn count_propagation(&mut self, head: Revision) {
+        let (now, link) = (self.link.now(), Arc::clone(&self.link));
+        let counted = self.inner.log(head, &mut |commit| {
+            link.counters.propagation.observe((now - commit.at).to_std().unwrap_or_default());
+            false
+        });
+        drop(counted);
     }
 
     /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.

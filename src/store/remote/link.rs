@@ -17,6 +17,7 @@ use crate::store::remote::decision::Decision;
 use crate::store::remote::git::Git;
 use crate::store::remote::merge::Merger;
 use crate::store::remote::pushed::Pushed;
+use crate::telemetry::metrics::{Gauge, Histogram};
 
 /// How long it takes at least until a remote that was away is asked again.
 const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
@@ -143,7 +144,7 @@ pub struct LinkStatus {
 }
 
 /// How often what has happened, for whoever counts it.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Counters {
     /// Pushes that lost a race.
     pub races: AtomicU64,
@@ -151,6 +152,38 @@ pub struct Counters {
     pub rewrites: AtomicU64,
     /// What both sides of a merge had changed in different ways.
     pub conflicts: AtomicU64,
+    /// When the remote was asked last, in seconds since 1970.
+    pub attempted_at: Gauge,
+    /// How long pushes took: those that were accepted, lost a race, were refused, and had no answer.
+    pub pushes: [Histogram; 4],
+    /// How long fetches took.
+    pub fetches: Histogram,
+    /// How long others' commits took to come here, from when they were made.
+    pub propagation: Histogram,
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        let (races, rewrites, conflicts, attempted_at) = Default::default();
+        let [fetches, propagation] = std::array::from_fn(|_| Histogram::of_times());
+        let pushes = std::array::from_fn(|_| Histogram::of_times());
+        Self { races, rewrites, conflicts, attempted_at, pushes, fetches, propagation }
+    }
+}
+
+impl Counters {
+    /// The names of what became of pushes, as they are counted.
+    pub const PUSHED: [&str; 4] = ["ok", "lost", "refused", "unknown"];
+
+    fn note_push(&self, pushed: &Pushed, took: Duration) {
+        let outcome = match pushed {
+            Pushed::Accepted => 0,
+            Pushed::NotSent(why) if why.starts_with("[rejected]") => 1,
+            Pushed::Answered(_) => 2,
+            Pushed::NotSent(_) | Pushed::NoAnswer(_) => 3,
+        };
+        self.pushes[outcome].observe(took);
+    }
 }
 
 /// A head of the remote that somebody has seen.
@@ -464,7 +497,10 @@ impl Link {
                 .map_or(Duration::ZERO, |at| self.settings.push_interval.saturating_sub(at.elapsed()))
         };
         std::thread::sleep(wait);
+        self.counters.attempted_at.set(self.now().timestamp());
+        let began = Instant::now();
         let pushed = self.git.push(tip, lease, until + wait);
+        self.counters.note_push(&pushed, began.elapsed());
         let mut known = self.known();
         known.epoch += 1;
         known.pushed_at = Some(Instant::now());
@@ -482,7 +518,11 @@ impl Link {
         until: Instant,
     ) -> Result<Option<Revision>, RemoteError> {
         let epoch = self.epoch();
-        let head = self.git.fetch(note, until)?;
+        self.counters.attempted_at.set(self.now().timestamp());
+        let began = Instant::now();
+        let fetched = self.git.fetch(note, until);
+        self.counters.fetches.observe(began.elapsed());
+        let head = fetched?;
         self.sighted(Sighting { head, epoch });
         Ok(head)
     }

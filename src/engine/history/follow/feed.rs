@@ -18,6 +18,7 @@ use crate::engine::history::query::filter::Sieve;
 use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, Shared, View};
+use crate::telemetry::Limit;
 
 /// How many events are read from the disk at a time.
 pub(crate) const BATCH_LEN: usize = 64;
@@ -336,6 +337,7 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
     let Some(seen) = seen else { return Ok(Found::Reset(head, view.head())) };
     let (from, end) = (seen.until, view.index.events_len());
     if is_too_far(view, from, had_its_chance) {
+        view.shared.options.reached.count(Limit::LagEvents);
         return Ok(Found::Reset(head, view.head()));
     }
     let sieve = match Sieve::new(view, filter) {

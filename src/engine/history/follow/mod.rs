@@ -12,17 +12,20 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use chrono::{DateTime, Utc};
 use tokio::sync::watch;
 
 use crate::domain::{Key, Revision};
+use crate::engine::history::event::Origin;
 use crate::engine::history::follow::feed::BATCH_LEN;
 use crate::engine::history::index::build::Builder;
 use crate::engine::history::index::{Index, persist};
 use crate::engine::history::{HistoryError, Shared, View};
-use crate::engine::{Head, chain};
+use crate::engine::{Head, Metrics, chain};
 use crate::memory;
 use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
+use crate::telemetry::Reached;
 
 /// The note beside the repository that the index is kept in.
 const NOTE: &str = "history-index";
@@ -60,6 +63,10 @@ pub struct Options {
     pub known_key: KnownKey,
     /// Judges signatures; by default by their own keys alone.
     pub checker: Checker,
+    /// Where it is counted what happens.
+    pub metrics: Arc<Metrics>,
+    /// Counts who reaches a limit.
+    pub reached: Reached,
 }
 
 impl std::fmt::Debug for Options {
@@ -83,6 +90,8 @@ impl Options {
             progress: Arc::new(|done, total| tracing::info!(done, total, "the history is being read")),
             known_key: Arc::new(|_| None),
             checker: Checker::default(),
+            metrics: Arc::default(),
+            reached: Reached::default(),
         }
     }
 }
@@ -221,6 +230,13 @@ impl History {
         while state.changed().await.is_ok() {}
     }
 
+    /// The committer's time of the head, as far as the history is read.
+    #[must_use]
+    pub fn head_time(&self) -> Option<DateTime<Utc>> {
+        let state = self.state.borrow();
+        state.index.as_ref()?.commits().next_back().map(|commit| commit.time())
+    }
+
     pub(crate) fn states(&self) -> watch::Receiver<State> {
         self.state.clone()
     }
@@ -293,6 +309,7 @@ impl Follower {
         }
         if let Some(index) = &index {
             self.make_ready(index);
+            self.count(index);
         }
         self.tell.send_modify(|state| {
             // A half-read index is shown to nobody.
@@ -304,6 +321,20 @@ impl Follower {
             state.followed = head;
             state.cut_off = cut_off.unwrap_or_default();
         });
+    }
+
+    /// Counts the commits that are new and nobody has asked the service for.
+    fn count(&self, index: &Index) {
+        let told = self.tell.borrow();
+        let Some(before) = &told.index else { return };
+        let new = index.len().saturating_sub(before.len());
+        for commit in index.commits().rev().take(new as usize) {
+            match commit.origin {
+                Origin::Git => self.shared.options.metrics.commits_by_git.add_one(),
+                Origin::Command => self.shared.options.metrics.commits_by_command.add_one(),
+                Origin::Api | Origin::WorkTree => {}
+            }
+        }
     }
 
     /// Reads what has just happened once for all who follow along.

@@ -112,6 +112,7 @@ fn engine_options() -> EngineOptions {
         clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
         fallbacks: Arc::default(),
         reached: Reached::default(),
+        metrics: Arc::default(),
     }
 }
 

@@ -114,8 +114,8 @@ impl ApiError {
     }
 
     /// The limit that was reached, if it was one.
-    pub(crate) const fn limit(&self) -> Option<Limit> {
-        self.limit
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        self.limit.or_else(|| self.errors.iter().find_map(ErrorObject::limit))
     }
 
     /// Adds a sentence to what the first error says.
@@ -272,6 +272,7 @@ impl From<SubmitError> for ApiError {
                 let detail = "The remote has not said whether it took the write, which may be there already or come \
                               to be; the events named tell later, and the same Idempotency-Key never does it twice.";
                 Self::later(ErrorObject::new(Code::OUTCOME_UNKNOWN, detail).with_events(events))
+                    .reaching(Limit::RemoteTimeout)
             }
             SubmitError::Unavailable { reason, retry_after } => Self::unavailable(reason, retry_after),
         }

@@ -9,6 +9,7 @@ use warp::http::StatusCode;
 
 use crate::domain::{Segment, Violation};
 use crate::engine::{Clash, Entry};
+use crate::telemetry::Limit;
 
 /// What kind of failure it is: status, code and title always go together.
 #[derive(Debug, Clone, Copy)]
@@ -87,6 +88,8 @@ pub(crate) struct More {
     pub(crate) current: Option<Arc<Entry>>,
     /// `meta.events`: the ids of what may have happened.
     pub(crate) events: Vec<Uuid>,
+    /// The limit that was reached, which is counted and not shown.
+    pub(crate) limit: Option<Limit>,
 }
 
 impl ErrorObject {
@@ -198,6 +201,17 @@ impl ErrorObject {
     pub(crate) fn with_events(mut self, events: Vec<Uuid>) -> Self {
         self.more().events = events;
         self
+    }
+
+    /// Says which limit was reached.
+    pub(crate) fn reaching(mut self, limit: Limit) -> Self {
+        self.more().limit = Some(limit);
+        self
+    }
+
+    /// The limit that was reached, if that is why.
+    pub(crate) fn limit(&self) -> Option<Limit> {
+        self.more.as_ref()?.limit
     }
 
     /// The same error about a request without the body that it would point into.

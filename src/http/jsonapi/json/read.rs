@@ -16,6 +16,16 @@ pub(crate) struct Fault {
     message: Cow<'static, str>,
 }
 
+/// What is said of a text that nests deeper than it may.
+const TOO_DEEP: &str = "lists and objects are nested too deep";
+
+impl Fault {
+    /// Whether the text nests deeper than it may.
+    pub(crate) fn is_too_deep(&self) -> bool {
+        self.message == TOO_DEEP
+    }
+}
+
 /// Reads one JSON value.
 ///
 /// # Errors
@@ -106,7 +116,7 @@ impl Reader<'_> {
 
     fn nested(&mut self, read: fn(&mut Self) -> Step<Value>) -> Step<Value> {
         let Some(left) = self.depth_left.checked_sub(1) else {
-            return Err("lists and objects are nested too deep".into());
+            return Err(TOO_DEEP.into());
         };
         self.depth_left = left;
         self.at += 1;

@@ -11,6 +11,7 @@ use crate::domain::{Collection, Key, Kind, Patch, Refusal, Value};
 use crate::http::jsonapi::document::{kind_of, resource_type};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::json;
+use crate::telemetry::Limit;
 
 /// A body or a part of one: how far it could be read, and what is wrong with it.
 #[derive(Debug, Default)]
@@ -27,8 +28,10 @@ pub(crate) struct Resource {
 ///
 /// 400 `bad_request`, with the place.
 pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject> {
-    json::read(body, depth_max)
-        .map_err(|fault| ErrorObject::new(Code::BAD_REQUEST, format!("The body is not JSON: {fault}")))
+    json::read(body, depth_max).map_err(|fault| {
+        let error = ErrorObject::new(Code::BAD_REQUEST, format!("The body is not JSON: {fault}"));
+        if fault.is_too_deep() { error.reaching(Limit::JsonDepth) } else { error }
+    })
 }
 
 /// Takes the resource out of a document.

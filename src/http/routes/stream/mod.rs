@@ -15,7 +15,7 @@ mod served;
 
 use std::convert::Infallible;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -28,6 +28,7 @@ use crate::domain::Key;
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::negotiate;
+use crate::http::metrics::Metrics;
 use crate::http::reply::Reply;
 use crate::http::request::call::{Call, Caller};
 pub(crate) use crate::http::routes::stream::events::events;
@@ -65,8 +66,26 @@ trait Teller: Send + Sized + 'static {
 
 /// The answer that a teller gives.
 fn answer(call: &Call<'_>, teller: impl Teller) -> Reply {
-    let response = warp::reply::stream(Told::by(teller, call.context.shutdown.clone())).into_response();
+    let follower = Follower::new(call.context.metrics.clone());
+    let response =
+        warp::reply::stream(Told::by(teller, call.context.shutdown.clone(), follower)).into_response();
     Reply::stream(EVENT_STREAM, response).with(X_ACCEL_BUFFERING, HeaderValue::from_static("no"))
+}
+
+/// One who follows, for whoever counts them.
+struct Follower(Option<Arc<Metrics>>);
+
+impl Follower {
+    fn new(metrics: Option<Arc<Metrics>>) -> Self {
+        metrics.iter().for_each(|metrics| metrics.subscribers.add_one());
+        Self(metrics)
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|metrics| metrics.subscribers.take_one());
+    }
 }
 
 /// What the reader of a stream may hear, as the authorizer said last.
@@ -106,6 +125,7 @@ impl Leave {
             Ok(allowed) => self.allowed = allowed,
             Err(denied) => {
                 let (status, id) = (denied.status().as_u16(), self.caller.request_id());
+                self.caller.note_dropped();
                 tracing::info!(
                     request.id = id,
                     status,
@@ -123,14 +143,15 @@ struct Told<T> {
     /// `None` at the end. Only one ever looks at it, but a body may be shared between threads.
     next: Mutex<Option<Next<T>>>,
     shutdown: Shutdown,
+    _follower: Follower,
 }
 
 type Next<T> = Pin<Box<dyn Future<Output = Option<(Bytes, T)>> + Send>>;
 
 impl<T: Teller> Told<T> {
-    fn by(teller: T, shutdown: Shutdown) -> Self {
+    fn by(teller: T, shutdown: Shutdown, follower: Follower) -> Self {
         let beginning = std::future::ready(Some((Bytes::from_static(BEGINNING), teller)));
-        Self { next: Mutex::new(Some(Box::pin(beginning))), shutdown }
+        Self { next: Mutex::new(Some(Box::pin(beginning))), shutdown, _follower: follower }
     }
 }
 

@@ -53,16 +53,19 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
-use crate::store::StoreError;
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::open;
+use crate::store::{Metrics, StoreError};
+use crate::telemetry::metrics::Histogram;
 
 /// Flushes, and counts what it flushes.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Barrier {
     flushes: Arc<AtomicU64>,
+    /// Where it is counted how long they took.
+    metrics: Arc<Metrics>,
 }
 
 impl Barrier {
@@ -71,26 +74,36 @@ impl Barrier {
         self.flushes.load(Ordering::Relaxed)
     }
 
+    /// What is counted of the store.
+    pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
     fn flush(
         &self,
-        step: Failpoint<'_>,
+        (step, flushed): (Failpoint<'_>, &Histogram),
         path: &Path,
         flush: impl FnOnce() -> io::Result<()>,
     ) -> Result<(), StoreError> {
         self.flushes.fetch_add(1, Ordering::Relaxed);
         let action = if step == Failpoint::FlushFileSystem { "flush the file system of" } else { "flush" };
-        reach(step, path).and_then(|()| flush()).map_err(|source| StoreError::at(action, path, source))
+        let began = Instant::now();
+        let outcome = reach(step, path).and_then(|()| flush());
+        flushed.observe(began.elapsed());
+        outcome.map_err(|source| StoreError::at(action, path, source))
     }
 
     /// Flushes the contents of several files.
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
         files.iter().for_each(|it| it.begin_writing());
-        files.iter().try_for_each(|it| self.flush(Failpoint::Flush, &it.path, || it.file.sync_data()))
+        let flushed = (Failpoint::Flush, &self.metrics.files_flushed);
+        files.iter().try_for_each(|it| self.flush(flushed, &it.path, || it.file.sync_data()))
     }
 
     /// Flushes the entries of a folder.
     pub(crate) fn folder(&self, path: &Path) -> Result<(), StoreError> {
-        self.flush(Failpoint::Flush, path, || File::open(path)?.sync_all())
+        let flushed = (Failpoint::Flush, &self.metrics.folders_flushed);
+        self.flush(flushed, path, || File::open(path)?.sync_all())
     }
 
     /// Flushes everything on the file system of a folder.
@@ -106,7 +119,7 @@ impl Barrier {
                 Ok(())
             }
         };
-        self.flush(Failpoint::FlushFileSystem, path, flush)
+        self.flush((Failpoint::FlushFileSystem, &self.metrics.file_systems_flushed), path, flush)
     }
 
     /// Makes a folder and those above it, as [`make_folders`] does, each durably.

@@ -48,7 +48,7 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
-    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, WorkTree,
+    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, Metrics, StoreError, WorkTree,
 };
 
 /// What is kept of a remote stands here, below the repository.
@@ -72,6 +72,18 @@ impl GitJournal {
     #[must_use]
     pub fn branch(&self) -> &str {
         self.branch.short_name()
+    }
+
+    /// What is counted of the store.
+    #[must_use]
+    pub fn metrics(&self) -> Arc<Metrics> {
+        Arc::clone(self.writer.barrier.metrics())
+    }
+
+    /// Where the objects of the repository are.
+    #[must_use]
+    pub fn objects(&self) -> &Path {
+        self.writer.packs.objects()
     }
 
     /// The root of the work tree; `None` when the repository is bare.

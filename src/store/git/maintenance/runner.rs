@@ -209,6 +209,7 @@ impl Shared {
     fn attend_to(&self, task: Task) {
         let started = Instant::now();
         // Whatever a task leaves half-done, a kill would have left, too.
+        self.barrier.metrics().maintenance_runs.add_one();
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&task)));
         let mut schedule = self.schedule();
         if outcome.is_err() {

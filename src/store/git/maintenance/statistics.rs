@@ -8,20 +8,21 @@ use crate::store::git::packs::geometry::objects_of;
 
 /// What there is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Statistics {
+pub struct Statistics {
     /// Packs, whoever made them.
-    pub(crate) packs: u64,
+    pub packs: u64,
     /// Objects in packs; one that is in two of them counts twice.
-    pub(crate) objects: u64,
+    pub objects: u64,
     /// Of packs and their indexes.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
     /// Objects that have a file each.
-    pub(crate) loose_objects: u64,
+    pub loose_objects: u64,
 }
 
 impl Statistics {
     /// Counts what is in a folder of objects; what can't be looked at is nothing.
-    pub(crate) fn of(objects: &Path) -> Self {
+    #[must_use]
+    pub fn of(objects: &Path) -> Self {
         let mut statistics = Self::default();
         for entry in entries(&objects.join("pack")) {
             statistics.add(&entry);

@@ -1,0 +1,44 @@
+//! What the writer counts.
+
+use std::time::Duration;
+
+use crate::telemetry::metrics::{Counter, Histogram};
+
+/// What the writer counts, for whoever looks at it.
+#[derive(Debug)]
+pub struct Metrics {
+    /// Writes that became commits, from when they were asked for until they could be read; the commits of hand
+    /// edits that stood in their way are counted beside them.
+    pub writes: Histogram,
+    /// The same of hand edits that were committed for a person, since the write behind them was asked for.
+    pub edits_committed: Histogram,
+    /// Writes that shared one flush.
+    pub groups: Histogram,
+    /// Saved files that came to be served, from when they were saved.
+    pub saved: Histogram,
+    /// Moves of the branch by others, from when they were looked at until they were served.
+    pub committed: Histogram,
+    /// Commits that people made, or the command line, and that came to be part of the history.
+    pub commits_by_git: Counter,
+    /// The same of the command line.
+    pub commits_by_command: Counter,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let [writes, edits_committed, saved, committed] = std::array::from_fn(|_| Histogram::of_times());
+        let (commits_by_git, commits_by_command) = Default::default();
+        let groups = Histogram::of_counts();
+        Self { writes, edits_committed, groups, saved, committed, commits_by_git, commits_by_command }
+    }
+}
+
+impl Metrics {
+    /// Counts a group of writes of which these became commits, and how many more commits they needed.
+    pub(crate) fn committed_group(&self, writes: &[Duration], more: usize) {
+        self.groups.count(writes.len() as u64);
+        writes.iter().for_each(|took| self.writes.observe(*took));
+        let longest = writes.iter().max().copied().unwrap_or_default();
+        (0..more).for_each(|_| self.edits_committed.observe(longest));
+    }
+}

@@ -1,0 +1,81 @@
+//! The listener for whoever watches over the service: what is counted, and how the service fares.
+//!
+//! It answers `/metrics`, `/livez` and `/readyz`, without asking who it is: who can reach the address may read
+//! them. What is said of every answer of the API does not hold here.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use hyper::Request;
+use hyper::body::Incoming;
+use warp::http::header::ACCEPT;
+use warp::http::{Method, StatusCode};
+use warp::reply::Response;
+
+use crate::http::jsonapi::error::ApiError;
+use crate::http::reply::Reply;
+use crate::http::request::call::Call;
+use crate::http::request::head::Head;
+use crate::http::request::id::RequestId;
+use crate::http::routes::{health, table};
+use crate::http::server::{Answers, Line};
+use crate::http::{Routes, Shared};
+use crate::telemetry::metrics::{Exposition, Format};
+
+/// Where the numbers are.
+pub const METRICS: &str = "/metrics";
+
+/// What the admin listener answers.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    shared: Arc<Shared>,
+    exposition: Exposition,
+}
+
+impl Admin {
+    /// Tells of the service that answers with these routes.
+    #[must_use]
+    pub fn new(routes: &Routes, exposition: Exposition) -> Self {
+        Self { shared: Arc::clone(&routes.shared), exposition }
+    }
+
+    async fn reply(&self, call: &Call<'_>) -> Result<Reply, ApiError> {
+        let is_known = [METRICS, table::LIVE, table::READY].contains(&call.path());
+        match *call.method() {
+            _ if !is_known => Err(ApiError::no_such_path(call.path())),
+            Method::GET | Method::HEAD if call.path() == METRICS => self.metrics(call).await,
+            Method::GET | Method::HEAD if call.path() == table::LIVE => Ok(health::live()),
+            Method::GET | Method::HEAD => health::ready(call, true),
+            _ => Err(ApiError::method_not_allowed("GET, HEAD")),
+        }
+    }
+
+    /// To look at the repository may take a moment.
+    async fn metrics(&self, call: &Call<'_>) -> Result<Reply, ApiError> {
+        let accept = call.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+        let format = Format::wanted(&accept.collect::<Vec<_>>().join(","));
+        let exposition = self.exposition.clone();
+        let text = tokio::task::spawn_blocking(move || exposition.text(format)).await;
+        let text = text.map_err(|_| ApiError::internal())?;
+        Ok(Reply::typed(StatusCode::OK, format.media_type(), text.into()))
+    }
+}
+
+impl Answers for Admin {
+    fn answer(
+        &self,
+        mut request: Request<Incoming>,
+        line: Arc<Line>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        let head = Arc::new(Head::taken(&mut request, line));
+        let this = self.clone();
+        async move {
+            let Shared { context, common, budgets, .. } = &*this.shared;
+            let id = RequestId::of(&head.headers, context.clock);
+            let call = Call::new(context, budgets, head, id);
+            let reply = this.reply(&call).await;
+            let reply = reply.unwrap_or_else(|error| Reply::failure(&error, &context.base_path));
+            Ok(reply.finish(call, common))
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! What is counted of requests.
+//!
+//! Every route, method and class of status has its numbers from the start on, found by position, so that to count
+//! a request is a few additions. Where nobody looks at the numbers there are none, and nothing is done.
+
+use std::time::Duration;
+
+use warp::http::{Method, StatusCode};
+
+use crate::http::authorize::{ACTIONS, Action, Denied};
+use crate::http::routes::table::ROUTES;
+use crate::telemetry::metrics::{Counter, Gauge, Histogram};
+
+/// The route of web pages, of all of them.
+pub(crate) const UI: &str = "/ui/";
+
+/// The route of a path that leads nowhere.
+pub(crate) const NOWHERE: &str = "none";
+
+const METHODS: [&str; 7] = ["GET", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "other"];
+
+const CLASSES: [&str; 5] = ["1xx", "2xx", "3xx", "4xx", "5xx"];
+
+const OUTCOMES: [&str; 3] = ["allowed", "denied", "failed"];
+
+/// What is counted of requests, shared by all of them.
+#[derive(Debug)]
+pub struct Metrics {
+    /// By route and method.
+    requests: Box<[[Requests; METHODS.len()]]>,
+    authorizations: [[Counter; OUTCOMES.len()]; ACTIONS.len()],
+    pub(crate) subscribers: Gauge,
+    pub(crate) dropped: Counter,
+}
+
+/// The requests of one route and method.
+#[derive(Debug, Default)]
+struct Requests {
+    in_flight: Gauge,
+    answered: [Answered; CLASSES.len()],
+}
+
+/// Those that were answered by one class of status.
+#[derive(Debug)]
+struct Answered(Histogram);
+
+impl Default for Answered {
+    fn default() -> Self {
+        Self(Histogram::of_times())
+    }
+}
+
+/// Numbers of one route, method and class of status.
+#[derive(Debug, Clone, Copy)]
+pub struct OfRequests<'a> {
+    /// The route as the table has it.
+    pub route: &'static str,
+    /// The method.
+    pub method: &'static str,
+    /// The first digit of the status, as `2xx`.
+    pub status: &'static str,
+    /// How long they took.
+    pub durations: &'a Histogram,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Metrics {
+    /// Nothing has been counted yet.
+    #[must_use]
+    pub fn new() -> Self {
+        let requests = routes().map(|_| Default::default()).collect();
+        let (authorizations, subscribers, dropped) = Default::default();
+        Self { requests, authorizations, subscribers, dropped }
+    }
+
+    /// Begins to count a request of a route.
+    pub(crate) fn begin(&self, route: &'static str, method: &Method) -> Place {
+        let place = Place { route: route_index(route), method: method_index(method) };
+        self.at(place).in_flight.add_one();
+        place
+    }
+
+    /// The request was answered, after so long.
+    pub(crate) fn answered(&self, place: Place, status: StatusCode, took: Duration) {
+        let class = usize::from(status.as_u16() / 100).clamp(1, CLASSES.len()) - 1;
+        self.at(place).answered[class].0.observe(took);
+    }
+
+    /// The request is over, answered or not.
+    pub(crate) fn end(&self, place: Place) {
+        self.at(place).in_flight.take_one();
+    }
+
+    fn at(&self, place: Place) -> &Requests {
+        &self.requests[place.route][place.method]
+    }
+
+    /// Counts what the authorizer said.
+    pub(crate) fn authorized(&self, action: &Action<'_>, answer: Result<(), &Denied>) {
+        let outcome = match answer.map_err(Denied::status) {
+            Ok(()) => 0,
+            Err(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => 1,
+            Err(_) => 2,
+        };
+        self.authorizations[action.number()][outcome].add_one();
+    }
+
+    /// How many readers follow what happens now.
+    #[must_use]
+    pub fn subscribers(&self) -> i64 {
+        self.subscribers.get()
+    }
+
+    /// How many of them were sent away.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped.get()
+    }
+
+    /// What was answered so far, of each route, method and class of status that there was.
+    pub fn requests(&self) -> impl Iterator<Item = OfRequests<'_>> {
+        let of_routes = routes().zip(&self.requests);
+        let of_methods = of_routes.flat_map(|(route, of_route)| {
+            METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
+        });
+        let all = of_methods.flat_map(|(route, method, requests)| {
+            let classes = CLASSES.into_iter().zip(&requests.answered);
+            classes.map(move |(status, Answered(durations))| OfRequests { route, method, status, durations })
+        });
+        all.filter(|one| one.durations.times() > 0)
+    }
+
+    /// How many are being answered, of each route and method that was asked for.
+    pub fn in_flight(&self) -> impl Iterator<Item = (&'static str, &'static str, i64)> + '_ {
+        let of_routes = routes().zip(&self.requests);
+        let all = of_routes.flat_map(|(route, of_route)| {
+            METHODS.into_iter().zip(of_route).map(move |(method, requests)| (route, method, requests))
+        });
+        let was_asked = |requests: &Requests| {
+            requests.in_flight.get() > 0 || requests.answered.iter().any(|it| it.0.times() > 0)
+        };
+        all.filter(move |(_, _, requests)| was_asked(requests))
+            .map(|(route, method, requests)| (route, method, requests.in_flight.get()))
+    }
+
+    /// How often the authorizer was asked about each action, and what it said.
+    pub fn authorizations(&self) -> impl Iterator<Item = (&'static str, &'static str, u64)> + '_ {
+        let of_actions = ACTIONS.into_iter().zip(&self.authorizations);
+        let all = of_actions.flat_map(|(action, of_action)| {
+            OUTCOMES.into_iter().zip(of_action).map(move |(outcome, times)| (action, outcome, times.get()))
+        });
+        all.filter(|(_, _, times)| *times > 0)
+    }
+}
+
+/// Where a request is counted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Place {
+    route: usize,
+    method: usize,
+}
+
+/// The names of the routes, by position: those of the table, the pages, and none.
+fn routes() -> impl Iterator<Item = &'static str> {
+    ROUTES.iter().map(|route| route.path.text).chain([UI, NOWHERE])
+}
+
+/// The position of a route by its name, which is the table's own.
+fn route_index(route: &'static str) -> usize {
+    match ROUTES.iter().position(|known| std::ptr::eq(known.path.text, route)) {
+        Some(at) => at,
+        None if route == UI => ROUTES.len(),
+        None => ROUTES.len() + 1,
+    }
+}
+
+fn method_index(method: &Method) -> usize {
+    METHODS.iter().position(|name| *name == method.as_str()).unwrap_or(METHODS.len() - 1)
+}

@@ -1,0 +1,274 @@
+//! The access log: one line for each request, on standard error beside the other lines.
+//!
+//! Requests are answered faster than the system takes lines one by one, so lines are gathered for a moment and
+//! written together by a thread of their own. What is gathered when the process is killed is lost; at an
+//! orderly end nothing is.
+//!
+//! A line holds no secret: neither a query nor a header but those that are named here, and nothing that would
+//! end the line.
+
+use std::io::{self, Write as _};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use chrono::{DateTime, Timelike as _, Utc};
+
+use crate::telemetry::LogFormat;
+use crate::telemetry::progress::LogLines;
+
+/// For how long lines are gathered.
+const GATHER: Duration = Duration::from_millis(100);
+
+/// From how many bytes on they are written at once.
+const BYTES_MAX: usize = 256 * 1024;
+
+/// What the lines are called in the log.
+pub(crate) const TARGET: &str = "collectory::access";
+
+/// One request that was answered.
+#[derive(Debug, Clone, Copy)]
+pub struct Answered<'a> {
+    /// When.
+    pub at: DateTime<Utc>,
+    /// The method.
+    pub method: &'a str,
+    /// The route, not the path as it was sent.
+    pub route: &'a str,
+    /// The status.
+    pub status: u16,
+    /// How long it took until the answer was ready.
+    pub duration: Duration,
+    /// Bytes of the body; none of a stream, which has only begun.
+    pub bytes: usize,
+    /// Who has sent it, if that is known.
+    pub actor: Option<&'a str>,
+    /// The id of the request.
+    pub request_id: &'a str,
+    /// The revision that the answer comes from.
+    pub revision: Option<&'a [u8]>,
+    /// Where it stands in a trace of the caller's.
+    pub traceparent: Option<&'a str>,
+}
+
+/// The access log; what is gathered is written when it is dropped.
+#[derive(Debug)]
+pub struct AccessLog {
+    shared: Arc<Shared>,
+    writer: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    format: LogFormat,
+    lines: Mutex<Lines>,
+    news: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    /// A second since 1970, and how it is written: few lines begin a new one.
+    second: (i64, String),
+    is_over: bool,
+}
+
+impl AccessLog {
+    /// Begins to write.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the system gives no thread.
+    pub fn start(format: LogFormat) -> io::Result<Self> {
+        let shared = Arc::new(Shared { format, lines: Mutex::default(), news: Condvar::new() });
+        let gathered = Arc::clone(&shared);
+        let writer = thread::Builder::new().name("access-log".into()).spawn(move || gathered.write())?;
+        Ok(Self { shared, writer: Some(writer) })
+    }
+
+    /// Adds a line.
+    pub fn note(&self, answered: &Answered<'_>) {
+        let mut lines = self.shared.lines();
+        let was_empty = lines.bytes.is_empty();
+        lines.add(answered, self.shared.format);
+        if was_empty || lines.bytes.len() >= BYTES_MAX {
+            self.shared.news.notify_one();
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    fn drop(&mut self) {
+        self.shared.lines().is_over = true;
+        self.shared.news.notify_one();
+        self.writer.take().into_iter().for_each(|writer| drop(writer.join()));
+    }
+}
+
+impl Shared {
+    fn lines(&self) -> MutexGuard<'_, Lines> {
+        self.lines.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) {
+        let mut written = Vec::new();
+        loop {
+            let mut lines = self.lines();
+            while lines.bytes.is_empty() && !lines.is_over {
+                lines = self.news.wait(lines).unwrap_or_else(PoisonError::into_inner);
+            }
+            if !lines.is_over && lines.bytes.len() < BYTES_MAX {
+                let gathers = |lines: &mut Lines| !lines.is_over && lines.bytes.len() < BYTES_MAX;
+                let waited = self.news.wait_timeout_while(lines, GATHER, gathers);
+                lines = waited.unwrap_or_else(PoisonError::into_inner).0;
+            }
+            std::mem::swap(&mut written, &mut lines.bytes);
+            let is_over = lines.is_over;
+            drop(lines);
+            // As with every other line, that nobody reads it must harm nobody.
+            drop(LogLines.write_all(&written));
+            written.clear();
+            if is_over {
+                return;
+            }
+        }
+    }
+}
+
+impl Lines {
+    fn add(&mut self, answered: &Answered<'_>, format: LogFormat) {
+        let second = answered.at.timestamp();
+        if self.second.0 != second || self.second.1.is_empty() {
+            self.second = (second, answered.at.format("%Y-%m-%dT%H:%M:%S.").to_string());
+        }
+        let micros = answered.at.nanosecond() / 1_000 % 1_000_000;
+        let out = &mut self.bytes;
+        let begin = match format {
+            LogFormat::Text => "",
+            LogFormat::Json => "{\"timestamp\":\"",
+        };
+        out.extend_from_slice(begin.as_bytes());
+        out.extend_from_slice(self.second.1.as_bytes());
+        push(out, format_args!("{micros:06}Z"));
+        match format {
+            LogFormat::Text => text(out, answered),
+            LogFormat::Json => json(out, answered),
+        }
+        out.push(b'\n');
+    }
+}
+
+fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
+    let Answered { method, route, status, bytes, request_id, .. } = answered;
+    push(
+        out,
+        format_args!("  INFO {TARGET}: answered method={method} route={route} status={status} duration_ms="),
+    );
+    push_ms(out, answered.duration);
+    push(out, format_args!(" bytes={bytes}"));
+    if let Some(actor) = answered.actor {
+        out.extend_from_slice(b" actor=");
+        push_quoted(out, actor);
+    }
+    push(out, format_args!(" request.id={request_id}"));
+    if let Some(revision) = answered.revision {
+        out.extend_from_slice(b" revision=");
+        out.extend_from_slice(revision);
+    }
+    if let Some(traceparent) = answered.traceparent {
+        push(out, format_args!(" traceparent={traceparent}"));
+    }
+}
+
+fn json(out: &mut Vec<u8>, answered: &Answered<'_>) {
+    let Answered { route, status, bytes, .. } = answered;
+    push(
+        out,
+        format_args!("\",\"level\":\"INFO\",\"message\":\"answered\",\"target\":\"{TARGET}\",\"method\":"),
+    );
+    push_quoted(out, answered.method);
+    push(out, format_args!(",\"route\":\"{route}\",\"status\":{status},\"duration_ms\":"));
+    push_ms(out, answered.duration);
+    push(out, format_args!(",\"bytes\":{bytes}"));
+    if let Some(actor) = answered.actor {
+        out.extend_from_slice(b",\"actor\":");
+        push_quoted(out, actor);
+    }
+    out.extend_from_slice(b",\"request.id\":");
+    push_quoted(out, answered.request_id);
+    if let Some(revision) = answered.revision {
+        out.extend_from_slice(b",\"revision\":\"");
+        out.extend_from_slice(revision);
+        out.push(b'"');
+    }
+    if let Some(traceparent) = answered.traceparent {
+        push(out, format_args!(",\"traceparent\":\"{traceparent}\""));
+    }
+    out.push(b'}');
+}
+
+fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
+    out.write_fmt(text).expect("writing to memory can't fail");
+}
+
+fn push_ms(out: &mut Vec<u8>, duration: Duration) {
+    let micros = duration.as_micros();
+    push(out, format_args!("{}.{:03}", micros / 1_000, micros % 1_000));
+}
+
+/// A text between quotes, as JSON has it; names of people may hold anything.
+fn push_quoted(out: &mut Vec<u8>, text: &str) {
+    out.push(b'"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => push(out, format_args!("\\{c}")),
+            c if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => {
+                push(out, format_args!("\\u{:04x}", u32::from(c)));
+            }
+            c => push(out, format_args!("{c}")),
+        }
+    }
+    out.push(b'"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(format: LogFormat, actor: &str) -> String {
+        let mut lines = Lines::default();
+        let answered = Answered {
+            at: DateTime::from_timestamp(1_772_357_400, 42_000).unwrap(),
+            method: "GET",
+            route: "/collections/{key}",
+            status: 200,
+            duration: Duration::from_micros(1_234),
+            bytes: 345,
+            actor: Some(actor),
+            request_id: "a\"b",
+            revision: Some(b"9fceb02d"),
+            traceparent: None,
+        };
+        lines.add(&answered, format);
+        String::from_utf8(lines.bytes).unwrap()
+    }
+
+    #[test]
+    fn a_line_says_what_was_asked_and_answered() {
+        assert_eq!(
+            line(LogFormat::Text, "Mara"),
+            "2026-03-01T09:30:00.000042Z  INFO collectory::access: answered method=GET route=/collections/{key} \
+             status=200 duration_ms=1.234 bytes=345 actor=\"Mara\" request.id=a\"b revision=9fceb02d\n"
+        );
+    }
+
+    #[test]
+    fn a_name_ends_no_line_and_no_text() {
+        let told = line(LogFormat::Json, "a\"\\\n\u{7f}\u{2028}b");
+        assert_eq!(told.lines().count(), 1);
+        let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["actor"], &told["request.id"]), (&"a\"\\\n\u{7f}\u{2028}b".into(), &"a\"b".into()));
+        assert_eq!(told["duration_ms"], 1.234);
+        assert!(!line(LogFormat::Text, "a\u{1b}[31m\n").trim_end().contains(char::is_control));
+    }
+}

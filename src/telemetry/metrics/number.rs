@@ -1,0 +1,169 @@
+//! Numbers that many threads add to, and somebody reads now and then.
+
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How many buckets a histogram has at most.
+const BUCKETS_MAX: usize = 16;
+
+/// How often something has happened.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Once more.
+    pub fn add_one(&self) {
+        self.add(1);
+    }
+
+    /// So many times more.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// How often until now.
+    #[must_use]
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How much there is of something that comes and goes.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicI64);
+
+impl Gauge {
+    /// One more.
+    pub fn add_one(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less.
+    pub fn take_one(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// This is how much there is.
+    pub fn set(&self, value: i64) {
+        self.0.store(value, Ordering::Relaxed);
+    }
+
+    /// How much there is now.
+    #[must_use]
+    pub fn get(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How much or how long something was, each time: how often at most each of some bounds, and the sum.
+#[derive(Debug)]
+pub struct Histogram {
+    /// The bounds, in units.
+    bounds: &'static [u64],
+    /// How many units are one of what is shown.
+    units: f64,
+    /// The last one in use counts what lies beyond every bound.
+    buckets: [AtomicU64; BUCKETS_MAX],
+    sum: AtomicU64,
+}
+
+/// A microsecond, in nanoseconds.
+const US: u64 = 1_000;
+
+/// A millisecond, in nanoseconds.
+const MS: u64 = 1_000 * US;
+
+/// A second, in nanoseconds.
+const S: u64 = 1_000 * MS;
+
+/// From the read of one collection to a request that waits for another machine.
+static TIMES: &[u64] = &[
+    50 * US,
+    100 * US,
+    250 * US,
+    MS,
+    5 * MS,
+    10 * MS,
+    25 * MS,
+    50 * MS,
+    100 * MS,
+    250 * MS,
+    S,
+    5 * S,
+    30 * S,
+];
+
+/// From one to as many as share a flush.
+static COUNTS: &[u64] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+impl Histogram {
+    /// Of durations, shown in seconds.
+    #[must_use]
+    pub fn of_times() -> Self {
+        Self::new(TIMES, 1e9)
+    }
+
+    /// Of small numbers.
+    #[must_use]
+    pub fn of_counts() -> Self {
+        Self::new(COUNTS, 1.0)
+    }
+
+    fn new(bounds: &'static [u64], units: f64) -> Self {
+        assert!(bounds.len() < BUCKETS_MAX, "BUG: a histogram with more bounds than there is room for");
+        Self { bounds, units, buckets: Default::default(), sum: AtomicU64::new(0) }
+    }
+
+    /// Counts something that took so long.
+    pub fn observe(&self, took: Duration) {
+        self.count(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    /// Counts something that was so much.
+    pub fn count(&self, value: u64) {
+        let bucket = self.bounds.iter().position(|bound| value <= *bound).unwrap_or(self.bounds.len());
+        self.buckets[bucket].fetch_add(1, Ordering::Relaxed);
+        self.sum.fetch_add(value, Ordering::Relaxed);
+    }
+
+    /// How often something was counted.
+    #[must_use]
+    pub fn times(&self) -> u64 {
+        self.buckets.iter().map(|bucket| bucket.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Their sum, as it is shown.
+    #[must_use]
+    pub fn sum(&self) -> f64 {
+        self.sum.load(Ordering::Relaxed) as f64 / self.units
+    }
+
+    /// How many lie below each bound and above the one before, as they are shown; the last bound is beyond all.
+    #[must_use]
+    pub fn buckets(&self) -> Vec<(f64, u64)> {
+        let bounds = self.bounds.iter().map(|bound| *bound as f64 / self.units).chain([f64::INFINITY]);
+        bounds.zip(&self.buckets).map(|(bound, bucket)| (bound, bucket.load(Ordering::Relaxed))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_histogram_counts_by_the_first_bound_that_is_not_passed() {
+        let histogram = Histogram::of_counts();
+        [1, 2, 3, 1_000].into_iter().for_each(|value| histogram.count(value));
+        let counted: Vec<_> = histogram.buckets().into_iter().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(counted, [(1.0, 1), (2.0, 1), (4.0, 1), (f64::INFINITY, 1)]);
+        assert_eq!((histogram.times(), histogram.sum()), (4, 1_006.0));
+    }
+
+    #[test]
+    fn durations_are_shown_in_seconds() {
+        let histogram = Histogram::of_times();
+        histogram.observe(Duration::from_millis(1_500));
+        assert!((histogram.sum() - 1.5).abs() < 1e-9);
+        assert!(histogram.buckets().contains(&(5.0, 1)));
+    }
+}

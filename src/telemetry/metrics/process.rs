@@ -1,0 +1,80 @@
+//! What the system knows of this process, by the names that Prometheus has for it
+//! (<https://prometheus.io/docs/instrumenting/writing_clientlibs/#process-metrics>).
+
+use std::fs;
+
+use rustix::param::{clock_ticks_per_second, page_size};
+use rustix::process::{Resource, getrlimit};
+
+use crate::telemetry::metrics::Page;
+
+/// Shows it, as far as the system tells.
+pub fn show(page: &mut Page<'_>) {
+    if let Some(stat) = Stat::read() {
+        page.counters("process_cpu_seconds", "Time of processors that the process has used.", |series| {
+            series.seconds(&[], stat.cpu_seconds);
+        });
+        page.gauge("process_threads", "Threads of the process.", stat.threads);
+        page.gauge("process_virtual_memory_bytes", "Addresses that the process has.", stat.virtual_bytes);
+        page.gauge("process_resident_memory_bytes", "Memory that the process has.", stat.resident_bytes);
+        page.gauge("process_start_time_seconds", "When the process began, since 1970.", stat.started_at());
+    }
+    let open = fs::read_dir("/proc/self/fd").map(|entries| entries.count() as f64).ok();
+    page.gauge("process_open_fds", "Files and sockets that the process has open.", open);
+    let most = getrlimit(Resource::Nofile).current.map(|most| most as f64);
+    page.gauge("process_max_fds", "Files and sockets that it may have open.", most);
+}
+
+/// What `/proc/self/stat` says (proc(5)).
+struct Stat {
+    cpu_seconds: f64,
+    threads: f64,
+    /// Seconds after the system began.
+    started: f64,
+    virtual_bytes: f64,
+    resident_bytes: f64,
+}
+
+impl Stat {
+    fn read() -> Option<Self> {
+        Self::of(&fs::read_to_string("/proc/self/stat").ok()?)
+    }
+
+    /// The fields after the name of the program, which may hold anything, begin with the third.
+    fn of(text: &str) -> Option<Self> {
+        let fields: Vec<f64> = text[text.rfind(')')? + 1..]
+            .split_whitespace()
+            .map(|field| field.parse().unwrap_or_default())
+            .collect();
+        let field = |number: usize| fields.get(number - 3).copied();
+        let ticks = clock_ticks_per_second() as f64;
+        Some(Self {
+            cpu_seconds: (field(14)? + field(15)?) / ticks,
+            threads: field(20)?,
+            started: field(22)? / ticks,
+            virtual_bytes: field(23)?,
+            resident_bytes: field(24)? * page_size() as f64,
+        })
+    }
+
+    fn started_at(&self) -> Option<f64> {
+        let stat = fs::read_to_string("/proc/stat").ok()?;
+        let booted = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
+        Some(booted.trim().parse::<f64>().ok()? + self.started)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_name_of_the_program_may_hold_anything() {
+        let rest = "S 1 1 1 0 -1 4194560 5 0 0 0 200 100 0 0 20 0 7 0 500 4096 3 0";
+        let stat = Stat::of(&format!("42 (a ) b) {rest}")).unwrap();
+        let ticks = clock_ticks_per_second() as f64;
+        assert!((stat.cpu_seconds - 300.0 / ticks).abs() < 1e-9);
+        assert!((stat.threads - 7.0).abs() < 1e-9 && (stat.virtual_bytes - 4096.0).abs() < 1e-9);
+        assert!((stat.resident_bytes - 3.0 * page_size() as f64).abs() < 1e-9);
+    }
+}

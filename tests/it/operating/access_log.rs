@@ -1,0 +1,90 @@
+//! One line for each request.
+
+use serde_json::{Value, json};
+
+use crate::support::{Auth, TestServer, eventually};
+
+/// Of the token `mara-secret`.
+const POLICY: &str = "\
+tokens:
+  - name: Mara
+    email: mara@example.org
+    hash: sha256:HASH
+    may: [read, write]
+    keys: ['*']
+";
+
+const TRACE: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+/// The lines of the access log, once there are so many.
+async fn lines(server: &TestServer, count: usize) -> Vec<String> {
+    let all = || -> Vec<String> {
+        let log = server.log();
+        log.lines().filter(|line| line.contains("collectory::access")).map(str::to_owned).collect()
+    };
+    eventually("the lines are written", async || Some(all()).filter(|lines| lines.len() >= count)).await
+}
+
+fn policy() -> Auth {
+    use sha2::Digest as _;
+    let hash: String = sha2::Sha256::digest("mara-secret").iter().map(|byte| format!("{byte:02x}")).collect();
+    Auth::Policy(POLICY.replace("HASH", &hash))
+}
+
+#[tokio::test]
+async fn each_request_has_a_line_that_machines_read() {
+    let server = TestServer::setup("small").auth(policy()).flag(&["--access-log", "json"]).start().await;
+    let mara = server.with_token("mara-secret");
+    let ready = lines(&server, 1).await.len();
+    let read = mara.request("GET", "/collections/posts?fields[document-collection]=name");
+    let read = read.header("traceparent", TRACE).send().await.is(200);
+    mara.patch("posts", json!({"name": "All posts"})).await.is(200);
+    server.request("GET", "/collections/no%0Abody").send().await.is(404);
+    let lines = lines(&server, ready + 3).await;
+    let told: Vec<Value> = lines[ready..].iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(told[0]["level"], "INFO");
+    assert_eq!((&told[0]["method"], &told[0]["route"]), (&json!("GET"), &json!("/collections/{key}")));
+    assert_eq!((&told[0]["status"], &told[0]["actor"]), (&json!(200), &json!("Mara")));
+    assert_eq!(told[0]["bytes"], read.bytes().len());
+    assert_eq!(told[0]["request.id"], read.header("x-request-id"));
+    assert_eq!(told[0]["revision"], read.header("collectory-revision"));
+    assert_eq!(told[0]["traceparent"], TRACE);
+    assert!(told[0]["duration_ms"].as_f64().unwrap() > 0.0);
+    assert_eq!((&told[1]["method"], &told[1]["revision"]), (&json!("PATCH"), &json!(server.repo().head())));
+    assert_eq!((&told[2]["route"], &told[2]["status"]), (&json!("none"), &json!(404)));
+    assert!(!server.log().contains("mara-secret"), "{}", server.log());
+}
+
+#[tokio::test]
+async fn the_lines_have_the_form_of_the_log_and_all_are_there_at_the_end() {
+    let mut server = TestServer::setup("small").flag(&["--access-log"]).start().await;
+    for _ in 0..50 {
+        server.read("posts").await.is(200);
+    }
+    let finished = server.stop();
+    let read = "answered method=GET route=/collections/{key} status=200 duration_ms=";
+    assert_eq!(finished.matches(read).count(), 50, "{finished}");
+}
+
+#[tokio::test]
+async fn without_the_flag_or_the_level_there_is_none() {
+    let server = TestServer::setup("small").start().await;
+    server.list().await.is(200);
+    let quiet = TestServer::setup("small").flag(&["--access-log", "--log-level", "warn"]).start().await;
+    quiet.list().await.is(200);
+    assert!(!server.log().contains("collectory::access") && !quiet.log().contains("collectory::access"));
+}
+
+#[tokio::test]
+async fn the_place_in_a_trace_stands_in_every_line_of_a_request() {
+    let server =
+        TestServer::setup("small").flag(&["--log-level", "debug", "--log-format", "json"]).start().await;
+    server.request("GET", "/collections/nobody").header("traceparent", TRACE).send().await.is(404);
+    let refused = async || {
+        let log = server.log();
+        let line = log.lines().find(|line| line.contains("the request was refused"))?;
+        serde_json::from_str::<Value>(line).ok()
+    };
+    let line = eventually("the refusal is told", refused).await;
+    assert_eq!(line["span"]["traceparent"], TRACE, "{line}");
+}

@@ -1,0 +1,198 @@
+//! The listener for whoever watches over the service.
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::{SocketAddr, TcpListener};
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::support::{Auth, Setup, Stream, TestServer, eventually};
+
+const POLICY: &str = "tokens:\n";
+
+fn setup() -> Setup {
+    TestServer::setup("small").flag(&["--admin-listen", "127.0.0.1:0"])
+}
+
+/// Where the admin listener is, as the log tells.
+fn admin(server: &TestServer) -> SocketAddr {
+    let log = server.log();
+    let line = log.lines().find(|line| line.contains("metrics are at")).expect("it is told where");
+    let at = line.split("at=http://").nth(1).expect("an address").split_whitespace().next();
+    at.and_then(|at| at.parse().ok()).expect("an address")
+}
+
+/// A page of the admin listener: its status, its media type and its text.
+async fn page(server: &TestServer, path: &str, accept: &str) -> (u16, String, String) {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let url = format!("http://{}{path}", admin(server));
+    let answer = client.get(url).header("Accept", accept).send().await.unwrap();
+    let media_type = answer.headers()["content-type"].to_str().unwrap().to_owned();
+    (answer.status().as_u16(), media_type, answer.text().await.unwrap())
+}
+
+/// The samples of `/metrics`, by name and labels as they are written.
+async fn samples(server: &TestServer) -> BTreeMap<String, f64> {
+    let (status, _, text) = page(server, "/metrics", "*/*").await;
+    assert_eq!(status, 200, "{text}");
+    promtool(&text);
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    let sample = |line: &str| {
+        let (name, value) = line.rsplit_once(' ').expect("a name and a value");
+        (name.to_owned(), value.parse().expect("a number"))
+    };
+    lines.map(sample).collect()
+}
+
+/// What Prometheus has to say of a page: nothing.
+fn promtool(text: &str) {
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    // Where it is not installed the names are compared all the same.
+    let Ok(mut promtool) = promtool.spawn() else { return };
+    promtool.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let said = promtool.wait_with_output().unwrap();
+    let all = [said.stdout, said.stderr].concat();
+    assert!(said.status.success() && all.is_empty(), "{}", String::from_utf8_lossy(&all));
+}
+
+#[tokio::test]
+async fn requests_are_counted_by_route_method_and_class_of_status() {
+    let server = setup().start().await;
+    server.read("posts").await.is(200);
+    server.read("nobody").await.is(404);
+    server.get("/nowhere").await.is(404);
+    let about = reqwest::get(format!("http://{}/ui/about", server.address())).await.unwrap();
+    assert_eq!(about.status(), 200);
+    server.patch("posts", json!({"name": "All posts"})).await.is(200);
+    server.patch("posts", json!({"name": "All posts"})).await.is(200);
+    let samples = samples(&server).await;
+    let of = |name: &str, labels: &str| samples.get(&format!("{name}{{{labels}}}")).copied();
+    let requests = |labels: &str| of("collectory_http_requests_total", labels);
+    let read = r#"route="/collections/{key}",method="GET",status="2xx""#;
+    assert_eq!(requests(read), Some(1.0), "{samples:#?}");
+    assert_eq!(requests(r#"route="/collections/{key}",method="GET",status="4xx""#), Some(1.0));
+    assert_eq!(requests(r#"route="/collections/{key}",method="PATCH",status="2xx""#), Some(2.0));
+    assert_eq!(requests(r#"route="none",method="GET",status="4xx""#), Some(1.0));
+    assert_eq!(requests(r#"route="/ui/",method="GET",status="2xx""#), Some(1.0));
+    assert_eq!(of("collectory_http_request_duration_seconds_count", read), Some(1.0));
+    let in_flight = of("collectory_http_requests_in_flight", r#"route="/collections/{key}",method="GET""#);
+    assert_eq!(in_flight, Some(0.0));
+    assert_eq!(of("collectory_commits_total", r#"origin="api""#), Some(1.0), "the second changed nothing");
+    assert_eq!(of("collectory_commit_duration_seconds_count", r#"origin="api""#), Some(1.0));
+    assert_eq!(samples["collectory_group_commits_count"], 1.0);
+    assert!(of("collectory_flush_duration_seconds_count", r#"step="file""#) > Some(0.0));
+    assert!(!samples.keys().any(|name| name.contains("posts") || name.contains("nowhere")));
+}
+
+#[tokio::test]
+async fn every_metric_of_the_readme_is_shown() {
+    let server = setup().auth(Auth::AllowAll).start().await;
+    server.list().await.is(200);
+    let stream = Stream::open(server.address(), "", None);
+    let (_, _, text) = page(&server, "/metrics", "*/*").await;
+    let readme = include_str!("../../../README.md");
+    let table = readme.split("### Metrics").nth(1).and_then(|rest| rest.split("\n### ").next()).unwrap();
+    let names: Vec<&str> = table
+        .split('`')
+        .filter(|name| name.starts_with("collectory_") || name.starts_with("process_"))
+        .filter(|name| !name.contains("remote") && !name.contains('{'))
+        .collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name} in {text}");
+    }
+    assert!(text.contains("collectory_subscribers 1\n"), "{text}");
+    let build = format!("collectory_build_info{{version=\"{}\",revision=", env!("CARGO_PKG_VERSION"));
+    assert!(text.contains(&build), "{text}");
+    assert!(
+        text.contains("collectory_authorizations_total{action=\"list\",outcome=\"allowed\"} 1\n"),
+        "{text}"
+    );
+    drop(stream);
+}
+
+#[tokio::test]
+async fn openmetrics_is_sent_to_those_who_ask_for_it() {
+    let server = setup().start().await;
+    let (_, media_type, text) = page(&server, "/metrics", "application/openmetrics-text;version=1.0.0").await;
+    assert_eq!(media_type, "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert!(text.ends_with("# EOF\n") && text.contains("# TYPE collectory_commits counter\n"), "{text}");
+    let (_, media_type, text) = page(&server, "/metrics", "text/plain").await;
+    assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8");
+    assert!(!text.contains("# EOF") && text.contains("# TYPE collectory_commits_total counter\n"), "{text}");
+}
+
+#[tokio::test]
+async fn hand_edits_and_commits_of_others_are_counted() {
+    let server = setup().start().await;
+    server.repo().save("collections/drafts.yaml", "type: document\nname: Pages\ndirectory: content/pages\n");
+    eventually("it is live", async || (server.read("drafts").await.status() == 200).then_some(())).await;
+    let before = samples(&server).await;
+    assert_eq!(before["collectory_hand_edits_total{kind=\"saved\"}"], 1.0);
+    assert_eq!(before["collectory_uncommitted"], 1.0);
+    server.repo().commit("Pages");
+    let committed = async || {
+        let now = samples(&server).await;
+        (now["collectory_commits_total{origin=\"git\"}"] == 1.0).then_some(now)
+    };
+    let after = eventually("the commit is counted", committed).await;
+    assert_eq!(after["collectory_uncommitted"], 0.0);
+    assert_eq!(after["collectory_hand_edits_total{kind=\"committed\"}"], 1.0);
+    assert!(after["collectory_revision_timestamp_seconds"] > 1e9);
+}
+
+#[tokio::test]
+async fn limits_that_are_reached_are_counted() {
+    let policy = Auth::Policy(POLICY.to_owned());
+    let flags = ["--body-bytes-max", "65536", "--json-depth-max", "8", "--wrong-tokens-per-s-max", "1"];
+    let server = setup().flag(&flags).start().await;
+    let deep = (0..9).fold(json!(1), |inner, _| json!([inner]));
+    server.create(&deep).await.is(400);
+    server.create(&json!("x".repeat(65_537))).await.is(413);
+    server.get(&format!("/collections?{}", "x".repeat(20_000))).await.is(414);
+    let now = samples(&server).await;
+    let times = |limit: &str| now[&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}")];
+    assert_eq!([times("json_depth_max"), times("body_bytes_max"), times("uri_bytes_max")], [1.0; 3]);
+    assert_eq!(times("queue_len_max"), 0.0);
+
+    let server = setup().auth(policy).flag(&flags).start().await;
+    for status in [401, 429] {
+        server.with_token("wrong").list().await.is(status);
+    }
+    let now = samples(&server).await;
+    assert_eq!(now["collectory_limit_reached_total{limit=\"wrong_tokens_per_s_max\"}"], 1.0);
+    assert_eq!(now["collectory_authorizations_total{action=\"list\",outcome=\"denied\"}"], 1.0);
+}
+
+#[tokio::test]
+async fn operators_are_told_everything_of_readiness() {
+    let server = setup().auth(Auth::Policy(POLICY.to_owned())).start().await;
+    let public = server.get("/readyz").await.is(200).json();
+    assert_eq!(public["meta"].get("revision"), None);
+    let (status, _, full) = page(&server, "/readyz", "*/*").await;
+    let full: serde_json::Value = serde_json::from_str(&full).unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(full["meta"]["revision"], server.repo().head());
+    assert_eq!(page(&server, "/livez", "*/*").await.0, 200);
+    assert_eq!(page(&server, "/collections", "*/*").await.0, 404);
+}
+
+#[test]
+fn an_admin_listener_that_is_taken_is_told_in_a_sentence() {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let refused = TestServer::setup("small").flag(&["--admin-listen", &address]).refused().exits(1);
+    let sentence = format!(
+        "the admin listener can't be opened (--admin-listen): cannot listen on {address}, another process does already"
+    );
+    assert!(refused.stderr.contains(&sentence), "{}", refused.stderr);
+}
+
+#[tokio::test]
+async fn without_the_flag_there_are_no_metrics() {
+    let server = TestServer::setup("small").start().await;
+    server.get("/metrics").await.is(404);
+    assert!(!server.log().contains("metrics"), "{}", server.log());
+}
