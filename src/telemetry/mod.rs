@@ -35,7 +35,7 @@ pub struct LogConfig {
     /// One line for each request that was answered, on standard error too, as text or JSON; without a
     /// FORMAT in that of --log-format. They are of the level info.
     ///
-    /// A line has method, route, status, duration_ms, bytes, actor, request.id, revision and, if the caller has
+    /// A line has `method`, `route`, `status`, `duration_ms`, `bytes`, `actor`, `request.id`, `revision` and, if the caller has
     /// sent one, traceparent; never a secret. Lines are gathered for a tenth of a second.
     #[arg(long, env = "COLLECTORY_ACCESS_LOG", value_name = "FORMAT", value_enum, num_args = 0..=1,
           default_missing_value = "on", default_value = "off", hide_default_value = true)]

@@ -34,7 +34,6 @@ use warp::http::{HeaderName, HeaderValue, Method, StatusCode};
 use crate::http::browser::sites;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::jsonapi::negotiate;
-use crate::http::metrics::UI;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
@@ -91,7 +90,7 @@ pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
 /// Answers a request for a page, come what may.
 pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
     // What a page shows is asked for piece by piece.
-    call.enter(UI, None);
+    call.enter("/ui/", None);
     let answered = caught(known(ui, call, body)).await;
     let reply = match answered.unwrap_or_else(|Panicked| Err(ApiError::internal())) {
         Ok(reply) => reply,
@@ -134,7 +133,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     let headers = session::authorized(call.headers(), session.authorization);
     let head = call.head.asking(call.method().clone(), uri, headers, call.head.has_body);
     let inner = call.inner(Arc::new(head));
-    inner.enter(UI, None);
+    inner.enter("/ui/", None);
     let visit = Visit::begin(ui, &inner).await?;
     pages::answer(&visit, path, body).await
 }
