@@ -22,14 +22,25 @@ pub struct Metrics {
     pub commits_by_git: Counter,
     /// The same of the command line.
     pub commits_by_command: Counter,
+    /// Merges with what the remote had.
+    pub commits_by_merge: Counter,
 }
 
 impl Default for Metrics {
     fn default() -> Self {
         let [writes, edits_committed, saved, committed] = std::array::from_fn(|_| Histogram::of_times());
-        let (commits_by_git, commits_by_command) = Default::default();
+        let (commits_by_git, commits_by_command, commits_by_merge) = Default::default();
         let groups = Histogram::of_counts();
-        Self { writes, edits_committed, groups, saved, committed, commits_by_git, commits_by_command }
+        Self {
+            writes,
+            edits_committed,
+            groups,
+            saved,
+            committed,
+            commits_by_git,
+            commits_by_command,
+            commits_by_merge,
+        }
     }
 }
 

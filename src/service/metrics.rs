@@ -100,6 +100,7 @@ fn commits(page: &mut Page<'_>, sources: &Sources) {
             ("work-tree", engine.edits_committed.times()),
             ("command", engine.commits_by_command.get()),
             ("git", engine.commits_by_git.get()),
+            ("merge", engine.commits_by_merge.get()),
         ] {
             series.counter(&[("origin", origin)], times);
         }

@@ -332,6 +332,7 @@ impl Follower {
             match commit.origin {
                 Origin::Git => self.shared.options.metrics.commits_by_git.add_one(),
                 Origin::Command => self.shared.options.metrics.commits_by_command.add_one(),
+                Origin::Merge => self.shared.options.metrics.commits_by_merge.add_one(),
                 Origin::Api | Origin::WorkTree => {}
             }
         }
