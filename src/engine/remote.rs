@@ -34,7 +34,7 @@ pub enum Undecided {
 impl From<RemoteError> for Undecided {
     fn from(error: RemoteError) -> Self {
         match error {
-            RemoteError::Unreachable(_) | RemoteError::Unknown => Self::Away,
+            RemoteError::Unreachable(_) | RemoteError::Unknown | RemoteError::Pending => Self::Away,
             RemoteError::Refused(why) => Self::Refused(why),
             RemoteError::Stopped(why) => Self::Senseless(why),
         }

@@ -57,6 +57,16 @@ pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
     Ok(Some(Wanted::Revision(revision)))
 }
 
+/// Has the remote asked for a revision that somebody has got elsewhere and that is not known here, and waits a while
+/// for it. What comes of that shows when it is looked for.
+pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
+    if call.context.remote.is_none() || call.identity().await.is_err() {
+        return;
+    }
+    let most = Duration::from_millis(call.context.limits.min_revision_wait_ms);
+    drop(tokio::time::timeout(most, reach(call, Wanted::Revision(revision))).await);
+}
+
 async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     let remote = call.context.remote.as_ref().map(|shared| &shared.remote);
     if let Wanted::Revision(revision) = wanted {

@@ -14,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
+use uuid::Uuid;
 
 use crate::domain::{Actor, Revision};
 use crate::engine::handle::Outcome;
@@ -137,6 +138,8 @@ pub(crate) struct Ledger {
 #[derive(Default)]
 struct Records {
     by_scope: HashMap<Scope, Record>,
+    /// The requests of which nobody knows whether they were carried out, and the events that tell later.
+    unknown: HashMap<Scope, (Fingerprint, Vec<Uuid>)>,
     /// The oldest first; one that was forgotten or made again is passed over.
     by_age: VecDeque<(DateTime<Utc>, Scope)>,
     /// What the records take in memory beyond their places.
@@ -230,6 +233,26 @@ impl Ledger {
                     self.reached.count(Limit::IdempotencyLen);
                 }
             }
+        }
+    }
+
+    /// Notes that nobody knows whether a request was carried out.
+    pub(crate) fn note_unknown(&self, author: &Actor, once: &Once, events: Vec<Uuid>) {
+        self.records().unknown.insert(Scope::of(author, once), (once.fingerprint, events));
+    }
+
+    /// The events that tell later of a request of which nobody knows.
+    pub(crate) fn unknown(&self, author: &Actor, once: &Once) -> Option<Vec<Uuid>> {
+        let records = self.records();
+        let (fingerprint, events) = records.unknown.get(&Scope::of(author, once))?;
+        (*fingerprint == once.fingerprint).then(|| events.clone())
+    }
+
+    /// Notes that it is known now what became of all of them.
+    pub(crate) fn all_known(&self) {
+        let mut records = self.records();
+        if !records.unknown.is_empty() {
+            records.unknown.clear();
         }
     }
 

@@ -64,6 +64,9 @@ impl<J: Journal> Group<'_, J> {
                     }
                     publish(self.projection, self.ledger, self.mirror);
                     self.projection.note_write_trouble(Some(reason(&error)));
+                    if matches!(error, StoreError::Remote(RemoteError::Pending)) {
+                        answer_asked_again(self.ledger, &mut jobs);
+                    }
                     refuse(jobs, &error);
                     return false;
                 }
@@ -107,7 +110,7 @@ impl<J: Journal> Group<'_, J> {
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
                 Err(StoreError::Remote(RemoteError::Unknown)) => {
-                    answer_unknown(std::mem::take(jobs), &answers, &drafts);
+                    answer_unknown(self.ledger, std::mem::take(jobs), &answers, &drafts);
                     return Ok(Some(false));
                 }
                 committed => committed?,
@@ -122,6 +125,7 @@ impl<J: Journal> Group<'_, J> {
         } else if needs_disk(jobs.iter()) {
             make_durable(self.mirror)?;
         }
+        self.ledger.all_known();
         // Recorded before anybody can see the change, so that whoever sees it finds the record.
         for (job, answer) in jobs.iter().zip(&answers) {
             record(self.ledger, job, answer, &committed, now);
@@ -213,18 +217,40 @@ impl<J: Journal> Group<'_, J> {
 
 /// Answers a group of which nobody knows whether its commits are on the branch. What needs none of them rests on
 /// a branch that nobody knows either.
-fn answer_unknown(jobs: Vec<Job>, answers: &[Result<Granted, SubmitError>], drafts: &[Draft]) {
+fn answer_unknown(
+    ledger: &Ledger,
+    jobs: Vec<Job>,
+    answers: &[Result<Granted, SubmitError>],
+    drafts: &[Draft],
+) {
     for (job, answer) in jobs.into_iter().zip(answers) {
         let draft = answer.as_ref().ok().and_then(|granted| granted.draft);
-        let refusal = draft.map_or(SubmitError::RemoteUnreachable, |draft| SubmitError::OutcomeUnknown {
-            events: message::parse(&drafts[draft].message)
-                .events
-                .iter()
-                .filter_map(|event| event.id)
-                .collect(),
+        let refusal = draft.map_or(SubmitError::RemoteUnreachable, |draft| {
+            let told = message::parse(&drafts[draft].message).events;
+            let events: Vec<Uuid> = told.iter().filter_map(|event| event.id).collect();
+            if let Some(once) = &job.submission.once {
+                ledger.note_unknown(&job.submission.author, once, events.clone());
+            }
+            SubmitError::OutcomeUnknown { events }
         });
         job.answer(Err(refusal));
     }
+}
+
+/// Answers those who ask again for what nobody knows of yet; the others wait for that too.
+fn answer_asked_again(ledger: &Ledger, jobs: &mut Vec<Job>) {
+    let (again, others) =
+        std::mem::take(jobs).into_iter().partition::<Vec<_>, _>(|job| events_of(ledger, job).is_some());
+    *jobs = others;
+    for job in again {
+        let events = events_of(ledger, &job).unwrap_or_default();
+        job.answer(Err(SubmitError::OutcomeUnknown { events }));
+    }
+}
+
+fn events_of(ledger: &Ledger, job: &Job) -> Option<Vec<Uuid>> {
+    let Submission { author, once, dry_run, .. } = &job.submission;
+    ledger.unknown(author, once.as_ref().filter(|_| !dry_run)?)
 }
 
 /// What became of each file that a chain of commits changed.

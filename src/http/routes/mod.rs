@@ -46,9 +46,7 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     }
     let Found { route, target } = found?;
     sites::check_site(call)?;
-    if let Some(wanted) = min_revision::wanted(call)? {
-        Box::pin(min_revision::wait(call, wanted)).await?;
-    }
+    let contained = min_revision::wanted(call)?;
     check_follower(call, route)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
     let Some((actions, answering)) = target.answering(wanted, call, body) else {
@@ -59,6 +57,10 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
         };
     };
     call.enter(route.path.text, actions);
+    // Whoever watches over the process waits for nobody.
+    if let Some(contained) = contained.filter(|_| route.path.text != LIVE) {
+        Box::pin(min_revision::wait(call, contained)).await?;
+    }
     let reply = answering.await?;
     call.check_authorized()?;
     Ok(reply)

@@ -15,8 +15,9 @@ const TOKEN_FILE: &str = "COLLECTORY_ASKPASS_TOKEN_FILE";
 /// Names the user to it.
 const USER: &str = "COLLECTORY_ASKPASS_USER";
 
-/// The longest path of a socket (`sun_path` of unix(7)), less what ssh adds to it.
-const SOCKET_PATH_BYTES_MAX: usize = 60;
+/// The longest path of a folder in which ssh can have its socket: the 107 bytes of `sun_path` (unix(7)), less `/ssh-`,
+/// the 40 of `%C`, and the 17 that ssh adds while it makes it.
+const SOCKET_PATH_BYTES_MAX: usize = 107 - 5 - 40 - 17;
 
 /// Where the secrets are. The files are read again for each use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -12,6 +12,9 @@ pub enum RemoteError {
     /// It has got the commits, or part of them, and has not said what became of them.
     #[error("the remote has not said whether it took the commits")]
     Unknown,
+    /// It has not been asked: what became of an earlier push is not known yet.
+    #[error("what became of an earlier write is not known yet")]
+    Pending,
     /// The operator has to decide first what is to become of the branch.
     #[error("{0}")]
     Stopped(String),

@@ -166,7 +166,10 @@ impl Git {
             &self.address(),
             &refspec,
         ];
-        match self.talk(&arguments, until) {
+        let is_first =
+            [Note::Base, Note::Polled, Note::Judged].iter().all(|note| self.noted(*note).is_none());
+        let told = if is_first { self.fetch_all(&arguments, until) } else { self.talk(&arguments, until) };
+        match told {
             Ok(_) => Ok(self.noted(note)),
             // Whether there is no such branch, git says in words only; there may be one since.
             Err(error) => match self.ask(until) {
@@ -175,6 +178,17 @@ impl Git {
                 Err(_) => Err(error),
             },
         }
+    }
+
+    /// The first fetch, of the whole history: it may take long, as long as it goes on.
+    fn fetch_all(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
+        let arguments: Vec<&str> =
+            arguments.iter().map(|it| if *it == "--quiet" { "--progress" } else { it }).collect();
+        let url = self.url.to_string();
+        let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", sentence(line));
+        let quiet_max = until.saturating_duration_since(Instant::now());
+        let ended = process::run_speaking(self.command(&arguments), quiet_max, &tell);
+        self.answer(ended)
     }
 
     /// The head of the branch as the side that takes pushes has it, for one that reads from elsewhere.
@@ -283,8 +297,12 @@ impl Git {
 
     /// Runs a command that only asks.
     fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
-        let ended = process::run(self.command(arguments), until)
-            .map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))?;
+        self.answer(process::run(self.command(arguments), until))
+    }
+
+    /// What came of a command that only asks.
+    fn answer(&self, ended: io::Result<Ended>) -> Result<Ended, RemoteError> {
+        let ended = ended.map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))?;
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
             return Err(RemoteError::Unreachable("it took longer than --remote-timeout-ms".to_owned()));

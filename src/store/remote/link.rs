@@ -388,9 +388,7 @@ impl Link {
                 self.changed.notify_all();
                 Err(RemoteError::Unreachable(told))
             }
-            LinkState::Unknown => {
-                Err(RemoteError::Unreachable("what became of an earlier write is not known yet".to_owned()))
-            }
+            LinkState::Unknown => Err(RemoteError::Pending),
             LinkState::Rewritten | LinkState::Stopped => Err(RemoteError::Stopped(told)),
         }
     }

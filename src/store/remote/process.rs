@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -20,6 +21,9 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How long its outputs are read on when it has ended: somebody whom it left behind may hold them open, as ssh
 /// does that serves several connections.
 const TAIL_WAIT: Duration = Duration::from_millis(100);
+
+/// How often it is told what a process says that may take long.
+const TELL_EVERY: Duration = Duration::from_secs(2);
 
 /// How a process ended, and what it said.
 #[derive(Debug)]
@@ -45,6 +49,52 @@ pub(crate) fn run(command: Command, until: Instant) -> io::Result<Ended> {
     run_with(command, Stdio::null(), None, until)
 }
 
+/// The same of a process that may take as long as it likes while it says something, which is told.
+///
+/// # Errors
+///
+/// As [`run`].
+pub(crate) fn run_speaking(
+    mut command: Command,
+    quiet_max: Duration,
+    tell: &dyn Fn(&str),
+) -> io::Result<Ended> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn()?;
+    let group = Pid::from_child(&child);
+    let output = Listener::to(child.stdout.take());
+    let error = Listener::to(child.stderr.take());
+    let (end_it, ended) = mpsc::channel();
+    thread::spawn(move || drop(end_it.send(child.wait())));
+    let (mut heard, mut quiet) = (0, Duration::ZERO);
+    let status = loop {
+        match ended.recv_timeout(TELL_EVERY) {
+            Ok(status) => break Some(status?),
+            Err(RecvTimeoutError::Timeout) if quiet < quiet_max => {
+                let now = error.heard.load(Ordering::Relaxed);
+                quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
+                if now != heard {
+                    heard = now;
+                    tell(&error.last_line());
+                }
+            }
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                stop(group, &ended);
+                break None;
+            }
+        }
+    };
+    Ok(Ended { status, output: output.said(), error: error.said() })
+}
+
+/// Ends a group, with force if it takes too long.
+fn stop<T>(group: Pid, ended: &mpsc::Receiver<T>) {
+    end(group, Signal::TERM);
+    if ended.recv_timeout(GRACE).is_err() {
+        end(group, Signal::KILL);
+    }
+}
+
 /// The same of a process that is given something, and whose whole output goes to a file.
 ///
 /// # Errors
@@ -67,10 +117,7 @@ pub(crate) fn run_with(
     let status = match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
         Ok(status) => Some(status?),
         Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            end(group, Signal::TERM);
-            if told.recv_timeout(GRACE).is_err() {
-                end(group, Signal::KILL);
-            }
+            stop(group, &told);
             None
         }
     };
@@ -85,21 +132,36 @@ fn end(group: Pid, signal: Signal) {
 /// Takes down what a process says.
 struct Listener {
     said: Arc<Mutex<Vec<u8>>>,
+    /// How many bytes there were, kept or not.
+    heard: Arc<AtomicU64>,
+    /// The end of it.
+    last: Arc<Mutex<Vec<u8>>>,
     done: mpsc::Receiver<()>,
 }
 
 impl Listener {
     fn to(pipe: Option<impl Read + Send + 'static>) -> Self {
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let (said, last) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
+        let heard = Arc::new(AtomicU64::new(0));
         let (tell, done) = mpsc::channel();
         if let Some(pipe) = pipe {
-            let said = Arc::clone(&said);
+            let (said, last, heard) = (Arc::clone(&said), Arc::clone(&last), Arc::clone(&heard));
             thread::spawn(move || {
-                listen(pipe, &said);
+                listen(pipe, &said, |chunk| {
+                    heard.fetch_add(chunk.len() as u64, Ordering::Relaxed);
+                    *last.lock().unwrap_or_else(PoisonError::into_inner) = chunk.to_vec();
+                });
                 drop(tell);
             });
         }
-        Self { said, done }
+        Self { said, heard, last, done }
+    }
+
+    /// The last line that was said, as far as it came in one piece.
+    fn last_line(&self) -> String {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let text = String::from_utf8_lossy(&last);
+        text.split(['\r', '\n']).map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default().to_owned()
     }
 
     fn said(self) -> String {
@@ -111,9 +173,10 @@ impl Listener {
 }
 
 /// Reads to the end, also what is not kept: a full pipe would stop the process.
-fn listen(mut pipe: impl Read, said: &Mutex<Vec<u8>>) {
+fn listen(mut pipe: impl Read, said: &Mutex<Vec<u8>>, mut note: impl FnMut(&[u8])) {
     let mut buffer = [0; 8 * 1024];
     while let Ok(len @ 1..) = pipe.read(&mut buffer) {
+        note(&buffer[..len]);
         let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
         if said.len() as u64 <= SAID_BYTES_MAX {
             said.extend_from_slice(&buffer[..len]);

@@ -2,6 +2,7 @@
 
 mod fetched;
 mod flags;
+mod lines;
 mod local;
 mod pushed;
 mod reading;

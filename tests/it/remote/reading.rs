@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::Hub;
-use crate::support::TestServer;
+use super::{Hub, create};
+use crate::support::{Stream, TestServer};
 
 #[tokio::test]
 async fn a_read_waits_for_the_revision_that_it_wants_and_no_longer() {
@@ -39,4 +39,30 @@ async fn without_a_remote_what_is_here_is_the_latest() {
         assert_eq!(read(revision).await.is(200).attributes()["name"], "New");
     }
     read(&"1".repeat(40)).await.is(404);
+}
+
+#[tokio::test]
+async fn a_place_in_the_stream_that_another_instance_gave_is_asked_for() {
+    let hub = Hub::with("small");
+    let deaf = ["--watch", "none", "--tick-ms", "600000"];
+    let (one, other) = (hub.instance().await, hub.setup().flag(&deaf).start().await);
+    let place = create(&one, "new").await;
+    let mut stream = Stream::open(other.address(), "", Some(&place));
+    let next = create(&one, "newer").await;
+    other.request("POST", "/remote/notices").send().await.is(202);
+    let heard = stream.event();
+    assert_eq!((heard.event.as_str(), heard.id), ("created", Some(next)), "and no reset");
+}
+
+#[tokio::test]
+async fn whoever_watches_over_the_process_waits_for_no_remote() {
+    let hub = Hub::with("small");
+    let server = hub.setup().flag(&["--min-revision-wait-ms", "60000"]).start().await;
+    hub.goes_away();
+    let live = server.request("GET", "/livez").header("Collectory-Min-Revision", "latest");
+    live.send().await.is(200);
+    let wrong =
+        server.request("PUT", "/collections/posts").header("Collectory-Min-Revision", &"ab".repeat(20));
+    wrong.send().await.is(405);
+    hub.comes_back();
 }

@@ -37,7 +37,7 @@ async fn shares(one: &TestServer, other: &TestServer, hub: &Hub) {
 }
 
 /// The daemon and its port. `git` starts it as a child of its own, so what is ended is their process group.
-struct Daemon(Child, u16);
+pub(super) struct Daemon(Child, pub(super) u16);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -47,7 +47,7 @@ impl Drop for Daemon {
 }
 
 /// `git daemon`, which takes pushes from everybody.
-async fn daemon(folder: &Path) -> Daemon {
+pub(super) async fn daemon(folder: &Path) -> Daemon {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let mut command = git_command(folder);
     command.args(["daemon", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"]);
@@ -151,4 +151,57 @@ fn answer(mut stream: &TcpStream, folder: &Path) -> Option<()> {
     write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{head}\r\n\r\n")
         .ok()?;
     stream.write_all(&said[end + 4..]).ok()
+}
+
+/// A real `sshd` of our own, where there is one.
+async fn sshd(folder: &Path) -> Option<Daemon> {
+    let program =
+        ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists())?;
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    for name in ["host", "user"] {
+        let mut keygen = Command::new("ssh-keygen");
+        keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(name));
+        assert!(keygen.status().unwrap().success());
+    }
+    let host = fs::read_to_string(folder.join("host.pub")).unwrap();
+    fs::write(folder.join("known_hosts"), format!("[127.0.0.1]:{port} {host}")).unwrap();
+    let file = |name: &str| folder.join(name).display().to_string();
+    let config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\nUsePAM no\n\
+         PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\n",
+        file("host"),
+        file("user.pub")
+    );
+    fs::write(folder.join("sshd_config"), config).unwrap();
+    // It may be started by root only where this folder is.
+    fs::create_dir_all("/run/sshd").ok();
+    let mut command = Command::new(program);
+    command.args(["-D", "-e", "-f", &file("sshd_config")]).process_group(0);
+    let daemon = Daemon(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().ok()?, port);
+    eventually("sshd listens", async || TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()).await;
+    Some(daemon)
+}
+
+#[tokio::test]
+async fn a_branch_is_shared_over_ssh_with_a_key_and_a_host_that_are_known() {
+    let hub = Hub::empty();
+    let Some(daemon) = sshd(hub.folder.path()).await else { return };
+    let url = format!("ssh://127.0.0.1:{}{}", daemon.1, hub.url());
+    let file = |name: &str| hub.folder.path().join(name).display().to_string();
+    let with = |hosts: &str| {
+        let (key, hosts) = (file("user"), file(hosts));
+        setup(&url).flag(&["--remote-key", &key, "--remote-known-hosts", &hosts])
+    };
+    let (one, other) = (with("known_hosts").start().await, with("known_hosts").start().await);
+    shares(&one, &other, &hub).await;
+    fs::write(file("no_hosts"), "").unwrap();
+    let stranger = with("no_hosts").start_unchecked();
+    let told = eventually("it says why it is not ready", async || {
+        let told = stranger.get("/readyz").await;
+        (told.status() == 503)
+            .then(|| told.checked().json().to_string())
+            .filter(|told| told.contains("remote"))
+    })
+    .await;
+    assert!(!told.contains("user"), "{told}");
 }

@@ -27,6 +27,7 @@ use crate::http::jsonapi::document::history::EVENT;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{EventScope, Fields};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::events::{Wanted, filter};
@@ -34,6 +35,10 @@ use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_e
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
 pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -> Result<Reply, ApiError> {
+    let resumed = last_event_id(call).map(position);
+    if let Some(position) = resumed {
+        Box::pin(min_revision::fetch_for(call, position.revision)).await;
+    }
     let leave = Leave::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
     let allowed = wanted.seen_by(leave.allowed.clone())?;
     let (history, view) = call.history().await?;
@@ -42,7 +47,7 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
     let head = view.head();
     let (filter, fields) =
         call.looking(move || Ok((filter(&view, &asked, collections, &allowed)?, asked.fields))).await?;
-    let subscription = match (last_event_id(call).map(position), &filter.since) {
+    let subscription = match (resumed, &filter.since) {
         (Some(position), _) => history.subscribe(Some(position), filter),
         (None, Some(_)) => history.subscribe_from_start(filter),
         (None, None) => history.subscribe(None, filter),

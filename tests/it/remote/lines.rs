@@ -1,0 +1,91 @@
+//! Lines to the remote that refuse, swallow, cut and lose what is said.
+
+use serde_json::{Value, json};
+
+use super::transports::{Daemon, daemon};
+use super::{Hub, is_in_state};
+use crate::support::{Answer, Auth, Line, Proxy, Setup, TestServer, document, eventually};
+
+/// A remote behind git's daemon and a line of its own.
+async fn behind(hub: &Hub, timeout_ms: &str) -> (Daemon, Proxy, Setup) {
+    let daemon = daemon(hub.folder.path()).await;
+    let proxy = Proxy::before(daemon.1);
+    let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
+    let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+    let setup = setup.flag(&["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100"]);
+    (daemon, proxy, setup.flag(&["--remote-timeout-ms", timeout_ms]))
+}
+
+async fn goes_on(server: &TestServer) {
+    eventually("writes go on", async || {
+        (server.patch("pages", json!({"name": "After"})).await.status() == 200).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_push_whose_answer_was_lost_is_known_by_its_commits() {
+    let hub = Hub::with("small");
+    let (_daemon, proxy, setup) = behind(&hub, "15000").await;
+    let server = setup.start().await;
+    proxy.set(Line::LoseAnswers);
+    let answer = server.patch("posts", json!({"name": "Mine"})).await.is(200);
+    assert_eq!(hub.head(), Some(answer.header("collectory-revision")));
+    proxy.set(Line::Pass);
+}
+
+/// Asks for a change under a name.
+async fn ask(server: &TestServer) -> Answer {
+    let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");
+    asked.document(&document("posts", json!({"name": "Mine"}))).send().await
+}
+
+fn events(answer: &Value) -> Value {
+    answer["errors"][0]["meta"]["events"].clone()
+}
+
+#[tokio::test]
+async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known() {
+    let hub = Hub::with("small");
+    let (_daemon, proxy, setup) = behind(&hub, "1500").await;
+    let server = setup.start().await;
+    proxy.set(Line::LoseEverything);
+    let first = ask(&server).await.is(503);
+    assert_eq!(first.error().0, "outcome_unknown");
+    let again = ask(&server).await.is(503);
+    assert_eq!(again.error().0, "outcome_unknown");
+    assert_eq!(events(&first.json()), events(&again.json()));
+    assert_eq!(server.patch("pages", json!({"name": "Later"})).await.is(503).error().0, "remote_unreachable");
+    proxy.set(Line::Pass);
+    goes_on(&server).await;
+    let known = ask(&server).await.is(200);
+    assert_eq!(known.attributes()["name"], "Mine");
+    let id = events(&first.json())[0].as_str().unwrap().to_owned();
+    let event = server.get(&format!("/events/{id}")).await.is(200).data();
+    assert_eq!(event["attributes"]["revision"], known.header("collectory-revision"));
+    let subjects = hub.repo.git(&["log", "--format=%s", "main"]);
+    assert_eq!(subjects.lines().filter(|subject| *subject == "Update posts: name").count(), 1, "{subjects}");
+}
+
+#[tokio::test]
+async fn a_line_that_ends_anywhere_or_says_nothing_leaves_nothing_half_done() {
+    let hub = Hub::with("small");
+    let (_daemon, proxy, setup) = behind(&hub, "1500").await;
+    let server = setup.start().await;
+    for (round, line) in
+        [Line::Refuse, Line::Swallow, Line::CutAfter(10), Line::CutAfter(120), Line::CutAfter(400)]
+            .into_iter()
+            .enumerate()
+    {
+        proxy.set(line);
+        let answer = server.patch("posts", json!({"name": format!("{round}")})).await.is(503);
+        assert!(["remote_unreachable", "outcome_unknown"].contains(&answer.error().0.as_str()), "{line:?}");
+        server.read("posts").await.is(200);
+        proxy.set(Line::Pass);
+        goes_on(&server).await;
+        is_in_state(&server, "up").await;
+    }
+    proxy.set(Line::Delay(std::time::Duration::from_millis(20)));
+    server.patch("posts", json!({"name": "Slow"})).await.is(200);
+    proxy.set(Line::Pass);
+}

@@ -1,0 +1,121 @@
+//! A proxy between a service and its remote, which does what lines do.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+/// What the line does to connections that are made from now on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Line {
+    /// It carries everything.
+    Pass,
+    /// It carries everything, each piece so much later.
+    Delay(Duration),
+    /// It ends connections at once.
+    Refuse,
+    /// It takes everything and answers nothing.
+    Swallow,
+    /// It ends after so many bytes to the remote.
+    CutAfter(usize),
+    /// It carries pushes to the remote and not what the remote says of them.
+    LoseAnswers,
+    /// The same of one push, and it ends all other connections.
+    LoseEverything,
+}
+
+/// The proxy; its connections end with the process.
+#[derive(Debug, Clone)]
+pub(crate) struct Proxy {
+    pub(crate) port: u16,
+    line: Arc<Mutex<Line>>,
+}
+
+impl Proxy {
+    /// A proxy before a port of this machine.
+    pub(crate) fn before(port: u16) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("there is a port");
+        let proxy = Self {
+            port: listener.local_addr().expect("it is bound").port(),
+            line: Arc::new(Mutex::new(Line::Pass)),
+        };
+        let line = Arc::clone(&proxy.line);
+        thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let line = Arc::clone(&line);
+                thread::spawn(move || carry(client, port, &line));
+            }
+        });
+        proxy
+    }
+
+    /// Has the line do something else.
+    pub(crate) fn set(&self, line: Line) {
+        *self.line.lock().unwrap() = line;
+    }
+}
+
+fn carry(mut client: TcpStream, port: u16, shared: &Mutex<Line>) -> Option<()> {
+    let line = *shared.lock().unwrap();
+    if line == Line::Refuse {
+        return client.shutdown(Shutdown::Both).ok();
+    }
+    if line == Line::Swallow {
+        return std::io::copy(&mut client, &mut std::io::sink()).ok().map(drop);
+    }
+    // Git's own protocol begins with what is wanted.
+    let mut first = [0; 4096];
+    let len = client.read(&mut first).ok()?;
+    let is_push = first[..len].windows(16).any(|word| word == b"git-receive-pack");
+    if line == Line::LoseEverything {
+        if !is_push {
+            return client.shutdown(Shutdown::Both).ok();
+        }
+        *shared.lock().unwrap() = Line::Refuse;
+    }
+    let mut remote = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
+    let sent = Arc::new(AtomicUsize::new(0));
+    let is_lost = is_push && matches!(line, Line::LoseAnswers | Line::LoseEverything);
+    let (mut back, mut from) = (client.try_clone().ok()?, remote.try_clone().ok()?);
+    let known = Arc::clone(&sent);
+    let down = thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(len @ 1..) = from.read(&mut buffer) {
+            wait(line);
+            // What it says first is what it has; the commands come then, and its answer to them.
+            if !(is_lost && known.load(Ordering::SeqCst) > 0) && back.write_all(&buffer[..len]).is_err() {
+                break;
+            }
+        }
+        back.shutdown(Shutdown::Both).ok();
+    });
+    let limit = if let Line::CutAfter(limit) = line { limit } else { usize::MAX };
+    remote.write_all(&first[..len.min(limit)]).ok()?;
+    let mut all = len;
+    let mut buffer = [0; 4096];
+    while all < limit
+        && let Ok(len @ 1..) = client.read(&mut buffer)
+    {
+        wait(line);
+        let len = len.min(limit - all);
+        sent.fetch_add(len, Ordering::SeqCst);
+        all += len;
+        if remote.write_all(&buffer[..len]).is_err() {
+            break;
+        }
+    }
+    if all >= limit {
+        client.shutdown(Shutdown::Both).ok();
+        remote.shutdown(Shutdown::Both).ok();
+    }
+    remote.shutdown(Shutdown::Write).ok();
+    down.join().ok()
+}
+
+fn wait(line: Line) {
+    if let Line::Delay(time) = line {
+        thread::sleep(time);
+    }
+}
