@@ -43,16 +43,16 @@ pub(crate) async fn compare(table: &mut Table) {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a bench has no configuration but its environment")]
-fn kept() -> Option<PathBuf> {
+pub(crate) fn kept() -> Option<PathBuf> {
     std::env::var("COLLECTORY_BENCH_REPO").ok().map(PathBuf::from)
 }
 
-fn ms(time: Duration) -> f64 {
+pub(crate) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 /// Asks for something and returns how long the answer took, and the answer.
-async fn ask(connection: &mut Connection, target: &str) -> (Duration, u16, String) {
+pub(crate) async fn ask(connection: &mut Connection, target: &str) -> (Duration, u16, String) {
     let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let started = Instant::now();
     let (status, answer) = connection.ask(request.as_bytes()).await;
@@ -62,7 +62,7 @@ async fn ask(connection: &mut Connection, target: &str) -> (Duration, u16, Strin
 }
 
 /// Asks until it is answered.
-async fn answered(connection: &mut Connection, target: &str) -> String {
+pub(crate) async fn answered(connection: &mut Connection, target: &str) -> String {
     loop {
         let (_, status, body) = ask(connection, target).await;
         if status == 200 {
@@ -232,7 +232,7 @@ fn flattened(path: &Path, folder: &Path) -> PathBuf {
 }
 
 /// Makes the repository.
-fn make(path: &Path) {
+pub(crate) fn make(path: &Path) {
     let (commits, files) =
         (setting("COLLECTORY_BENCH_COMMITS", 100_000), setting("COLLECTORY_BENCH_FILES", 1000));
     std::fs::create_dir_all(path).expect("a folder");

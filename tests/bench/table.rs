@@ -60,9 +60,10 @@ impl Goal {
 
     /// A figure in the unit of the goal.
     fn shown(&self, figure: f64) -> String {
-        match self {
+        match *self {
             Self::AtLeast(_) | Self::AtMost(_) => format!("{figure:.2}"),
             Self::MsAtMost(_) => format!("{figure:.2} ms"),
+            Self::MbAtMost(most) if most < 1.0 => format!("{:.1} kB", figure * 1e3),
             Self::MbAtMost(_) => format!("{figure:.0} MB"),
         }
     }

@@ -264,32 +264,45 @@ impl<'a> Sieve<'a> {
             .filter(|event| self.range.contains(event) && self.fits_beside(*event))
     }
 
-    /// How many events fit; nobody needs to look at each where only the collection is asked for, or
-    /// only what is the same for all events of a commit.
+    /// How many events fit; nobody needs to look at each where only the collection is asked for.
     pub(crate) fn count(&self) -> usize {
-        let Range { start, end } = self.range.clone();
-        let is_of_all = self.beside == [None; 2]
-            && self.seen.is_none()
-            && self.filter.actions.is_empty()
-            && self.filter.attributes.is_empty();
-        match (&self.among, &self.commits) {
-            (_, None) if is_of_all => self.places().len(),
-            (Among::All, Some(commits)) if is_of_all => self.count_of(commits),
-            (Among::Of(_) | Among::Some(_), _) => self.oldest_first().count(),
-            (Among::All, _) => (start..end).filter(|event| self.fits_beside(*event)).count(),
+        if self.commits.is_none() && self.is_of_whole_commits() {
+            return self.places().len();
         }
+        let mut count = 0;
+        self.count_by_commit(|_, more| count += more);
+        count
     }
 
-    /// How many events of the range are of commits that fit.
-    fn count_of(&self, commits: &[bool]) -> usize {
-        let Range { start, end } = self.range;
-        if start >= end {
-            return 0;
+    /// Whether nothing is asked that differs between the events of a commit, their collection aside.
+    fn is_of_whole_commits(&self) -> bool {
+        self.beside == [None; 2]
+            && self.seen.is_none()
+            && self.filter.actions.is_empty()
+            && self.filter.attributes.is_empty()
+    }
+
+    /// Tells how many events of each commit fit, in any order and by and by; nobody looks at each event where only
+    /// that is asked for which is the same for all of a commit.
+    pub(crate) fn count_by_commit(&self, mut each: impl FnMut(&CommitRow, usize)) {
+        let (index, Range { start, end }) = (&self.view.index, self.range.clone());
+        let mut one = |event: u32| each(index.commit(index.event(event).commit), 1);
+        match self.among {
+            Among::Of(_) | Among::Some(_) => self.oldest_first().for_each(one),
+            Among::All if !self.is_of_whole_commits() => {
+                (start..end).filter(|event| self.fits_beside(*event)).for_each(&mut one);
+            }
+            Among::All => {
+                let ends = index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
+                for (number, (row, until)) in index.commits().zip(ends).enumerate() {
+                    let fits = self.commits.as_ref().is_none_or(|commits| commits[number]);
+                    let events = until.min(end).saturating_sub(row.events.max(start));
+                    if fits && events > 0 {
+                        each(row, events as usize);
+                    }
+                }
+            }
         }
-        let ends = self.view.index.commits().skip(1).map(|row| row.events).chain([u32::MAX]);
-        let events = self.view.index.commits().map(|row| row.events).zip(ends);
-        let fitting = events.zip(commits).filter(|(_, fits)| **fits);
-        fitting.map(|((from, until), _)| until.min(end).saturating_sub(from.max(start)) as usize).sum()
     }
 }
 

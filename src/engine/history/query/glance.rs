@@ -12,6 +12,9 @@ use crate::engine::history::query::page::Filter;
 use crate::engine::history::{Action, HistoryError, View};
 use crate::store::{BlobId, TreeEntry};
 
+/// The seconds of a day of UTC.
+const DAY_S: i64 = 24 * 60 * 60;
+
 /// When and by whom a collection was changed last.
 #[derive(Debug, Clone)]
 pub struct LastChange {
@@ -39,17 +42,16 @@ impl View {
     }
 
     /// Every key that has events up to a revision along the first parents, if one is named: the one that was
-    /// changed last stands first.
-    #[must_use]
-    pub fn keys_by_change(&self, until: Option<Revision>) -> Vec<&Key> {
+    /// changed last comes first.
+    pub fn keys_by_change(&self, until: Option<Revision>) -> impl Iterator<Item = &Key> {
         let commit = until.map_or(Some(u32::MAX), |revision| self.index.find(revision));
         let events = commit.map_or(0, |commit| {
             if commit < self.index.len() { self.index.events_of(commit).end } else { self.index.events_len() }
         });
         let mut is_known = vec![false; self.index.keys_len() as usize];
         let keys = (0..events).rev().map(|event| self.index.event(event).key);
-        let fresh = keys.filter(|key| !std::mem::replace(&mut is_known[*key as usize], true));
-        fresh.map(|key| self.index.key(key)).collect()
+        let fresh = keys.filter(move |key| !std::mem::replace(&mut is_known[*key as usize], true));
+        fresh.map(|key| self.index.key(key))
     }
 
     /// How many of the events that a filter lets through each day of UTC has, the days without one left out.
@@ -59,19 +61,20 @@ impl View {
     /// As [`events`](Self::events).
     pub fn events_by_day(&self, filter: &Filter) -> Result<BTreeMap<NaiveDate, usize>, HistoryError> {
         let sieve = Sieve::new(self, filter)?;
-        let mut days = BTreeMap::new();
-        let mut last: Option<(u32, NaiveDate)> = None;
-        for event in sieve.newest_first() {
-            let commit = self.index.event(event).commit;
-            let day = match last {
-                Some((known, day)) if known == commit => day,
-                Some(_) | None => self.index.commit(commit).time().date_naive(),
-            };
-            last = Some((commit, day));
-            *days.entry(day).or_insert(0) += 1;
-        }
+        let mut days: BTreeMap<i64, usize> = BTreeMap::new();
+        let mut last = (0, 0);
+        sieve.count_by_commit(|commit, events| {
+            let day = commit.at.div_euclid(DAY_S);
+            if day != last.0 {
+                *days.entry(last.0).or_default() += last.1;
+                last = (day, 0);
+            }
+            last.1 += events;
+        });
+        *days.entry(last.0).or_default() += last.1;
         sieve.check()?;
-        Ok(days)
+        let date = |day: i64| DateTime::from_timestamp(day * DAY_S, 0).unwrap_or_default().date_naive();
+        Ok(days.into_iter().filter(|(_, count)| *count > 0).map(|(day, count)| (date(day), count)).collect())
     }
 
     /// What a file of the collections folder holds at a revision, whether it can be read as a collection or not;

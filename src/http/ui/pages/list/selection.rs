@@ -1,6 +1,6 @@
 //! Which collections the list shows, and in which order.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::domain::{Attribute, Collection, Key, Kind};
@@ -202,6 +202,14 @@ impl Asked {
             let rows = ordered.skip(from).take(PAGE_LEN).map(Row::Served).collect();
             return Selection { rows, total: catalog.len(), all: catalog.len() };
         }
+        if let Some(changes) = changes.filter(|changes| {
+            let knows_all = changes.audit.sees_all() && changes.knows(snapshot);
+            self.is_everything() && allowed.sees_all() && self.sort == Sort::Change && knows_all
+        }) {
+            let total = catalog.len() + broken.len();
+            let rows = changes.page_of(snapshot, &broken, self.descending, from);
+            return Selection { rows, total, all: total };
+        }
         let mut all = broken.len();
         let served = catalog.iter().filter(|entry| allowed.sees(entry.collection.key()));
         let served = served.inspect(|_| all += 1).map(Row::Served);
@@ -224,9 +232,15 @@ impl Asked {
             None => HashMap::new(),
         };
         // What nobody has committed was changed last of all.
-        let rank = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(usize::MAX);
-        let mut rows: Vec<_> = rows.into_iter().map(|row| (rank(&row), self.sort.text(&row), row)).collect();
-        let order = |one: &(usize, &str, Row<'_>), two: &(usize, &str, Row<'_>)| {
+        let ranked = |row: &Row<'_>| ranks.get(row.key()).copied().unwrap_or(u64::MAX);
+        let mut rows: Vec<_> = rows
+            .into_iter()
+            .map(|row| match self.sort {
+                Sort::Change => (ranked(&row), "", row),
+                sort => (beginning(sort.text(&row)), sort.text(&row), row),
+            })
+            .collect();
+        let order = |one: &(u64, &str, Row<'_>), two: &(u64, &str, Row<'_>)| {
             let order = (one.0, one.1, one.2.key()).cmp(&(two.0, two.1, two.2.key()));
             if self.descending { order.reverse() } else { order }
         };
@@ -245,11 +259,51 @@ impl Asked {
 
 impl Changes<'_> {
     /// The order in which the collections were changed last, the oldest change first.
-    fn ranks(self) -> HashMap<Key, usize> {
+    fn ranks(self) -> HashMap<Key, u64> {
         let newest_first = self.view.keys_by_change(self.until);
-        let seen = newest_first.into_iter().filter(|key| self.audit.sees(key));
-        seen.enumerate().map(|(at, key)| (key.clone(), usize::MAX - 1 - at)).collect()
+        let seen = newest_first.filter(|key| self.audit.sees(key));
+        seen.zip((0..u64::MAX).rev()).map(|(key, rank)| (key.clone(), rank)).collect()
     }
+
+    /// Whether the history tells of everything that the snapshot has committed.
+    fn knows(self, snapshot: &Snapshot) -> bool {
+        self.until.or_else(|| self.view.head()) == snapshot.revision
+    }
+
+    /// A page of all collections, in the order of their last change; what nobody has committed was changed last
+    /// of all. Of those that are not on the page nothing is looked at where that can be avoided.
+    fn page_of<'a>(
+        self,
+        snapshot: &'a Snapshot,
+        broken: &[Row<'a>],
+        newest_first: bool,
+        from: usize,
+    ) -> Vec<Row<'a>> {
+        let row = |key: &Key| {
+            let served = snapshot.get(key.as_str()).map(Row::Served);
+            served.or_else(|| broken.iter().find(|row| row.key() == key).copied())
+        };
+        let uncommitted = snapshot.edited.iter().filter_map(row).chain(broken.iter().copied());
+        let uncommitted: BTreeMap<&Key, Row<'a>> = uncommitted
+            .filter(|row| self.view.last_change(row.key(), self.until).is_none())
+            .map(|row| (row.key(), row))
+            .collect();
+        let committed = self.view.keys_by_change(self.until);
+        if newest_first {
+            let rows = uncommitted.into_values().rev().chain(committed.filter_map(row));
+            return rows.skip(from).take(PAGE_LEN).collect();
+        }
+        let committed: Vec<&Key> = committed.collect();
+        let rows = committed.into_iter().rev().filter_map(row).chain(uncommitted.into_values());
+        rows.skip(from).take(PAGE_LEN).collect()
+    }
+}
+
+/// The first bytes of a text as a number, in the same order: most texts differ there already.
+fn beginning(text: &str) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.iter_mut().zip(text.bytes()).for_each(|(place, byte)| *place = byte);
+    u64::from_be_bytes(bytes)
 }
 
 /// The collections whose files never were valid.
