@@ -45,6 +45,34 @@ impl Signing {
 }
 
 #[tokio::test]
+async fn the_page_of_an_event_tells_whether_its_signature_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = Repo::seeded(folder.path().join("settings"), "small");
+    let lists = tempfile::tempdir().unwrap();
+    let listed =
+        signers(lists.path(), &format!("collectory@localhost namespaces=\"git\" {}\n", public(&key(1))));
+    repo.git(&["config", "gpg.ssh.allowedSignersFile", listed.to_str().unwrap()]);
+    let mut signing = Signing::on(TestServer::setup("small").repository(repo.path())).await;
+    let told = async |server: &TestServer| {
+        let event = server.get("/events?page[size]=1").await.is(200).ids().remove(0);
+        String::from_utf8(server.request("GET", &format!("/ui/events/{event}")).send().await.body).unwrap()
+    };
+    signing.server.create(&document("new", json!({"name": "New"}))).await.is(201);
+    let page = told(&signing.server).await;
+    assert!(
+        page.contains("signed by collectory@localhost (SHA256:") && page.contains("; it holds<"),
+        "{page}"
+    );
+    signers(lists.path(), &format!("else@example.org {}\n", public(&key(2))));
+    signing.server.restart().await;
+    let page = told(&signing.server).await;
+    assert!(
+        page.contains("signed by a key that is not allowed: it is not among the allowed signers"),
+        "{page}"
+    );
+}
+
+#[tokio::test]
 async fn whatever_makes_the_service_commit_is_signed() {
     let signing = Signing::on(TestServer::setup("small")).await;
     let server = &signing.server;

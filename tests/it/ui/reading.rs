@@ -35,11 +35,15 @@ async fn every_page_is_there_and_leads_on() {
     let timeline = look(&server, "/events", 200).await;
     timeline.has("5 events").has("<title>").has("As numbers").has("action deleted");
     let event = &timeline.between("href=\"/ui/events/", "\"")[0];
-    look(&server, &format!("/events/{event}"), 200).await.has("Delete old").has("<del>");
+    look(&server, &format!("/events/{event}"), 200).await.has("Delete old").has("<del>").has("unsigned");
     let compared = look(&server, "/compare?from=HEAD~2&to=HEAD", 200).await;
     compared.has("2 collections differ").has("<b>Posts</b>").has("<b>All posts</b>").has("-name: Posts");
     look(&server, "/problems", 200).await.has("Nothing is wrong");
-    look(&server, "/about", 200).await.has(env!("CARGO_PKG_VERSION")).has("bodyBytesMax");
+    look(&server, "/about", 200)
+        .await
+        .has(env!("CARGO_PKG_VERSION"))
+        .has("bodyBytesMax")
+        .has("<dt>Remote</dt><dd>none</dd>");
 }
 
 #[tokio::test]
@@ -97,6 +101,10 @@ async fn the_list_is_searched_filtered_sorted_and_paged() {
     assert_eq!(keys(&look(&server, "/?kind=media", 200).await), ["pictures"]);
     assert_eq!(keys(&look(&server, "/?q=in%20here", 200).await), ["pictures"]);
     assert_eq!(keys(&look(&server, "/?q=NAME+007", 200).await), ["k093"]);
+    server.patch("k050", json!({"directory": "moved"})).await.is(200);
+    assert_eq!(keys(&look(&server, "/?sort=-change", 200).await)[..2], ["k050", "pictures"]);
+    assert_eq!(keys(&look(&server, "/?sort=change&page=2", 200).await), ["pictures", "k050"]);
+    assert_eq!(keys(&look(&server, "/?sort=-change&q=k0", 200).await)[0], "k050");
     look(&server, "/?q=zzz", 200).await.has("Nothing of 102 collections fits");
     look(&server, "/?mark=uncommitted", 200).await.has("Nothing of 102");
     assert!(look(&server, "/?page=99999999999999", 200).await.html.contains("of 102"));
@@ -135,6 +143,20 @@ async fn a_broken_file_is_shown_with_a_caret_and_a_saved_one_is_marked() {
         .has("<code>name: Saved</code>")
         .has("not committed");
     server.leaves(" M collections/photos.yaml\n M collections/posts.yaml\n");
+}
+
+#[tokio::test]
+async fn a_file_that_never_was_valid_stands_among_the_collections() {
+    let mut server = with_history().await;
+    server.repo().write("collections/new.yaml", "type: document\nname: [New\n");
+    server.leaves("?? collections/new.yaml");
+    server.problem("collections/new.yaml").await;
+    let newest = look(&server, "/?sort=-change", 200).await;
+    let keys = newest.between("<th scope=\"row\"><a href=\"/ui/collections/", "\"");
+    assert_eq!(keys, ["new", "posts", "photos"], "what nobody has committed was changed last");
+    newest.has("1 to 3 of 3").has("problem</span>");
+    look(&server, "/?mark=broken", 200).await.has("1 to 1 of 1, out of 3").has("/ui/collections/new\"");
+    look(&server, "/collections/new", 200).await.has("collections/new.yaml:2:7").has("not served");
 }
 
 #[tokio::test]
