@@ -6,6 +6,8 @@ pub mod domain;
 pub mod engine;
 mod exchange;
 pub mod format;
+#[cfg(any(test, fuzzing))]
+pub mod fuzz;
 pub mod http;
 mod memory;
 #[cfg(test)]

@@ -27,6 +27,8 @@ mod authorize;
 mod browser;
 mod budgets;
 mod context;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod jsonapi;
 mod metrics;
 mod min_revision;

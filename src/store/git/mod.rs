@@ -3,6 +3,8 @@
 //! What is not here: YAML, collections, JSON:API.
 
 mod disk;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzz;
 mod index;
 mod journal;
 mod maintenance;

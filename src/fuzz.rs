@@ -1,0 +1,184 @@
+//! What reads anything that comes from outside, for a fuzzer: each target takes any bytes, and panics only where the
+//! service has a fault. `tests/fuzz` has a corpus for each, and runs them for long; the tests here run them over the
+//! corpus, and over a bounded number of inputs made from it.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use crate::domain::{Attribute, Collection, Event, Key, Kind, Value};
+use crate::format::{self, message};
+use crate::http::fuzz as http;
+use crate::store::git::fuzz as git;
+
+/// A target: its name and what it does with an input.
+pub type Target = (&'static str, fn(&[u8]));
+
+/// All of them.
+pub const TARGETS: &[Target] = &[
+    ("yaml_reading", yaml_reading),
+    ("yaml_editing", yaml_editing),
+    ("documents", http::document),
+    ("queries", http::query),
+    ("accept", http::accept),
+    ("policy", policy),
+    ("messages", messages),
+    ("loose_objects", git::loose_object),
+    ("pack_indexes", git::pack_index),
+    ("git_index", git::git_index),
+];
+
+/// Gives an input to the target of this name.
+///
+/// # Panics
+///
+/// Where there is a fault, and where there is no such target.
+pub fn run(name: &str, bytes: &[u8]) {
+    let (_, target) = TARGETS.iter().find(|(its, _)| *its == name).expect("a target has this name");
+    target(bytes);
+}
+
+fn key() -> Key {
+    Key::parse("posts").expect("it is one")
+}
+
+/// What is read is written so that the same is read.
+fn yaml_reading(bytes: &[u8]) {
+    if let Ok(collection) = format::read(&key(), bytes) {
+        let written = format::write(&collection);
+        assert_eq!(format::read(&key(), &written).as_ref(), Ok(&collection));
+        drop(format::attribute_lines(bytes));
+    }
+}
+
+/// The first line of the input, up to 40 bytes of it, is the new name; the rest is the file.
+fn yaml_editing(bytes: &[u8]) {
+    let (name, file) = bytes
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .map_or((&b""[..], bytes), |end| (&bytes[..end.min(40)], &bytes[end + 1..]));
+    let Ok(before) = format::read(&key(), file) else { return };
+    let edited = format::edit(file, &before, &before);
+    assert_eq!(edited.bytes, file, "what changes nothing leaves every byte");
+    let name = Value::from(&*String::from_utf8_lossy(name));
+    let attribute = Attribute::parse(before.kind(), "name").expect("every kind has it");
+    let others = before.attributes().iter().filter(|(its, _)| *its != attribute);
+    let attributes = others.map(|(its, value)| (its.as_str().to_owned(), value.clone()));
+    let Ok(after) =
+        Collection::from_file(key(), before.kind(), attributes.chain([("name".to_owned(), name)]))
+    else {
+        return;
+    };
+    let edited = format::edit(file, &before, &after);
+    assert_eq!(format::read(&key(), &edited.bytes).as_ref(), Ok(&after), "it holds what was wanted");
+    let back = format::edit(&edited.bytes, &after, &before);
+    assert_eq!(format::read(&key(), &back.bytes).as_ref(), Ok(&before));
+}
+
+fn policy(bytes: &[u8]) {
+    drop(format::policy::read(bytes));
+}
+
+/// Any message is read; no reason of a caller becomes a trailer or an event.
+fn messages(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    drop(message::parse(&text));
+    drop(message::idempotency(&text));
+    let about = message::About { reason: Some(&text), request_id: Some(&text), ..message::About::default() };
+    let collection = Collection::new(key(), Kind::Media, []).expect("nothing is required");
+    let event = Event::Created(Arc::new(collection));
+    let told = message::parse(&message::compose(&[(Uuid::nil(), &event)], &about));
+    assert_eq!(told.events.len(), 1);
+    assert!(told.origin.is_none() && told.reverses.is_none());
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::panic::{catch_unwind, resume_unwind};
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+    /// How many inputs are made for each target, unless `COLLECTORY_FUZZ_INPUTS` says it.
+    const INPUTS: usize = 2_000;
+
+    /// No input is larger than the largest file that is read, and a little.
+    const LEN_MAX: usize = 70_000;
+
+    fn said(name: &str) -> Option<usize> {
+        #[expect(clippy::disallowed_methods, reason = "how long a run is, is the tester's to say")]
+        let text = std::env::var(name).ok()?;
+        text.parse().ok()
+    }
+
+    fn corpus(name: &str) -> Vec<Vec<u8>> {
+        let folder: PathBuf = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fuzz/corpus").join(name);
+        let mut files: Vec<_> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        files.sort();
+        assert!(!files.is_empty(), "{} has nothing to begin with", folder.display());
+        files.iter().map(|file| fs::read(file).unwrap()).collect()
+    }
+
+    #[test]
+    fn every_input_of_the_corpus_is_read_without_a_fault() {
+        for (name, target) in TARGETS {
+            corpus(name).iter().for_each(|input| target(input));
+        }
+    }
+
+    #[test]
+    fn inputs_that_nobody_thought_of_are_read_without_a_fault() {
+        let inputs = said("COLLECTORY_FUZZ_INPUTS").unwrap_or(INPUTS);
+        // The same in every run: a change is judged by what it changes. A long run takes another one.
+        let seed =
+            said("COLLECTORY_FUZZ_SEED").unwrap_or(if inputs == INPUTS { 1 } else { fastrand::usize(..) });
+        println!("COLLECTORY_FUZZ_SEED={seed}");
+        for (name, target) in TARGETS {
+            let corpus = corpus(name);
+            let mut random = fastrand::Rng::with_seed(seed as u64);
+            let mut at = 0;
+            while at < inputs {
+                let mut input = corpus[random.usize(..corpus.len())].clone();
+                // A few changes one after the other, each tried by itself.
+                for _ in 0..random.usize(1..16) {
+                    mutate(&mut input, &corpus, &mut random);
+                    if let Err(fault) = catch_unwind(|| target(&input)) {
+                        let path = std::env::temp_dir().join(format!("collectory-fuzz-{name}"));
+                        fs::write(&path, &input).unwrap();
+                        println!("the input is in {}", path.display());
+                        resume_unwind(fault);
+                    }
+                    at += 1;
+                }
+            }
+        }
+    }
+
+    /// Changes an input as fuzzers do: bits, bytes, parts that go, come twice, or come from another.
+    fn mutate(input: &mut Vec<u8>, corpus: &[Vec<u8>], random: &mut fastrand::Rng) {
+        const TELLING: &[u8] = b"\0\n\r\t \"'#%&*+,-./09:;<=>?@[\\]^_`az{|}~\x7f\x80\xff";
+        let len = input.len();
+        let at = random.usize(..=len);
+        let end = (at + random.usize(..16)).min(len);
+        match random.u8(..8) {
+            0 if at < len => input[at] ^= 1 << random.u8(..8),
+            1 if at < len => input[at] = random.u8(..),
+            2 if at < len => input[at] = TELLING[random.usize(..TELLING.len())],
+            3 => input.insert(at, TELLING[random.usize(..TELLING.len())]),
+            4 => drop(input.drain(at..end)),
+            5 => {
+                let part = input[at..end].to_vec();
+                let to = random.usize(..=len);
+                input.splice(to..to, part);
+            }
+            6 => {
+                let other = &corpus[random.usize(..corpus.len())];
+                let from = random.usize(..=other.len());
+                let to = (from + random.usize(..64)).min(other.len());
+                input.splice(at..end, other[from..to].iter().copied());
+            }
+            _ => input.truncate(at),
+        }
+        input.truncate(LEN_MAX);
+    }
+}

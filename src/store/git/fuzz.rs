@@ -1,0 +1,58 @@
+//! What stands in a repository, read: objects, the index of a pack, git's index.
+
+use std::fs::File;
+use std::io::Write as _;
+
+use rustix::fs::{MemfdFlags, memfd_create};
+
+use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::object::commit::RawCommit;
+use crate::store::git::object::hash_midstates::IndexHash;
+use crate::store::git::object::pack::parse_index;
+use crate::store::git::object::tree::RawTree;
+use crate::store::git::odb::inflate::Inflater;
+use crate::store::git::odb::loose;
+
+/// No content that is read is larger.
+const LEN_MAX: usize = 64 * 1_024;
+
+/// A loose object is read to its end and no further than it may be long, and what it holds as whatever it may be.
+pub(crate) fn loose_object(bytes: &[u8]) {
+    let mut file: File = memfd_create("object", MemfdFlags::CLOEXEC).expect("there is memory").into();
+    file.write_all(bytes).expect("there is memory");
+    if let Ok(found) = loose::read(&file, &mut Inflater::default(), LEN_MAX) {
+        assert!(found.content.len() <= LEN_MAX);
+        object(&found.content);
+    }
+    object(bytes);
+}
+
+/// The content of an object, as a commit and as a tree.
+fn object(bytes: &[u8]) {
+    for is_cut in [false, true] {
+        if let Ok(commit) = RawCommit::parse(bytes, is_cut) {
+            drop(commit.to_commit(crate::domain::Revision::new([7; 20])));
+        }
+    }
+    if let Ok(tree) = RawTree::parse(bytes) {
+        let again = RawTree::parse(tree.bytes()).expect("what was put in order can be read");
+        assert!(again == tree, "and is in order");
+        assert!(tree.iter().all(|entry| tree.get(entry.name).is_some()));
+    }
+}
+
+/// The index of a pack tells of objects in order, or is refused.
+pub(crate) fn pack_index(bytes: &[u8]) {
+    if let Some(packed) = parse_index(bytes) {
+        assert!(packed.len() <= bytes.len() / 20);
+    }
+}
+
+/// Git's index is written as it was read.
+pub(crate) fn git_index(bytes: &[u8]) {
+    if let Ok(index) = GitIndex::parse(bytes.to_vec()) {
+        let written = index.encode(&mut IndexHash::default());
+        let again = GitIndex::parse(written.clone()).expect("what we write can be read");
+        assert_eq!(again.encode(&mut IndexHash::default()), written);
+    }
+}
