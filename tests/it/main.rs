@@ -21,6 +21,7 @@ mod hand_edits;
 mod history;
 mod hostile;
 mod idempotency;
+mod linearizable;
 mod merging;
 mod moving;
 mod negotiation;
