@@ -127,6 +127,7 @@ mod tests {
     }
 
     #[test]
+    #[expect(clippy::print_stdout, reason = "how to try it again")]
     fn inputs_that_nobody_thought_of_are_read_without_a_fault() {
         let inputs = said("COLLECTORY_FUZZ_INPUTS").unwrap_or(INPUTS);
         // The same in every run: a change is judged by what it changes. A long run takes another one.

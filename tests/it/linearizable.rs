@@ -301,7 +301,7 @@ fn judge(calls: &[Call], line: &Line) {
                 assert!(is_right, "refused without a reason: {call:?}");
             }
             (Answered::NotNow, _) => {
-                assert!(!line.by_id.contains_key(&call.id), "refused and done: {call:?}")
+                assert!(!line.by_id.contains_key(&call.id), "refused and done: {call:?}");
             }
             (Answered::Lost, _) => {
                 let place = line.by_id.get(&call.id);
@@ -314,6 +314,7 @@ fn judge(calls: &[Call], line: &Line) {
     assert!(line.by_id.keys().all(|id| asked.contains(id)), "a commit that nobody asked for");
 }
 
+#[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn run(setup: Setup) {
     let seed = said("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");

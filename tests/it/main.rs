@@ -14,6 +14,7 @@ mod cross_origin;
 mod dry_runs;
 mod durability;
 mod errors;
+mod failing_calls;
 mod faults;
 mod following;
 mod format_on_disk;

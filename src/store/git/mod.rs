@@ -3,8 +3,6 @@
 //! What is not here: YAML, collections, JSON:API.
 
 mod disk;
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz;
 mod index;
 mod journal;
 mod maintenance;
@@ -20,6 +18,8 @@ mod write;
 
 pub use journal::GitJournal;
 pub(crate) use journal::REMOTE_FOLDER;
+#[cfg(any(test, fuzzing))]
+pub(crate) use journal::fuzz;
 pub use journal::options::Options;
 pub use maintenance::statistics::Statistics;
 pub use read::archive::GitArchive;

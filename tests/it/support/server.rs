@@ -136,6 +136,23 @@ impl Setup {
         self.through(&[&program.to_string_lossy()])
     }
 
+    /// Calls below the repository fail while the file `fault` in this folder says so (`fail.c`).
+    pub(crate) fn failing(self, folder: &Path) -> Self {
+        let library = folder.join("fail.so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/support/fail.c");
+        let options = ["-shared", "-fPIC", "-O1", "-o"];
+        let compiled = Command::new("cc")
+            .args(options)
+            .args([library.as_path(), Path::new(source)])
+            .arg("-ldl")
+            .status();
+        assert!(compiled.expect("there is a C compiler").success());
+        let below = std::env::temp_dir().join("collectory-it-").to_string_lossy().into_owned();
+        self.environment("LD_PRELOAD", &library.to_string_lossy())
+            .environment("FAIL_FILE", &folder.join("fault").to_string_lossy())
+            .environment("FAIL_BELOW", &below)
+    }
+
     /// Which rights new files don't have (`umask`).
     pub(crate) fn umask(self, mask: &str) -> Self {
         self.through(&["sh", "-c", "umask \"$0\" && exec \"$@\"", mask])

@@ -1,0 +1,86 @@
+/* Has calls of the C library fail, for as long as a file says so: `LD_PRELOAD` it.
+ *
+ * The file that FAIL_FILE names holds the name of a call and an error number; while it is there, that call fails so
+ * below the folder FAIL_BELOW. Standard output, the network and everything elsewhere are left alone.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define REAL(name) __typeof__(&name) real = (__typeof__(&name))dlsym(RTLD_NEXT, #name)
+
+static int fails(const char *call, const char *path) {
+    const char *control = getenv("FAIL_FILE"), *below = getenv("FAIL_BELOW");
+    if (!control || !below || (path && strncmp(path, below, strlen(below)) != 0)) return 0;
+    /* Not by open(2), which is one of them. */
+    int file = (int)syscall(SYS_openat, AT_FDCWD, control, O_RDONLY | O_CLOEXEC);
+    if (file < 0) return 0;
+    char text[64] = {0}, wanted[32] = {0};
+    int number = 0;
+    ssize_t len = syscall(SYS_read, file, text, sizeof text - 1);
+    syscall(SYS_close, file);
+    if (len <= 0 || sscanf(text, "%31s %d", wanted, &number) != 2 || strcmp(wanted, call) != 0) return 0;
+    errno = number;
+    return 1;
+}
+
+static int fails_at(const char *call, int file) {
+    char link[64], path[PATH_MAX] = {0};
+    snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+    if (syscall(SYS_readlinkat, AT_FDCWD, link, path, sizeof path - 1) <= 0) return 0;
+    return fails(call, path);
+}
+
+int fsync(int file) {
+    REAL(fsync);
+    return fails_at("flush", file) ? -1 : real(file);
+}
+
+int fdatasync(int file) {
+    REAL(fdatasync);
+    return fails_at("flush", file) ? -1 : real(file);
+}
+
+ssize_t write(int file, const void *bytes, size_t len) {
+    REAL(write);
+    return fails_at("write", file) ? -1 : real(file, bytes, len);
+}
+
+ssize_t pwrite64(int file, const void *bytes, size_t len, off64_t at) {
+    REAL(pwrite64);
+    return fails_at("write", file) ? -1 : real(file, bytes, len, at);
+}
+
+ssize_t read(int file, void *bytes, size_t len) {
+    REAL(read);
+    return fails_at("read", file) ? -1 : real(file, bytes, len);
+}
+
+int open64(const char *path, int flags, ...) {
+    REAL(open64);
+    va_list rest;
+    va_start(rest, flags);
+    mode_t mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;
+    va_end(rest);
+    if (fails("open", path)) return -1;
+    return real(path, flags, mode);
+}
+
+int rename(const char *from, const char *to) {
+    REAL(rename);
+    return fails("rename", from) ? -1 : real(from, to);
+}
+
+int unlink(const char *path) {
+    REAL(unlink);
+    return fails("unlink", path) ? -1 : real(path);
+}
