@@ -51,8 +51,8 @@ enum Asked {
 impl Healthcheck {
     pub(crate) fn run(&self) -> Result<Done, Failure> {
         match self.asked()? {
-            Asked::Url(url) => get(&url, false),
-            Asked::Own(url) => get(&url, true),
+            Asked::Url(url) => get(&url, false).map(drop),
+            Asked::Own(url) => get(&url, true).map(drop),
             Asked::Socket(path) => {
                 get_from_socket(&path).with_context(|| format!("cannot ask at unix:{}", path.display()))
             }
@@ -97,7 +97,14 @@ fn reached_at(ip: IpAddr) -> IpAddr {
     }
 }
 
-fn get(url: &str, is_own: bool) -> anyhow::Result<()> {
+/// Asks a service at an address whether it is ready; answers the time that it has there, if it says so.
+pub(crate) fn asked_at(url: &str) -> anyhow::Result<Option<String>> {
+    let url = url.trim_end_matches('/');
+    let url = if url.ends_with("/readyz") { url.to_owned() } else { format!("{url}/readyz") };
+    get(&url, false)
+}
+
+fn get(url: &str, is_own: bool) -> anyhow::Result<Option<String>> {
     let tls =
         TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).disable_verification(is_own).build();
     let config = Agent::config_builder()
@@ -107,8 +114,9 @@ fn get(url: &str, is_own: bool) -> anyhow::Result<()> {
         .http_status_as_error(false)
         .build();
     let mut response = Agent::from(config).get(url).call().with_context(|| format!("cannot reach {url}"))?;
+    let date = response.headers().get("date").and_then(|date| date.to_str().ok()).map(str::to_owned);
     match response.status().as_u16() {
-        200 => Ok(()),
+        200 => Ok(date),
         status => {
             bail!("{url} answers {status}: {}", response.body_mut().read_to_string().unwrap_or_default())
         }

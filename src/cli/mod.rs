@@ -11,6 +11,7 @@
 mod backup;
 mod check;
 mod completions;
+mod doctor;
 mod export;
 mod healthcheck;
 mod import;
@@ -76,6 +77,7 @@ enum Command {
     Restore(take_back::Restore),
     Remote(Box<remote::Remote>),
     Backup(backup::Backup),
+    Doctor(doctor::Doctor),
     Healthcheck(healthcheck::Healthcheck),
     Completions(completions::Completions),
     Man(man::Man),
@@ -143,6 +145,7 @@ impl Cli {
             Command::Restore(restore) => restore.run(),
             Command::Remote(remote) => remote.run(),
             Command::Backup(backup) => backup.run(),
+            Command::Doctor(doctor) => doctor.run(),
             Command::Healthcheck(healthcheck) => healthcheck.run(),
             Command::Completions(completions) => completions.run(),
             Command::Man(man) => man.run(),

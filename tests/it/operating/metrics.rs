@@ -196,3 +196,32 @@ async fn without_the_flag_there_are_no_metrics() {
     server.get("/metrics").await.is(404);
     assert!(!server.log().contains("metrics"), "{}", server.log());
 }
+
+#[test]
+fn the_rules_for_alerts_fire_when_they_should() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/prometheus");
+    for arguments in [["check", "rules", "alerts.yaml"], ["test", "rules", "tests.yaml"]] {
+        // Where promtool is not installed there is nothing to ask.
+        let Ok(said) = Command::new("promtool").args(arguments).current_dir(folder).output() else { return };
+        let all = [said.stdout, said.stderr].concat();
+        assert!(said.status.success(), "{}", String::from_utf8_lossy(&all));
+    }
+}
+
+#[test]
+fn dashboard_and_rules_name_no_metric_that_there_is_not() {
+    let readme = include_str!("../../../README.md");
+    let shown = [
+        include_str!("../../../examples/grafana/collectory.json"),
+        include_str!("../../../examples/prometheus/alerts.yaml"),
+    ];
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let texts = shown.iter().flat_map(|text| text.split(|c| !is_name(c)));
+    let names: Vec<&str> =
+        texts.filter(|name| name.starts_with("collectory_") || name.starts_with("process_")).collect();
+    assert!(names.len() > 30, "{names:?}");
+    for name in names {
+        let base = ["_bucket", "_sum", "_count"].iter().find_map(|ending| name.strip_suffix(ending));
+        assert!(readme.contains(&format!("`{}`", base.unwrap_or(name))), "{name}");
+    }
+}

@@ -3,7 +3,9 @@
 mod access_log;
 mod backup;
 mod commands;
+mod doctor;
 mod metrics;
 mod supervised;
 mod tls;
+mod upgrade;
 mod webhooks;

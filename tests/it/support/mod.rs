@@ -23,7 +23,7 @@ pub(crate) use fixtures::{fixture, request_fixture};
 pub(crate) use patience::{DEADLINE, eventually};
 pub(crate) use proxy::{Line, Proxy};
 pub(crate) use raw::{RawRequest, raw_exchange};
-pub(crate) use repo::{PERSON, Repo, git_command};
+pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};
 pub(crate) use schema::openapi;
 pub(crate) use server::{Auth, Finished, Setup, TestServer, program, run_to_end};
 pub(crate) use stream::{Heard, Stream};

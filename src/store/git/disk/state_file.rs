@@ -11,6 +11,8 @@
 //! | `graph-writer` | which process writes the commit-graph | `maintenance::commit_graph` | replaced | a lock that a kill leaves there is a person's to remove |
 //! | `history-index` | the history, read | `engine::history` | replaced | derived: it is read anew |
 //! | `webhook-*` | how far a receiver of events is | `webhooks` | replaced | it begins anew: at `since`, or at now |
+//! | `format` | which form these files have | `repo::format` | overwritten | it is taken for the first one |
+//! | `doctor-*` | a folder to try the file system in | `cli::doctor` | | it is empty |
 //! | `served` | which revision was served last | `repo::served` | overwritten | a branch that was rewritten meanwhile is not told |
 //! | `work-tree` | which revision files and index have | `repo::checkpoint` | overwritten | what a kill or a power cut left behind is taken for edits |
 //! | `behind` | files that could not be brought forward | `worktree::apply::lagging` | replaced | they are taken for edits |

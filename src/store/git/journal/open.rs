@@ -18,6 +18,7 @@ use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::packs::store::Packs;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::repo::branch::{Access, Branch};
+use crate::store::git::repo::format;
 use crate::store::git::repo::init::{self, NewRepository};
 use crate::store::git::repo::layout::{self, Layout};
 use crate::store::git::repo::owner;
@@ -82,6 +83,7 @@ impl GitJournal {
         if let Some(way) = layout.find_way_out().filter(|_| serves) {
             return Err(layout.unsuitable(way));
         }
+        format::check(&layout, &barrier)?;
         let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
@@ -107,6 +109,7 @@ impl GitJournal {
         journal.check()?;
         if serves {
             journal.clean_up()?;
+            format::note(&journal.layout, &journal.writer.barrier)?;
         }
         Ok(journal)
     }

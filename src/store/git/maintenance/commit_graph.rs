@@ -268,7 +268,7 @@ impl Graph {
     /// Has git write the graph, with at least what `head` reaches.
     fn write(&self, head: Revision) -> Result<bool, StoreError> {
         let started = Instant::now();
-        let Some(child) = self.start()? else { return Ok(false) };
+        let Some(child) = self.start(&WRITE)? else { return Ok(false) };
         match self.wait(child)? {
             // Git had a reason not to, and says nothing.
             Ended::Well if !self.is_there() => {
@@ -300,6 +300,19 @@ impl Graph {
         }
     }
 
+    /// Has git do something else that it keeps well, at the lowest priority; answers whether it did.
+    pub(crate) fn run(&self, words: &[&str]) -> Result<bool, StoreError> {
+        let Some(child) = self.start(words)? else { return Ok(false) };
+        match self.wait(child)? {
+            Ended::Well => Ok(true),
+            Ended::Early => Ok(false),
+            Ended::Badly(status, complaint) => {
+                tracing::debug!(%status, complaint, command = words.join(" "), "git could not do it");
+                Ok(false)
+            }
+        }
+    }
+
     /// Whether another attempt would not mend it.
     fn has_given_up(&self) -> bool {
         self.failures.load(Ordering::Relaxed) >= FAILURES_MAX
@@ -310,17 +323,17 @@ impl Graph {
     }
 
     /// Starts git; nothing if there is none, or if we are to stop.
-    fn start(&self) -> Result<Option<Child>, StoreError> {
+    fn start(&self, words: &[&str]) -> Result<Option<Child>, StoreError> {
         let mut running = self.running();
         if running.stopped {
             return Ok(None);
         }
-        match self.command().spawn() {
+        match self.command(words).spawn() {
             Ok(child) => {
                 running.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
                 let lowered = running.pid.map(|pid| setpriority_process(Some(pid), PRIORITY_LOWEST));
                 // It would be as right at any other priority.
-                tracing::debug!(?lowered, "git writes the commit-graph");
+                tracing::debug!(?lowered, command = words.join(" "), "git is run");
                 if let Err(error) = self.writer.replace(format!("{}\n", child.id()).as_bytes()) {
                     tracing::debug!(%error, "a kill of both of us would leave a lock");
                 }
@@ -341,10 +354,10 @@ impl Graph {
         }
     }
 
-    fn command(&self) -> Command {
-        let git_dir = &self.branch.layout.common_dir;
+    fn command(&self, words: &[&str]) -> Command {
+        let git_dir = &self.branch.layout.git_dir;
         let mut command = Command::new(&self.git);
-        command.args(WRITE).current_dir(git_dir).env_clear().env("GIT_DIR", git_dir);
+        command.args(words).current_dir(git_dir).env_clear().env("GIT_DIR", git_dir);
         command.envs(env::var_os("PATH").map(|path| (OsString::from("PATH"), path)));
         command.envs([
             ("GIT_CONFIG_NOSYSTEM", "1"),

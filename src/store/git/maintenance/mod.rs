@@ -5,6 +5,7 @@
 pub(crate) mod commit_graph;
 pub(crate) mod loose_objects;
 pub(crate) mod merge_packs;
+pub(crate) mod reflogs;
 pub(crate) mod repack;
 pub(crate) mod runner;
 pub(crate) mod source_packs;

@@ -3,7 +3,7 @@
 //! There are five tasks: packs that have lost their index get it anew (see `lost_index`), files of the work
 //! tree are flushed (see `repo::checkpoint` for what that is good for), small packs are merged (see
 //! `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is kept up (see
-//! `commit_graph`). A flush of a whole file system takes as long as whatever else is written
+//! `commit_graph`, and beside it `reflogs`). A flush of a whole file system takes as long as whatever else is written
 //! there, and a merge reads and writes up to 64 MB; the writer only says that there is something to do,
 //! and goes on. When to look for loose objects again the thread knows by itself, since those that people
 //! commit have to grow old first.
@@ -34,6 +34,7 @@ use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::loose_objects::{Looked, pack_loose};
 use crate::store::git::maintenance::merge_packs::merge_small;
+use crate::store::git::maintenance::reflogs;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::maintenance::tasks::{Due, Outcome, Schedule, Task};
 use crate::store::git::packs::store::Packs;
@@ -262,6 +263,9 @@ impl Shared {
             }
             Task::Graph => {
                 let may_write = !self.packs.is_git_collecting();
+                if may_write {
+                    tell(reflogs::expire(&self.graph, &self.barrier));
+                }
                 let is_written = may_write && tell(self.graph.keep_up()).unwrap_or(false);
                 Outcome::Graph { is_written }
             }

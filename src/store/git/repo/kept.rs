@@ -15,7 +15,7 @@ use crate::store::git::repo::refs;
 use crate::store::{Kept, StoreError};
 
 /// Git's own default of `gc.reflogExpire`.
-const EXPIRE_DEFAULT: &str = "90.days";
+pub(crate) const EXPIRE_DEFAULT: &str = "90.days";
 
 /// Keeps a commit, unless it is kept; all that it reaches is flushed first, since git flushes little of what
 /// people commit.
@@ -128,7 +128,7 @@ fn without(refs: &[u8], names: &[&str]) -> Vec<u8> {
 
 /// The time up to which a setting lets go (`parse_expiry_date` in git's `date.c`): `never`, `now`, or a time
 /// before now, `90 days` or `2.weeks.1.day.ago`. What is written otherwise lets go of nothing.
-fn expired_until(setting: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+pub(crate) fn expired_until(setting: &str, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     if matches!(setting, "now" | "all") {
         return Some(now);
     }

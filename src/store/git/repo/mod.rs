@@ -5,6 +5,7 @@
 
 pub(crate) mod branch;
 pub(crate) mod checkpoint;
+pub(crate) mod format;
 pub(crate) mod head;
 pub(crate) mod init;
 pub(crate) mod kept;

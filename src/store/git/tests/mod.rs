@@ -17,6 +17,7 @@ mod merging;
 mod places;
 mod power;
 mod reading;
+mod reflogs;
 mod set_back;
 mod signing;
 mod state_files;

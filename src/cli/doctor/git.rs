@@ -1,0 +1,78 @@
+//! What git says of the repository, and which git it is.
+
+use std::process::{Command, Stdio};
+
+use anyhow::{Context as _, bail};
+
+use crate::cli::doctor::{Cure, Finding, Patient};
+
+/// The oldest git that a shared branch can do with: it knows `core.fsync`.
+const VERSION_MIN: (u32, u32) = (2, 36);
+
+/// How much of what `git fsck` says is told.
+const LINES_MAX: usize = 20;
+
+/// What variables of git's would have it look into another repository.
+const MISLEADING: [&str; 5] =
+    ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"];
+
+pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
+    match said(patient, &["--version"]) {
+        Err(error) => {
+            let cure = Cure::Person("install git, 2.36 or newer".into());
+            let why = "without it there is no backup, no commit-graph and no shared branch, and nothing here was checked by it";
+            return findings.push(Finding::wrong("git", format!("{error:#}"), why, cure));
+        }
+        Ok(version) if older(&version) => {
+            let cure = Cure::Person("install git 2.36 or newer".into());
+            findings.push(Finding::hint("git", version.trim_end(), "--remote needs a newer one", cure));
+        }
+        Ok(_) => {}
+    }
+    if let Err(error) = said(patient, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]) {
+        let cure = Cure::Person(
+            "bring back the objects that are named from a backup or a clone (`git fetch`), then look again"
+                .into(),
+        );
+        let why = "what is damaged can't be served, and may spoil clones and backups";
+        findings.push(Finding::wrong("fsck", format!("{error:#}"), why, cure));
+    }
+}
+
+/// What git prints about the repository. Nothing runs that the repository names: these commands know no hook and
+/// no filter, and look at no work tree.
+pub(super) fn said(patient: &Patient, arguments: &[&str]) -> anyhow::Result<String> {
+    let mut command = Command::new("git");
+    for name in MISLEADING {
+        command.env_remove(name);
+    }
+    command.env("GIT_DIR", &patient.git_dir).env("LC_ALL", "C").args(["-c", "safe.directory=*"]);
+    let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
+    if !output.status.success() {
+        let all = [output.stdout, output.stderr].concat();
+        let all = String::from_utf8_lossy(&all);
+        let lines: Vec<&str> = all.lines().filter(|line| !line.is_empty()).take(LINES_MAX).collect();
+        bail!("git {} says: {}", arguments.first().copied().unwrap_or_default(), lines.join("; "));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Whether `git --version` tells of one that is too old; one that can't be read is not.
+fn older(version: &str) -> bool {
+    let mut numbers = version.split_whitespace().nth(2).unwrap_or_default().split('.').map(str::parse::<u32>);
+    match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) < VERSION_MIN,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_git_is_as_old_as_it_says() {
+        assert!(older("git version 2.35.9\n") && older("git version 1.8.3.1"));
+        assert!(!older("git version 2.36.0") && !older("git version 3.0.rc1") && !older("gitoxide"));
+    }
+}

@@ -1,0 +1,134 @@
+//! Locks, of ours and of git's, and whether anybody lives who holds them.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File, TryLockError};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cli::doctor::{Cure, Finding, Patient};
+
+const CHECK: &str = "locks";
+
+const WHY: &str = "as long as it is there, git refuses to write, and so does the service";
+
+/// The lock that makes the commit-graph stand still and nothing else.
+const GRAPH: &str = "commit-graph-chain.lock";
+
+/// Whether a service holds the repository; the kernel releases its lock when it dies.
+pub(super) fn is_served(common_dir: &Path) -> bool {
+    let lock = File::open(common_dir.join("collectory/lock"));
+    lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
+pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
+    let ours: BTreeSet<_> = private_names(patient).iter().filter_map(|path| inode(path)).collect();
+    for lock in locks(patient) {
+        let Some(inode) = inode(&lock) else { continue };
+        let name = lock.display();
+        if ours.contains(&inode) {
+            // While a service runs it is in use, or gone in a moment.
+            if !patient.is_served {
+                let what = format!(
+                    "{name} was left by a service that is dead: it is a link to a file of ours, and no process holds the service lock"
+                );
+                findings.push(Finding::wrong(CHECK, what, WHY, Cure::Start));
+            }
+            continue;
+        }
+        let Some(proof) = proof_of_death(patient, inode) else { continue };
+        let age = age(&lock).map(|age| format!(" and is {} s old", age.as_secs())).unwrap_or_default();
+        let is_graph = lock.file_name().is_some_and(|file| file == GRAPH);
+        let what = format!("{name} was left by a git that is dead: {proof}{age}");
+        findings.push(match is_graph {
+            true => Finding::wrong(
+                CHECK,
+                what,
+                "the commit-graph grows no further, and `git log` on a file takes longer and longer",
+                Cure::Remove(vec![lock]),
+            ),
+            false => {
+                let command = format!(
+                    "when no git works in the repository from another machine: rm '{}'",
+                    lock.display()
+                );
+                Finding::wrong(CHECK, what, WHY, Cure::Person(command))
+            }
+        });
+    }
+}
+
+/// Every lock that git knows in a repository.
+fn locks(patient: &Patient) -> Vec<PathBuf> {
+    let mut locks = Vec::new();
+    for folder in BTreeSet::from([&patient.git_dir, &patient.common_dir]) {
+        collect(folder, 0, &mut locks);
+        collect(&folder.join("refs"), usize::MAX, &mut locks);
+        collect(&folder.join("objects/info"), 1, &mut locks);
+    }
+    locks.sort();
+    locks.dedup();
+    locks
+}
+
+fn collect(folder: &Path, depth: usize, locks: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            if depth > 0 {
+                collect(&path, depth - 1, locks);
+            }
+        } else if path.extension().is_some_and(|ending| ending == "lock") {
+            locks.push(path);
+        }
+    }
+}
+
+/// The files that the service links its locks to, so that they can be told from git's.
+fn private_names(patient: &Patient) -> Vec<PathBuf> {
+    let folders = [patient.state(), patient.git_dir.join("collectory")];
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().starts_with("lock-"))
+        .map(|entry| entry.path())
+        .collect()
+}
+
+/// How it is known that nobody holds a lock; `None` where somebody may.
+fn proof_of_death(patient: &Patient, lock: (u64, u64)) -> Option<String> {
+    let mut gits = 0;
+    let mut unseen = 0;
+    for process in fs::read_dir("/proc").ok()?.flatten() {
+        let path = process.path();
+        if !process.file_name().to_string_lossy().bytes().all(|byte| byte.is_ascii_digit()) {
+            continue;
+        }
+        let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
+        match fs::read_dir(path.join("fd")) {
+            Ok(mut open) => {
+                if open.any(|file| file.is_ok_and(|file| inode(&file.path()) == Some(lock))) {
+                    return None;
+                }
+            }
+            Err(_) => unseen += usize::from(name.starts_with("git")),
+        }
+        let works_here = fs::read_link(path.join("cwd")).is_ok_and(|cwd| {
+            let roots = [Some(&patient.git_dir), Some(&patient.common_dir), patient.work_tree.as_ref()];
+            roots
+                .into_iter()
+                .flatten()
+                .any(|root| fs::canonicalize(root).is_ok_and(|root| cwd.starts_with(root)))
+        });
+        // A commit that waits for its message holds the lock and has it closed.
+        gits += usize::from(works_here && name.starts_with("git"));
+    }
+    (gits == 0 && unseen == 0).then(|| "no process has it open, no git works in the repository".to_owned())
+}
+
+fn inode(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|file| (file.dev(), file.ino()))
+}
+
+fn age(path: &Path) -> Option<Duration> {
+    fs::metadata(path).ok()?.modified().ok()?.elapsed().ok()
+}

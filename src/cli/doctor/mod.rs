@@ -1,0 +1,250 @@
+//! `collectory doctor`: what is wrong with what the service keeps and needs, beside a running one or without.
+//!
+//! Each look is a function that tells findings and changes nothing. `--repair` mends what is the service's own
+//! by opening the repository as a start does, and removes what is said here to be removable; what a person has
+//! saved, and what is git's own, is only told.
+
+mod disk;
+mod git;
+mod locks;
+mod ours;
+mod service;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::json;
+
+use crate::cli::{Done, Failure, answer};
+use crate::store::git::{Access, GitJournal, Options};
+
+/// Look for what is wrong with a repository and with what serves it
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES, long_about = "\
+Look for what is wrong with a repository and with what serves it, beside a running service or without one: locks \
+of dead processes, leftovers of a crash, a work tree behind the branch, indexes that don't fit, git fsck, \
+permissions, the file system, room, the clock, git, the policy.
+
+Each finding says what is the matter, why it matters and what would be done. Exit code 1 when something is wrong; \
+hints alone are fine.")]
+pub(crate) struct Doctor {
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    repository: Option<PathBuf>,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    branch: Option<String>,
+
+    /// Mend what is the service's own. What people have saved, and what is git's, is left to people.
+    #[arg(long)]
+    repair: bool,
+
+    /// A JSON document for programs.
+    #[arg(long)]
+    json: bool,
+
+    /// The policy file to look at, too.
+    #[arg(long, value_name = "FILE")]
+    policy: Option<PathBuf>,
+
+    /// The address of a running service to look at, too.
+    #[arg(long, value_name = "URL")]
+    address: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  collectory doctor
+  collectory doctor --repo /srv/settings --policy /etc/collectory/policy.yaml --address http://127.0.0.1:8080
+  collectory doctor --repair --json";
+
+/// How bad something is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Severity {
+    /// Something does not work, or will not.
+    Wrong,
+    /// Worth knowing.
+    Hint,
+}
+
+/// What mends something.
+#[derive(Debug)]
+enum Cure {
+    /// A person has to do it, and this is what.
+    Person(String),
+    /// These files of the service's own are removed.
+    Remove(Vec<PathBuf>),
+    /// A start of the service, which mends what it has left.
+    Start,
+}
+
+/// Something that was found.
+#[derive(Debug)]
+struct Finding {
+    /// Which look has found it.
+    check: &'static str,
+    severity: Severity,
+    what: String,
+    why: &'static str,
+    cure: Cure,
+    is_repaired: bool,
+}
+
+impl Finding {
+    fn wrong(check: &'static str, what: impl Into<String>, why: &'static str, cure: Cure) -> Self {
+        Self { check, severity: Severity::Wrong, what: what.into(), why, cure, is_repaired: false }
+    }
+
+    fn hint(check: &'static str, what: impl Into<String>, why: &'static str, cure: Cure) -> Self {
+        Self { severity: Severity::Hint, ..Self::wrong(check, what, why, cure) }
+    }
+
+    fn is_wrong(&self) -> bool {
+        self.severity == Severity::Wrong && !self.is_repaired
+    }
+
+    /// What would be done.
+    fn repair(&self) -> String {
+        match &self.cure {
+            Cure::Person(what) => what.clone(),
+            Cure::Remove(files) => {
+                let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
+                format!("--repair removes {}", files.join(", "))
+            }
+            Cure::Start => "the next start of the service mends it, and --repair does so now".to_owned(),
+        }
+    }
+}
+
+/// What is looked at.
+struct Patient {
+    /// The `.git` of the work tree, or the bare repository.
+    git_dir: PathBuf,
+    /// The part that all work trees share.
+    common_dir: PathBuf,
+    work_tree: Option<PathBuf>,
+    /// The branch, as `refs/heads/…`.
+    branch: String,
+    /// Whether a service serves it now.
+    is_served: bool,
+}
+
+impl Patient {
+    /// The folder of the service's own files.
+    fn state(&self) -> PathBuf {
+        self.common_dir.join("collectory")
+    }
+}
+
+impl Doctor {
+    pub(crate) fn run(self) -> Result<Done, Failure> {
+        let path = crate::cli::repository::find(self.repository.as_deref())?;
+        let options = Options { branch: self.branch.clone(), access: Access::Read, ..Options::new(&path) };
+        let mut findings = Vec::new();
+        if let Err(error) = GitJournal::open(options.clone()) {
+            let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));
+            let cure =
+                Cure::Person("mend what is named, or bring back a backup (README, \"Operate it\")".into());
+            findings.push(Finding::wrong("repository", what, "nothing can be served", cure));
+        }
+        if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
+            let patient = patient(&journal);
+            drop(journal);
+            look(&patient, &mut findings);
+            if self.repair {
+                repair(&patient, options, &mut findings);
+            }
+        }
+        if let Some(policy) = &self.policy {
+            service::policy(policy, &mut findings);
+        }
+        if let Some(address) = &self.address {
+            service::address(address, &mut findings);
+        }
+        tell(&findings, self.json)?;
+        Ok(if findings.iter().any(Finding::is_wrong) { Done::FoundProblems } else { Done::Well })
+    }
+}
+
+fn patient(journal: &GitJournal) -> Patient {
+    Patient {
+        git_dir: journal.git_dir().to_owned(),
+        common_dir: journal.common_dir().to_owned(),
+        work_tree: journal.work_tree_root().map(Path::to_owned),
+        branch: format!("refs/heads/{}", journal.branch()),
+        is_served: locks::is_served(journal.common_dir()),
+    }
+}
+
+fn look(patient: &Patient, findings: &mut Vec<Finding>) {
+    locks::look(patient, findings);
+    ours::look(patient, findings);
+    git::look(patient, findings);
+    disk::look(patient, findings);
+}
+
+/// Mends what is the service's own; a running one mends itself.
+fn repair(patient: &Patient, options: Options, findings: &mut [Finding]) {
+    if patient.is_served {
+        return;
+    }
+    let (mut is_start_wanted, mut removed) = (false, Vec::new());
+    for (at, finding) in findings.iter().enumerate() {
+        match &finding.cure {
+            Cure::Remove(files) if files.iter().all(|file| std::fs::remove_file(file).is_ok()) => {
+                removed.push(at);
+            }
+            Cure::Start => is_start_wanted = true,
+            Cure::Remove(_) | Cure::Person(_) => {}
+        }
+    }
+    removed.into_iter().for_each(|at| findings[at].is_repaired = true);
+    if is_start_wanted && started(options).is_ok() {
+        let by_start = findings.iter_mut().filter(|finding| matches!(finding.cure, Cure::Start));
+        by_start.for_each(|finding| finding.is_repaired = true);
+    }
+}
+
+/// Does what a start does before it serves: removes what a kill has left, brings the work tree forward.
+fn started(options: Options) -> Result<(), crate::store::StoreError> {
+    use crate::store::Journal as _;
+    let mut journal = GitJournal::open(Options { access: Access::Serve, maintain: false, ..options })?;
+    journal.catch_up()
+}
+
+fn tell(findings: &[Finding], as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let told: Vec<_> = findings
+            .iter()
+            .map(|finding| {
+                json!({
+                    "check": finding.check,
+                    "severity": if finding.severity == Severity::Wrong { "wrong" } else { "hint" },
+                    "what": finding.what,
+                    "why": finding.why,
+                    "repair": finding.repair(),
+                    "repaired": finding.is_repaired,
+                })
+            })
+            .collect();
+        let is_well = !findings.iter().any(Finding::is_wrong);
+        return Ok(answer(&json!({"well": is_well, "findings": told}).to_string())?);
+    }
+    for finding in findings {
+        let word = match (finding.severity, finding.is_repaired) {
+            (_, true) => "repaired",
+            (Severity::Wrong, false) => "wrong",
+            (Severity::Hint, false) => "hint",
+        };
+        answer(&format!("{word}: {}: {}", finding.check, finding.what))?;
+        answer(&format!("  why: {}", finding.why))?;
+        if !finding.is_repaired {
+            answer(&format!("  repair: {}", finding.repair()))?;
+        }
+    }
+    if findings.is_empty() {
+        answer("all is well")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,148 @@
+//! The files of the service's own, and the work tree that it brings forward.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::cli::doctor::{Cure, Finding, Patient, git};
+
+/// What is this old was not left a moment ago by somebody who lives.
+const AGE_MIN: Duration = Duration::from_secs(600);
+
+/// How many bytes the sum of a file has, at its end.
+const SUM_BYTES: usize = 4;
+
+pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
+    leftovers(patient, findings);
+    kept(patient, findings);
+    work_tree(patient, findings);
+    index(patient, findings);
+    packs(patient, findings);
+}
+
+/// What was in the making when a process was killed. A running service may be making it.
+fn leftovers(patient: &Patient, findings: &mut Vec<Finding>) {
+    let ours = named(&states(patient), |name| {
+        name.ends_with(".new")
+            || name.starts_with("file-")
+            || name.starts_with("index-")
+            || name == "scratch-index"
+    });
+    if !patient.is_served && !ours.is_empty() {
+        let what = format!(
+            "{} that a killed service had begun: {}",
+            crate::cli::counted(ours.len(), "file"),
+            first(&ours)
+        );
+        findings.push(Finding::wrong(
+            "leftovers",
+            what,
+            "they take room and are never looked at again",
+            Cure::Start,
+        ));
+    }
+    let packs = named(&[patient.common_dir.join("objects/pack")], |name| name.starts_with("tmp_"));
+    let old: Vec<PathBuf> = packs.into_iter().filter(|path| is_old(path)).collect();
+    if !old.is_empty() {
+        let what = format!(
+            "{} that a killed git had begun: {}",
+            crate::cli::counted(old.len(), "pack"),
+            first(&old)
+        );
+        let cure = Cure::Person(
+            "git gc removes them when they are two weeks old, `git prune-packed; git gc --prune=now` at once"
+                .into(),
+        );
+        findings.push(Finding::hint("leftovers", what, "they take room", cure));
+    }
+}
+
+/// What a person has saved and the service has put aside for them.
+fn kept(patient: &Patient, findings: &mut Vec<Finding>) {
+    let kept = named(&states(patient), |name| name.starts_with("kept-"));
+    if !kept.is_empty() {
+        let what = format!(
+            "{} that somebody had saved and that had no other place: {}",
+            crate::cli::counted(kept.len(), "file"),
+            first(&kept)
+        );
+        let cure = Cure::Person("look whether what they hold is wanted, and remove them".into());
+        findings.push(Finding::hint("kept", what, "nobody else removes them, and nobody reads them", cure));
+    }
+}
+
+/// A work tree that shows an older commit than the branch has.
+fn work_tree(patient: &Patient, findings: &mut Vec<Finding>) {
+    let shows_branch = git::said(patient, &["symbolic-ref", "--quiet", "HEAD"])
+        .is_ok_and(|head| head.trim_end() == patient.branch);
+    if patient.work_tree.is_none() || patient.is_served || !shows_branch {
+        return;
+    }
+    let Ok(note) = fs::read_to_string(patient.git_dir.join("collectory/work-tree")) else { return };
+    let Ok(tip) = git::said(patient, &["rev-parse", "--verify", "--quiet", &patient.branch]) else { return };
+    let brought = note.lines().next().unwrap_or_default();
+    let is_behind = brought != tip.trim_end()
+        && git::said(patient, &["merge-base", "--is-ancestor", brought, tip.trim_end()]).is_ok();
+    if is_behind {
+        let what = format!("files and index were brought to {brought:.10}, and the branch is at {tip:.10}");
+        findings.push(Finding::wrong(
+            "work-tree",
+            what,
+            "who commits there now would take back what came since",
+            Cure::Start,
+        ));
+    }
+}
+
+/// The history as it was read, which is a copy of what git has.
+fn index(patient: &Patient, findings: &mut Vec<Finding>) {
+    let path = patient.state().join("history-index");
+    let Ok(bytes) = fs::read(&path) else { return };
+    let at = bytes.len().saturating_sub(SUM_BYTES);
+    if crc32fast::hash(&bytes[..at]).to_le_bytes() != bytes[at..] {
+        let what = format!("{} does not fit its sum", path.display());
+        let why = "the next start reads the whole history anew";
+        findings.push(Finding::wrong("index", what, why, Cure::Remove(vec![path])));
+    }
+}
+
+/// Packs whose objects are all in another one.
+fn packs(patient: &Patient, findings: &mut Vec<Finding>) {
+    let listed = fs::read_to_string(patient.state().join("spare-packs")).unwrap_or_default();
+    let folder = patient.common_dir.join("objects/pack");
+    let there = listed.lines().filter(|name| {
+        let name = name.trim().trim_end_matches(".pack");
+        folder.join(name).with_extension("pack").exists()
+    });
+    let count = there.count();
+    if count > 0 && !patient.is_served {
+        let what = format!("{} whose objects are in another one", crate::cli::counted(count, "pack"));
+        let cure = Cure::Person("a running service removes them after ten minutes, `git gc` at once".into());
+        findings.push(Finding::hint("packs", what, "they take room", cure));
+    }
+}
+
+fn states(patient: &Patient) -> Vec<PathBuf> {
+    let mut folders = vec![patient.state(), patient.git_dir.join("collectory")];
+    folders.dedup();
+    folders
+}
+
+fn named(folders: &[PathBuf], is_meant: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
+    let mut found: Vec<PathBuf> = entries
+        .filter(|entry| is_meant(&entry.file_name().to_string_lossy()))
+        .map(|entry| entry.path())
+        .collect();
+    found.sort();
+    found
+}
+
+fn first(files: &[PathBuf]) -> String {
+    files.first().map(|file| file.display().to_string()).unwrap_or_default()
+}
+
+fn is_old(path: &Path) -> bool {
+    let modified = fs::metadata(path).and_then(|file| file.modified());
+    modified.is_ok_and(|at| at.elapsed().is_ok_and(|age| age > AGE_MIN))
+}

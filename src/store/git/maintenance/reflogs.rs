@@ -1,0 +1,60 @@
+//! The reflogs, which every write lengthens, kept for as long as git keeps them.
+//!
+//! `git gc` lets go what is older than `gc.reflogExpire` (90 days), and a service that tidies up by itself may never
+//! see one. Git rewrites the files itself, under its own locks, at the lowest priority:
+//!
+//! ```text
+//! git reflog expire --expire=90.days --expire-unreachable=90.days refs/heads/main HEAD
+//! ```
+//!
+//! Both ages are the same, since the walk that tells what is unreachable takes long. Git flushes no reflog, so all
+//! is flushed after it: a power cut in between may take a reflog, and no commit.
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+
+use chrono::{DateTime, TimeDelta, Utc};
+
+use crate::store::StoreError;
+use crate::store::git::disk::barrier::Barrier;
+use crate::store::git::disk::stamp::now_ns;
+use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::repo::kept::{EXPIRE_DEFAULT, expired_until};
+use crate::store::git::repo::layout;
+
+/// By how much the oldest entry has to be too old before a reflog is rewritten, which takes as long as it is.
+const SLACK: TimeDelta = TimeDelta::hours(1);
+
+/// Lets go what is too old; answers whether there was something.
+pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<bool, StoreError> {
+    let layout = &graph.branch.layout;
+    let setting = layout::reflog_expire(layout)?.unwrap_or_else(|| EXPIRE_DEFAULT.to_owned());
+    let now = DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX));
+    let Some(until) = expired_until(&setting, now) else { return Ok(false) };
+    let branch = graph.branch.name.as_str();
+    let logs =
+        [(layout.common_dir.join("logs").join(branch), branch), (layout.git_dir.join("logs/HEAD"), "HEAD")];
+    let is_old = |log: &Path| oldest(log).is_some_and(|at| at <= until - SLACK);
+    let old: Vec<&str> = logs.iter().filter(|(log, _)| is_old(log)).map(|(_, name)| *name).collect();
+    if old.is_empty() {
+        return Ok(false);
+    }
+    let ages = [format!("--expire={setting}"), format!("--expire-unreachable={setting}")];
+    let words = ["reflog", "expire", &ages[0], &ages[1]].into_iter().chain(old);
+    let is_done = graph.run(&words.collect::<Vec<_>>())?;
+    if is_done {
+        barrier.file_system(&layout.common_dir)?;
+    }
+    Ok(is_done)
+}
+
+/// When the first entry of a reflog was made.
+fn oldest(log: &Path) -> Option<DateTime<Utc>> {
+    let mut line = Vec::new();
+    BufReader::new(File::open(log).ok()?).read_until(b'\n', &mut line).ok()?;
+    let line = String::from_utf8_lossy(&line);
+    let (actor, _) = line.split_once('\t')?;
+    let seconds = actor[actor.rfind('>')? + 1..].split_whitespace().next()?;
+    DateTime::from_timestamp(seconds.parse().ok()?, 0)
+}

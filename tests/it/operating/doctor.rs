@@ -1,0 +1,146 @@
+//! `collectory doctor`.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::support::{Finished, Repo, TestServer, program, run_to_end};
+
+fn doctor(repo: &Repo, flags: &[&str]) -> Finished {
+    run_to_end(
+        program(repo.path().parent().unwrap()).arg("doctor").arg("--repo").arg(repo.path()).args(flags),
+    )
+}
+
+/// What is found, as `check: severity`.
+fn found(repo: &Repo, flags: &[&str]) -> (Option<i32>, Vec<String>) {
+    let finished = doctor(repo, &[&["--json"], flags].concat());
+    let told: Value = serde_json::from_str(&finished.stdout).unwrap_or_else(|_| panic!("{finished:#?}"));
+    let findings = told["findings"].as_array().unwrap().iter().map(|finding| {
+        let word =
+            if finding["repaired"] == true { "repaired" } else { finding["severity"].as_str().unwrap() };
+        assert!(finding["what"].is_string() && finding["why"].is_string() && finding["repair"].is_string());
+        format!("{}: {word}", finding["check"].as_str().unwrap())
+    });
+    (finished.status.code(), findings.collect())
+}
+
+fn repo(folder: &Path) -> Repo {
+    Repo::seeded(folder.join("settings"), "small")
+}
+
+#[test]
+fn a_repository_that_is_well_is_told_to_be_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let finished = doctor(&repo, &[]).exits(0);
+    assert_eq!(finished.stdout, "all is well\n");
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn beside_a_running_service_all_is_well() {
+    let server = TestServer::setup("small").start().await;
+    server.read("posts").await.is(200);
+    let address = format!("http://{}", server.address());
+    assert_eq!(found(server.repo(), &["--address", &address]), (Some(0), Vec::new()));
+}
+
+#[test]
+fn a_lock_that_nobody_holds_is_told_with_the_command_that_removes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let lock = repo.git_folder().join("index.lock");
+    fs::write(&lock, "").unwrap();
+    let finished = doctor(&repo, &["--repair"]).exits(1);
+    assert!(finished.stdout.contains(&format!("rm '{}'", lock.display())), "{}", finished.stdout);
+    assert!(finished.stdout.contains("no process has it open"), "{}", finished.stdout);
+    assert!(lock.exists(), "it is a person's to remove");
+    let held = fs::File::open(&lock).unwrap();
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()), "somebody has it open");
+    drop(held);
+    fs::remove_file(&lock).unwrap();
+}
+
+#[test]
+fn what_is_the_service_s_own_is_mended() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let git = repo.git_folder();
+    let ours = git.join("collectory");
+    fs::create_dir_all(&ours).unwrap();
+    let graphs = git.join("objects/info/commit-graphs");
+    fs::create_dir_all(&graphs).unwrap();
+    fs::write(graphs.join("commit-graph-chain.lock"), "").unwrap();
+    fs::write(ours.join("history-index"), "nothing that fits").unwrap();
+    fs::write(ours.join("history-index.7.0.new"), "half").unwrap();
+    fs::write(ours.join("lock-HEAD"), "").unwrap();
+    fs::hard_link(ours.join("lock-HEAD"), git.join("HEAD.lock")).unwrap();
+    let wrong = ["locks: wrong", "locks: wrong", "leftovers: wrong", "index: wrong"].map(str::to_owned);
+    assert_eq!(found(&repo, &[]), (Some(1), wrong.to_vec()));
+    let repaired = ["locks: repaired", "locks: repaired", "leftovers: repaired", "index: repaired"];
+    assert_eq!(found(&repo, &["--repair"]), (Some(0), repaired.map(str::to_owned).to_vec()));
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()));
+    repo.fsck();
+}
+
+#[tokio::test]
+async fn a_work_tree_that_a_kill_left_behind_is_brought_forward_and_edits_stay() {
+    let mut server = TestServer::setup("small").start().await;
+    server.patch("posts", serde_json::json!({"name": "One"})).await.is(200);
+    server.stop();
+    let repo = server.repo();
+    // As after a kill between the branch and its files.
+    let before = repo.git(&["rev-parse", "HEAD~1"]);
+    let note = repo.git_folder().join("collectory/work-tree");
+    let text = fs::read_to_string(&note).unwrap();
+    let (head, old) = (repo.head(), before.trim());
+    fs::write(&note, text.replace(&head, old)).unwrap();
+    repo.git(&["checkout", "--quiet", old, "--", "."]);
+    repo.write("notes.txt", "mine");
+    assert_eq!(found(repo, &[]), (Some(1), vec!["work-tree: wrong".to_owned()]));
+    assert_eq!(found(repo, &["--repair"]), (Some(0), vec!["work-tree: repaired".to_owned()]));
+    assert!(repo.read("collections/posts.yaml").contains("One"));
+    assert_eq!(repo.status().trim(), "?? notes.txt");
+    server.leaves("?? notes.txt");
+}
+
+#[test]
+fn damage_is_told_as_git_tells_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let blob = repo.git(&["rev-parse", "HEAD:collections/posts.yaml"]);
+    let (first, rest) = blob.trim().split_at(2);
+    let loose = repo.git_folder().join("objects").join(first).join(rest);
+    if !loose.exists() {
+        return;
+    }
+    fs::set_permissions(&loose, fs::Permissions::from_mode(0o644)).unwrap();
+    fs::remove_file(&loose).unwrap();
+    let finished = doctor(&repo, &[]).exits(1);
+    assert!(
+        finished.stdout.contains("wrong: fsck") && finished.stdout.contains(blob.trim()),
+        "{}",
+        finished.stdout
+    );
+}
+
+#[test]
+fn a_policy_that_others_may_change_or_that_has_a_fault_is_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    let policy = folder.path().join("policy.yaml");
+    let look = |text: &str, mode: u32| {
+        fs::write(&policy, text).unwrap();
+        fs::set_permissions(&policy, fs::Permissions::from_mode(mode)).unwrap();
+        found(&repo, &["--policy", &policy.to_string_lossy()])
+    };
+    assert_eq!(look("tokens: []\n", 0o640), (Some(0), Vec::new()));
+    assert_eq!(look("tokens: []\n", 0o644), (Some(0), vec!["policy: hint".to_owned()]));
+    assert_eq!(look("tokens: []\n", 0o660), (Some(1), vec!["policy: wrong".to_owned()]));
+    assert_eq!(look("tokens: 7\n", 0o600), (Some(1), vec!["policy: wrong".to_owned()]));
+    let nobody = found(&repo, &["--address", "http://127.0.0.1:1/"]);
+    assert_eq!(nobody, (Some(1), vec!["service: wrong".to_owned()]));
+}
