@@ -4,6 +4,7 @@ mod fetched;
 mod flags;
 mod lines;
 mod local;
+mod long;
 mod pushed;
 mod reading;
 mod transports;

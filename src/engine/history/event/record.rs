@@ -1,17 +1,17 @@
 //! From a row of the index to an event as it is shown.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use uuid::Uuid;
 
-use crate::domain::{Key, changes, changes as difference};
+use crate::domain::{Key, changes};
 use crate::engine::history::event::{
     Action, Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
-use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::CommitRow;
-use crate::engine::history::{HistoryError, Reading, Standing, View};
+use crate::engine::history::{HistoryError, Reading, View};
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
@@ -147,23 +147,24 @@ impl View {
             },
         };
         let mut changes = changes(before, after.as_deref());
-        if let (Some(join), Some(before)) = (join, before) {
+        if let (Some(join), Some(_)) = (join, before) {
             // What only the other side changed is told already.
-            let base = self.standing_at_base(row.key, row.commit, join)?;
-            let base = base.as_ref().map(|standing| &*standing.good.collection);
-            let ours = difference(base, Some(before));
-            changes.retain(|change| ours.iter().any(|ours| ours.attribute == change.attribute));
+            let ours = self.changed_since(row.key, join.start, row.commit)?;
+            changes.retain(|change| ours.contains(&change.attribute));
         }
         Ok((Effect::Changes(changes), true))
     }
 
-    /// The good version of a key from which the two sides of a merge set out.
-    fn standing_at_base(&self, key: u32, merge: u32, join: Fork) -> Result<Option<Standing>, StoreError> {
-        let Some(onto) = join.onto else { return Ok(None) };
-        let (index, last) = (&self.index, merge - 1);
-        let mut events = index.of_key_until(key, onto);
-        let base = events.find(|event| index.forks().reaches(last, index.event(*event).commit));
-        base.map_or(Ok(None), |event| self.standing_after(event))
+    /// The attributes of a key that the commits have changed which a merge brings, each by itself.
+    fn changed_since(&self, key: u32, start: u32, merge: u32) -> Result<BTreeSet<String>, StoreError> {
+        let mut changed = BTreeSet::new();
+        let events = self.index.of_key_until(key, merge - 1);
+        for event in events.take_while(|event| self.index.event(*event).commit >= start) {
+            if let (Effect::Changes(changes), _) = self.effect(event)? {
+                changed.extend(changes.into_iter().map(|change| change.attribute));
+            }
+        }
+        Ok(changed)
     }
 
     /// The event that a position stands after, as a number of events that have been seen; `None`

@@ -1,0 +1,162 @@
+//! Three services over lines that fail, and people who push: in the end everything that was acknowledged is there once.
+//!
+//! `COLLECTORY_REMOTE_SEED` and `COLLECTORY_REMOTE_STEPS` choose another run, and a longer one.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::transports::daemon;
+use super::{Hub, create, link};
+use crate::support::{Auth, Line, Proxy, TestServer, eventually, git_command};
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// Numbers that look random and are the same for a seed (splitmix64).
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, limit: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut next = self.0;
+        next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((next ^ (next >> 31)) % limit as u64) as usize
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "which run of the test is no setting of the service")]
+fn chosen(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
+#[tokio::test]
+async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree() {
+    let (seed, steps) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_STEPS", 60));
+    let mut dice = Dice(seed);
+    let hub = Hub::with("small");
+    let daemon = daemon(hub.folder.path()).await;
+    let proxies = [0; 3].map(|_| Proxy::before(daemon.1));
+    let mut servers = Vec::new();
+    for (proxy, ack) in proxies.iter().zip(["pushed", "local", "local"]) {
+        let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
+        let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote", &url]);
+        let setup =
+            setup.flag(&["--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "2000"]);
+        servers.push(setup.flag(&["--remote-ack", ack]).start().await);
+    }
+    for key in KEYS {
+        create(&servers[0], key).await;
+    }
+    let mut acknowledged = Vec::new();
+    for step in 0..steps {
+        let at = dice.below(3);
+        match dice.below(12) {
+            0 => person_writes(&hub, KEYS[dice.below(4)], step),
+            1 | 2 => {
+                let lines = [
+                    Line::Refuse,
+                    Line::LoseAnswers,
+                    Line::CutAfter(200),
+                    Line::Delay(Duration::from_millis(5)),
+                ];
+                proxies[at].set(lines[dice.below(4)]);
+            }
+            3 | 4 => proxies[at].set(Line::Pass),
+            _ => {
+                let attribute = ["name", "x-one", "x-two"][dice.below(3)];
+                let answer =
+                    servers[at].patch(KEYS[dice.below(4)], json!({attribute: format!("{step}")})).await;
+                match answer.status() {
+                    200 => acknowledged.push(answer.checked().header("collectory-revision")),
+                    // Mode `local` has not heard of the key yet.
+                    404 | 503 => {}
+                    other => panic!("seed {seed}: a write was answered {other}"),
+                }
+            }
+        }
+    }
+    proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+    eventually(&format!("seed {seed}: all are at the same commit"), async || {
+        let mut is_same = true;
+        for server in &servers {
+            is_same &= link(server).await["ahead"] == 0 && Some(server.repo().head()) == hub.head();
+        }
+        is_same.then_some(())
+    })
+    .await;
+    for revision in &acknowledged {
+        hub.repo.git(&["merge-base", "--is-ancestor", revision, "main"]);
+    }
+    let told = events(&servers[0]).await;
+    for server in &servers {
+        assert_eq!(ids(&events(server).await), ids(&told), "seed {seed}");
+        assert_eq!(folded(&told), served(server).await, "seed {seed}");
+    }
+    let unique: HashSet<&String> = ids(&told).into_iter().collect();
+    assert_eq!(unique.len(), told.len(), "seed {seed}: no event is told twice");
+    let made: HashSet<&str> = told.values().map(|event| event["revision"].as_str().unwrap()).collect();
+    assert!(acknowledged.iter().all(|revision| made.contains(revision.as_str())), "seed {seed}");
+}
+
+/// Somebody pushes, and begins anew as long as others are faster.
+fn person_writes(hub: &Hub, key: &str, step: u64) {
+    let person = hub.person();
+    loop {
+        person.git(&["fetch", "--quiet"]);
+        person.git(&["reset", "--quiet", "--hard", "origin/main"]);
+        person.write(&format!("collections/{key}.yaml"), &format!("type: document\nname: person {step}\n"));
+        person.commit(&format!("Write {key}"));
+        let mut push = git_command(person.path());
+        if push.args(["push", "--quiet", "origin", "HEAD"]).output().unwrap().status.success() {
+            break;
+        }
+    }
+}
+
+/// All events, the oldest first, by their place and id.
+async fn events(server: &TestServer) -> BTreeMap<(usize, String), Value> {
+    let (mut next, mut found) = (Some("/events?page[size]=100".to_owned()), Vec::new());
+    while let Some(page) = next {
+        let page = server.get(&page).await.is(200).json();
+        for event in page["data"].as_array().unwrap() {
+            found.push((event["id"].as_str().unwrap().to_owned(), event["attributes"].clone()));
+        }
+        next = page["links"]["next"].as_str().map(str::to_owned);
+    }
+    found.reverse();
+    found.into_iter().enumerate().map(|(place, (id, event))| ((place, id), event)).collect()
+}
+
+fn ids(events: &BTreeMap<(usize, String), Value>) -> Vec<&String> {
+    events.keys().map(|(_, id)| id).collect()
+}
+
+/// What the events, carried out one after another, lead to.
+fn folded(events: &BTreeMap<(usize, String), Value>) -> BTreeMap<String, Map<String, Value>> {
+    let mut state: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
+    for event in events.values() {
+        let key = event["collection"].as_str().unwrap().to_owned();
+        if event["action"] == "deleted" {
+            state.remove(&key);
+            continue;
+        }
+        let attributes = state.entry(key).or_default();
+        for change in event["changes"].as_array().unwrap() {
+            let name = change["attribute"].as_str().unwrap().to_owned();
+            match change.get("to").filter(|to| !to.is_null()) {
+                Some(to) => drop(attributes.insert(name, to.clone())),
+                None => drop(attributes.remove(&name)),
+            }
+        }
+    }
+    state
+}
+
+async fn served(server: &TestServer) -> BTreeMap<String, Map<String, Value>> {
+    let list = server.list().await.is(200).json();
+    let of =
+        |it: &Value| (it["id"].as_str().unwrap().to_owned(), it["attributes"].as_object().unwrap().clone());
+    list["data"].as_array().unwrap().iter().map(of).collect()
+}
