@@ -37,19 +37,19 @@ pub(crate) struct Doctor {
     branch: Option<String>,
 
     /// Mend what is the service's own. What people have saved, and what is git's, is left to people.
-    #[arg(long)]
+    #[arg(long, env = "COLLECTORY_REPAIR")]
     repair: bool,
 
     /// A JSON document for programs.
-    #[arg(long)]
+    #[arg(long, env = "COLLECTORY_JSON")]
     json: bool,
 
     /// The policy file to look at, too.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, env = "COLLECTORY_POLICY", value_name = "FILE")]
     policy: Option<PathBuf>,
 
     /// The address of a running service to look at, too.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, env = "COLLECTORY_ADDRESS", value_name = "URL")]
     address: Option<String>,
 }
 
