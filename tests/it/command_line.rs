@@ -184,7 +184,7 @@ async fn a_signal_that_comes_twice_at_once_is_one() {
     // It asks for the body: the request is under way.
     stream.read_exact(&mut [0; 1]).unwrap();
     server.signal_twice("TERM");
-    eventually("the end begins", async || server.log().contains("shutting down").then_some(())).await;
+    server.logs("shutting down").await;
     stream.write_all(body.as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();

@@ -402,6 +402,12 @@ impl TestServer {
         self.running().log()
     }
 
+    /// Waits until the log says so: it comes through a pipe, and an answer that tells of the same may be
+    /// here before it.
+    pub(crate) async fn logs(&self, text: &str) {
+        eventually("it is logged", async || self.log().contains(text).then_some(())).await;
+    }
+
     /// Declares what `git status --porcelain` shows in the end; nothing, unless declared.
     pub(crate) fn leaves(&mut self, status: &str) {
         self.status = Some(status.trim_end().to_owned());
