@@ -3,6 +3,7 @@
 use crate::browser::{Browser, LOOKS, Script};
 use crate::checks::Checked;
 use crate::scene::{client, guarded, lived_in, open, sign_in};
+use crate::support::TestServer;
 
 #[tokio::test]
 async fn every_page_of_a_service_in_use_is_accessible_valid_and_light() {
@@ -89,6 +90,27 @@ async fn every_page_that_says_no_or_nothing_yet_is_accessible_and_valid() {
     pages.visit("forbidden", "/new").await;
     pages.visit("missing", "/nothing").await;
     pages.finish().await;
+}
+
+#[tokio::test]
+async fn a_page_that_can_not_be_shown_yet_says_so_and_comes_by_itself() {
+    let mut server = TestServer::setup("small").bare().start().await;
+    server.stop();
+    let blob = server.repo().git(&["rev-parse", "HEAD:collections/posts.yaml"]);
+    let folder = server.repo().git_folder().join("objects").join(&blob[..2]);
+    let aside = server.folder().join("aside");
+    std::fs::rename(&folder, &aside).unwrap();
+    std::fs::write(&folder, "no folder").unwrap();
+    server.start_again_unready();
+    let Some(browser) = Browser::open(&server, Script::Runs).await else { return };
+    let Some(mut pages) = Checked::new(&browser, "starting") else { return };
+    pages.visit("list", "/?sort=name").await;
+    browser.shows("Not yet").await;
+    pages.finish().await;
+    std::fs::remove_file(&folder).unwrap();
+    std::fs::rename(&aside, &folder).unwrap();
+    browser.shows("1 to 3 of 3").await;
+    assert_eq!(browser.path().await, "/?sort=name");
 }
 
 #[tokio::test]

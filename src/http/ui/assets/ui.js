@@ -185,6 +185,17 @@
     if (!document.hidden) follow();
   }
 
+  // What could not be shown yet is asked for until it can be.
+  const again = document.querySelector("[data-again]");
+  function later() { setTimeout(ask, again.dataset.again * 1000); }
+  async function ask() {
+    try {
+      const { status } = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store" });
+      if (status === 503) later(); else location.reload();
+    } catch { later(); }
+  }
+  if (again) later();
+
   // Errors: the first field that is wrong has the focus; else the summary of what is wrong.
   (document.querySelector("[aria-invalid=true]") || document.querySelector(".errors"))?.focus();
   for (const details of document.querySelectorAll("details.when")) {

@@ -1,8 +1,8 @@
 //! What went wrong, and what to do next.
 
 use askama::Template;
-use warp::http::StatusCode;
 use warp::http::header::RETRY_AFTER;
+use warp::http::{Method, StatusCode};
 
 use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
@@ -17,16 +17,25 @@ struct Page {
     frame: Frame,
     status: u16,
     details: Vec<String>,
-    /// After how many seconds the page asks again by itself.
-    retry_after_s: Option<String>,
+    again: Option<Again>,
+}
+
+/// When and where to ask again for what could not be shown yet. Not by a refresh of the page, which would take it
+/// from under somebody who reads it (WCAG 2.2, 2.2.1).
+struct Again {
+    after_s: String,
+    link: String,
 }
 
 /// The page for a failure, in the API's words.
 pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
     let status = error.status();
     let headers = error.headers().to_vec();
-    let retry_after_s = headers.iter().find(|(name, _)| *name == RETRY_AFTER);
-    let retry_after_s = retry_after_s.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()));
+    // What a form has sent is not sent again by itself.
+    let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
+    let retry_after = headers.iter().find(|(name, _)| is_read && *name == RETRY_AFTER);
+    let after_s = retry_after.and_then(|(_, value)| Some(value.to_str().ok()?.to_owned()));
+    let again = after_s.map(|after_s| Again { after_s, link: call.link() });
     let title = match status {
         StatusCode::NOT_FOUND => "Nothing is here",
         StatusCode::FORBIDDEN => "This is not for you",
@@ -37,6 +46,6 @@ pub(crate) async fn page(ui: &Ui, call: &Call<'_>, error: ApiError) -> Reply {
     };
     let details = error.into_errors().into_iter().map(|error| error.detail().to_owned()).collect();
     let frame = Frame::of(ui, call, title, Nav::Elsewhere).await;
-    let reply = ui::page(status, &Page { frame, status: status.as_u16(), details, retry_after_s });
+    let reply = ui::page(status, &Page { frame, status: status.as_u16(), details, again });
     headers.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }
