@@ -91,6 +91,12 @@ impl Metrics {
         self.at(place).answered[class].0.observe(took);
     }
 
+    /// The server has refused a request before it came to any route.
+    pub(crate) fn refused(&self, method: Option<&Method>, status: StatusCode) {
+        let method = method.map_or(METHODS.len() - 1, method_index);
+        self.answered(Place { route: route_index(NOWHERE), method }, status, Duration::ZERO);
+    }
+
     /// The request is over, answered or not.
     pub(crate) fn end(&self, place: Place) {
         self.at(place).in_flight.take_one();

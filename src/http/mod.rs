@@ -46,19 +46,20 @@ mod ui;
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use hyper::Request;
 use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
 use warp::filters::BoxedFilter;
-use warp::http::HeaderName;
+use warp::http::{HeaderName, Method, StatusCode};
 use warp::reply::Response;
 use warp::{Filter as _, Rejection};
 
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::metrics::UI;
+use crate::http::metrics::{NOWHERE, UI};
 use crate::http::reply::{Common, Reply, rejection};
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
@@ -66,7 +67,7 @@ use crate::http::request::head::{self, Head};
 use crate::http::request::id::{RequestId, traceparent};
 use crate::http::server::{Answers, Line};
 use crate::http::ui::Ui;
-use crate::telemetry::Limit;
+use crate::telemetry::{Answered, Limit};
 
 pub use crate::http::admin::{Admin, METRICS};
 pub use crate::http::authorize::{
@@ -189,6 +190,27 @@ impl Answers for Routes {
             answer(Arc::clone(&shared), Arc::clone(&head), body)
         });
         warp::service(filter).call(request)
+    }
+
+    fn refused(&self, method: Option<&Method>, status: StatusCode, bytes: usize) {
+        let context = &self.shared.context;
+        if let Some(metrics) = &context.metrics {
+            metrics.refused(method, status);
+        }
+        if let Some(log) = &context.access_log {
+            log.note(&Answered {
+                at: context.clock.now(),
+                method: method.map_or("-", Method::as_str),
+                route: NOWHERE,
+                status: status.as_u16(),
+                duration: Duration::ZERO,
+                bytes,
+                actor: None,
+                request_id: None,
+                revision: None,
+                traceparent: None,
+            });
+        }
     }
 }
 

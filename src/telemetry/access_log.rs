@@ -31,7 +31,7 @@ pub(crate) const TARGET: &str = "collectory::access";
 pub struct Answered<'a> {
     /// When.
     pub at: DateTime<Utc>,
-    /// The method.
+    /// The method; `-` where the head could not be read.
     pub method: &'a str,
     /// The route, not the path as it was sent.
     pub route: &'a str,
@@ -43,8 +43,8 @@ pub struct Answered<'a> {
     pub bytes: usize,
     /// Who has sent it, if that is known.
     pub actor: Option<&'a str>,
-    /// The id of the request.
-    pub request_id: &'a str,
+    /// The id of the request, if it came as far as to have one.
+    pub request_id: Option<&'a str>,
     /// The revision that the answer comes from.
     pub revision: Option<&'a [u8]>,
     /// Where it stands in a trace of the caller's.
@@ -159,7 +159,7 @@ impl Lines {
 }
 
 fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
-    let Answered { method, route, status, bytes, request_id, .. } = answered;
+    let Answered { method, route, status, bytes, .. } = answered;
     push(
         out,
         format_args!("  INFO {TARGET}: answered method={method} route={route} status={status} duration_ms="),
@@ -170,7 +170,9 @@ fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
         out.extend_from_slice(b" actor=");
         push_quoted(out, actor);
     }
-    push(out, format_args!(" request.id={request_id}"));
+    if let Some(request_id) = answered.request_id {
+        push(out, format_args!(" request.id={request_id}"));
+    }
     if let Some(revision) = answered.revision {
         out.extend_from_slice(b" revision=");
         out.extend_from_slice(revision);
@@ -194,8 +196,10 @@ fn json(out: &mut Vec<u8>, answered: &Answered<'_>) {
         out.extend_from_slice(b",\"actor\":");
         push_quoted(out, actor);
     }
-    out.extend_from_slice(b",\"request.id\":");
-    push_quoted(out, answered.request_id);
+    if let Some(request_id) = answered.request_id {
+        out.extend_from_slice(b",\"request.id\":");
+        push_quoted(out, request_id);
+    }
     if let Some(revision) = answered.revision {
         out.extend_from_slice(b",\"revision\":\"");
         out.extend_from_slice(revision);
@@ -245,7 +249,7 @@ mod tests {
             duration: Duration::from_micros(1_234),
             bytes: 345,
             actor: Some(actor),
-            request_id: "a\"b",
+            request_id: Some("a\"b"),
             revision: Some(b"9fceb02d"),
             traceparent: None,
         };

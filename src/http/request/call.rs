@@ -363,7 +363,7 @@ impl Counted<'_, '_> {
             duration: took,
             bytes: if *call.method() == Method::HEAD { 0 } else { reply.body().len() },
             actor: call.identity.get().map(|identity| identity.actor.name()),
-            request_id: call.id.as_str(),
+            request_id: Some(call.id.as_str()),
             revision: revision.as_ref().map(<[u8; 40]>::as_slice),
             traceparent: id::traceparent(call.headers()),
         });

@@ -19,6 +19,7 @@
 //!
 //! What is not here: the body of a request and its limits, which are the routes' business.
 
+mod counts;
 mod line;
 mod listener;
 mod refusal;
@@ -37,13 +38,14 @@ use hyper::body::Incoming;
 use hyper::header::HOST;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper::{Method, Request, Version};
+use hyper::{Method, Request, StatusCode, Version};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use warp::reply::Response;
 
 use crate::config::{Limits, Listen};
+use crate::http::server::counts::Counts;
 pub use crate::http::server::line::Line;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
@@ -187,6 +189,10 @@ pub trait Answers: Clone + Send + Sync + 'static {
         request: Request<Incoming>,
         line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<Self>;
+
+    /// Takes note of a request that the server has refused by itself, with a body of so many bytes; the method
+    /// is unknown where the head could not be read.
+    fn refused(&self, _method: Option<&Method>, _status: StatusCode, _bytes: usize) {}
 }
 
 /// What all connections share.
@@ -196,12 +202,13 @@ struct Connections<A> {
     room: Arc<Semaphore>,
     refusals: Arc<Semaphore>,
     limits: Limits,
-    reached: Reached,
+    counts: Counts,
     shutdown: Shutdown,
 }
 
 impl<A: Answers> Connections<A> {
     fn new(answers: A, limits: Limits, reached: Reached, shutdown: Shutdown) -> Self {
+        let counts = Counts::new(reached, &answers);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(Duration::from_millis(limits.header_wait_ms_max))
@@ -214,7 +221,7 @@ impl<A: Answers> Connections<A> {
             room: Arc::new(Semaphore::new(limits.connections_max)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             limits,
-            reached,
+            counts,
             shutdown,
         }
     }
@@ -239,8 +246,8 @@ impl<A: Answers> Connections<A> {
         let wire = {
             let line = Arc::clone(&line);
             let (patience, shutdown) = (Patience::of(&self.limits), self.shutdown.clone());
-            let reached = self.reached.clone();
-            async move { opened.await.map(|stream| Wire::new(stream, line, patience, shutdown, reached)) }
+            let counts = self.counts.clone();
+            async move { opened.await.map(|stream| Wire::new(stream, line, patience, shutdown, counts)) }
         };
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             let this = Arc::clone(self);
@@ -251,7 +258,6 @@ impl<A: Answers> Connections<A> {
                 drop(place);
             });
         } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
-            self.reached.count(Limit::Connections);
             tracing::warn!(connections_max = self.limits.connections_max, "no room for one more connection");
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
@@ -269,11 +275,11 @@ impl<A: Answers> Connections<A> {
     ) -> impl Future<Output = ()> + Send + use<A, S> {
         let answers = self.answers.clone();
         let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
-        let reached = self.reached.clone();
+        let counts = self.counts.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {
                 Some(refusal) => {
-                    refusal.limit().into_iter().for_each(|limit| reached.count(limit));
+                    counts.refused(Some(request.method()), &refusal);
                     Err(refusal)
                 }
                 None => Ok(answers.answer(request, Arc::clone(&line))),
@@ -286,7 +292,7 @@ impl<A: Answers> Connections<A> {
             }
         });
         let connection = self.http.serve_connection(TokioIo::new(wire), service);
-        let (shutdown, reached) = (self.shutdown.clone(), self.reached.clone());
+        let (shutdown, counts) = (self.shutdown.clone(), self.counts.clone());
         async move {
             let mut connection = pin!(connection);
             let ended = tokio::select! {
@@ -299,7 +305,7 @@ impl<A: Answers> Connections<A> {
             };
             if let Err(error) = ended {
                 if error.is_timeout() {
-                    reached.count(Limit::HeaderWait);
+                    counts.reached(Limit::HeaderWait);
                 }
                 tracing::debug!(%error, "a connection ended early");
             }

@@ -59,17 +59,22 @@ impl Refusal {
         Self { retry_after_s: Some(1), ..refusal }
     }
 
-    /// The limit that was reached, if it was one of a head.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    /// The limit that was reached, if it was one.
     pub(crate) fn limit(&self) -> Option<Limit> {
         match self.status {
             StatusCode::URI_TOO_LONG => Some(Limit::UriBytes),
             StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => Some(Limit::HeaderBytes),
+            StatusCode::SERVICE_UNAVAILABLE => Some(Limit::Connections),
             _ => None,
         }
     }
 
     /// The texts are all ours and hold nothing that JSON would need to escape.
-    fn body(&self) -> String {
+    pub(crate) fn body(&self) -> String {
         let Self { status, code, title, detail, .. } = self;
         format!(
             r#"{{"jsonapi":{{"version":"1.1"}},"errors":[{{"status":"{}","code":"{code}","title":"{title}","detail":"{detail}"}}]}}"#,

@@ -10,10 +10,11 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
 use crate::config::Limits;
+use crate::http::server::counts::Counts;
 use crate::http::server::line::Line;
 use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
-use crate::telemetry::{Limit, Reached};
+use crate::telemetry::Limit;
 
 /// How long a connection that the service ends stays open for the client to read the last answer.
 const LINGER: Duration = Duration::from_secs(1);
@@ -79,7 +80,7 @@ pub(crate) struct Wire<S> {
     /// What was read to find out whether the client has left, and hyper has not asked for yet.
     ahead: Vec<u8>,
     line: Arc<Line>,
-    reached: Reached,
+    counts: Counts,
     lingered_bytes: usize,
     is_shut: bool,
 }
@@ -98,7 +99,7 @@ impl<S: Stream> Wire<S> {
         line: Arc<Line>,
         patience: Patience,
         shutdown: Shutdown,
-        reached: Reached,
+        counts: Counts,
     ) -> Self {
         Self {
             stream,
@@ -111,7 +112,7 @@ impl<S: Stream> Wire<S> {
             behind: None,
             ahead: Vec::new(),
             line,
-            reached,
+            counts,
             lingered_bytes: 0,
             is_shut: false,
         }
@@ -119,6 +120,7 @@ impl<S: Stream> Wire<S> {
 
     /// Answers without having read anything, and closes.
     pub(crate) async fn refuse(mut self, refusal: &Refusal) {
+        self.counts.refused(None, refusal);
         let told = async {
             self.write_all(&refusal.to_bytes()).await?;
             self.shutdown().await
@@ -164,7 +166,7 @@ impl<S: Stream> Wire<S> {
         }
         self.note_behind(0)?;
         if self.poll_patience(cx, self.patience.answer).is_ready() {
-            self.reached.count(Limit::AnswerWait);
+            self.counts.reached(Limit::AnswerWait);
             return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
         }
         Poll::Pending
@@ -182,7 +184,7 @@ impl<S: Stream> Wire<S> {
         let is_slow = *sum < self.patience.answer_bytes_per_s_min * watched.as_millis() as usize / 1_000;
         self.behind = None;
         if is_slow {
-            self.reached.count(Limit::AnswerRate);
+            self.counts.reached(Limit::AnswerRate);
             return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
         }
         Ok(())
@@ -258,9 +260,13 @@ impl<S: Stream> AsyncRead for Wire<S> {
 
 impl<S: Stream> AsyncWrite for Wire<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let this = &mut *self;
-        if this.substitute.is_none() {
-            this.substitute = substitute(bytes, this.line_seen);
+        let (this, stands_for) = (&mut *self, bytes.len());
+        if this.substitute.is_none()
+            && let Some((start, refusal)) = refusal_by_hyper(bytes, this.line_seen)
+        {
+            this.counts.refused(None, &refusal);
+            let bytes = [&bytes[..start], &refusal.to_bytes()].concat();
+            this.substitute = Some(Substitute { bytes, written: 0, stands_for });
         }
         let written = match this.poll_substitute(cx) {
             Poll::Ready(Ok(None)) => Pin::new(&mut this.stream).poll_write(cx, bytes),
@@ -321,14 +327,11 @@ fn gathered<'a>(slices: &[IoSlice<'_>], whole: &'a mut [u8]) -> Option<&'a [u8]>
     Some(&whole[..filled])
 }
 
-/// What to write in place of bytes that end in one of hyper's bare answers.
-fn substitute(bytes: &[u8], line_seen: bool) -> Option<Substitute> {
+/// What is refused by bytes that end in one of hyper's bare answers, and where that begins.
+fn refusal_by_hyper(bytes: &[u8], line_seen: bool) -> Option<(usize, Refusal)> {
     let (start, refusal) = bare_answer(bytes)?;
-    let refusal =
-        if refusal == Refusal::headers_too_large() && !line_seen { Refusal::uri_too_long() } else { refusal };
-    let bytes_kept = &bytes[..start];
-    let stands_for = bytes.len();
-    Some(Substitute { bytes: [bytes_kept, &refusal.to_bytes()].concat(), written: 0, stands_for })
+    let is_of_line = refusal == Refusal::headers_too_large() && !line_seen;
+    Some((start, if is_of_line { Refusal::uri_too_long() } else { refusal }))
 }
 
 /// Finds an answer of hyper's own at the end of what it writes (`on_error` in its

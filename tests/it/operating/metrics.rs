@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Auth, Setup, Stream, TestServer, eventually};
+use crate::support::{Auth, Setup, Stream, TestServer, eventually, raw_exchange};
 
 const POLICY: &str = "tokens:\n";
 
@@ -164,6 +164,38 @@ async fn limits_that_are_reached_are_counted() {
     let now = samples(&server).await;
     assert_eq!(now["collectory_limit_reached_total{limit=\"wrong_tokens_per_s_max\"}"], 1.0);
     assert_eq!(now["collectory_authorizations_total{action=\"list\",outcome=\"denied\"}"], 1.0);
+}
+
+#[tokio::test]
+async fn what_the_server_refuses_by_itself_is_counted_and_has_a_line() {
+    let server = setup().flag(&["--access-log"]).start().await;
+    let many = "a: b\r\n".repeat(200);
+    let long = "x".repeat(200_000);
+    for (sent, status) in [
+        ("nonsense\r\n\r\n".to_owned(), "400"),
+        ("GET / HTTP/1.1\r\n\r\n".to_owned(), "400"),
+        (format!("GET / HTTP/1.1\r\nHost: x\r\n{many}\r\n"), "431"),
+        (format!("GET /{long} HTTP/1.1\r\nHost: x\r\n\r\n"), "414"),
+    ] {
+        let answer = raw_exchange(server.address(), sent.as_bytes());
+        let answer = String::from_utf8_lossy(&answer);
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{answer}");
+    }
+    let now = samples(&server).await;
+    let refused = |method: &str| {
+        let labels = format!(r#"{{route="none",method="{method}",status="4xx"}}"#);
+        now[&format!("collectory_http_requests_total{labels}")]
+    };
+    assert_eq!(
+        [refused("other"), refused("GET")],
+        [3.0, 1.0],
+        "only the second had a head that could be read"
+    );
+    let times = |limit: &str| now[&format!("collectory_limit_reached_total{{limit=\"{limit}\"}}")];
+    assert_eq!([times("header_bytes_max"), times("uri_bytes_max")], [1.0; 2]);
+    for (method, status) in [("-", 431), ("-", 414), ("GET", 400)] {
+        server.logs(&format!("answered method={method} route=none status={status}")).await;
+    }
 }
 
 #[tokio::test]
