@@ -15,6 +15,7 @@
 //! reload        the start on 100,000 collections and its memory, against reading the same blobs
 //! hand-edit     from a saved file and from a commit to the answer
 //! history       questions to a long history, beside `git log`
+//! operations    metrics, access log, TLS and a receiver that is down, against without
 //! pages         the web pages, beside the JSON of the same data
 //! subscribers   updates with 1,000 open streams, against none
 //! size          bytes a commit after maintenance, against `git gc`
@@ -29,6 +30,7 @@
 
 mod hand_edit;
 mod history;
+mod operations;
 mod pages;
 mod read;
 mod reload;
@@ -62,7 +64,7 @@ impl Part {
     }
 }
 
-const PARTS: [Part; 14] = [
+const PARTS: [Part; 15] = [
     Part::new(read::PART, |table| on_one_thread(read::compare(table))),
     Part::new(journal::PART, journal::compare),
     Part::new(service::PART, |table| on_one_thread(service::compare(table))),
@@ -73,6 +75,7 @@ const PARTS: [Part; 14] = [
     Part::new(reload::PART, |table| on_one_thread(reload::compare(table))),
     Part::new(hand_edit::PART, |table| on_one_thread(hand_edit::compare(table))),
     Part::new(history::PART, |table| on_one_thread(history::compare(table))),
+    Part::new(operations::PART, |table| on_one_thread(operations::compare(table))),
     Part::new(pages::PART, |table| on_one_thread(pages::compare(table))),
     Part::new(subscribers::PART, |table| on_one_thread(subscribers::compare(table))),
     Part::long(size::PART, size::compare),

@@ -28,7 +28,7 @@ pub(crate) const PART: &str = "read";
 /// The flag of this program that makes it the bare server.
 pub(crate) const ANSWER_WITH: &str = "--answer-with";
 
-const ONE: &[u8] = b"GET /collections/collection-000000 HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
+pub(crate) const ONE: &[u8] = b"GET /collections/collection-000000 HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 const LIST: &[u8] =
     b"GET /collections HTTP/1.1\r\nHost: localhost\r\nAccept: application/vnd.api+json\r\n\r\n";
 
@@ -64,11 +64,16 @@ pub(crate) async fn compare(table: &mut Table) {
 }
 
 async fn measure(server: &Process, request: &'static [u8]) -> f64 {
-    let time = Duration::from_millis(setting("COLLECTORY_BENCH_MS", 600) as u64);
-    load(server.address, connections(), request, time).await
+    load(server.address, connections(), request, time()).await
 }
 
-fn connections() -> usize {
+/// How long a measurement takes.
+pub(crate) fn time() -> Duration {
+    Duration::from_millis(setting("COLLECTORY_BENCH_MS", 600) as u64)
+}
+
+/// How many connections read at a time.
+pub(crate) fn connections() -> usize {
     setting("COLLECTORY_BENCH_CONNECTIONS", 64)
 }
 

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
@@ -49,7 +49,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts a program that says `listening on http://ADDRESS/` when it is ready.
+    /// Starts a program that says `listening on http://ADDRESS/`, or `https`, when it is ready.
     pub(crate) fn start(command: &mut Command) -> Self {
         let started = Instant::now();
         let mut child =
@@ -58,8 +58,10 @@ impl Process {
         let stdout = child.stdout.take().expect("it is piped");
         BufReader::new(stdout).read_line(&mut line).expect("the program says where it listens");
         let started_in = started.elapsed();
-        let address =
-            line.trim().strip_prefix("listening on http://").and_then(|rest| rest.split('/').next());
+        let address = line
+            .trim()
+            .strip_prefix("listening on ")
+            .and_then(|url| url.split("//").nth(1)?.split('/').next());
         let address = address.and_then(|text| text.parse().ok());
         let address = address.unwrap_or_else(|| panic!("the program did not start; it said {line:?}"));
         Self { child, address, started_in }
@@ -238,16 +240,28 @@ pub(crate) fn fast_import(folder: &Path, stream: &str) {
 }
 
 /// Requests on one keep-alive connection.
-pub(crate) struct Connection {
-    stream: TcpStream,
+pub(crate) struct Connection<S = TcpStream> {
+    stream: S,
     buffer: Vec<u8>,
 }
+
+/// What a connection is made of.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 
 impl Connection {
     /// Connects.
     pub(crate) async fn open(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.expect("the server listens");
         stream.set_nodelay(true).expect("a socket option can be set");
+        Self::over(stream)
+    }
+}
+
+impl<S: Stream> Connection<S> {
+    /// Goes on with a stream to the server.
+    pub(crate) fn over(stream: S) -> Self {
         Self { stream, buffer: Vec::with_capacity(64 * 1024) }
     }
 
@@ -286,11 +300,24 @@ pub(crate) async fn load(
     request: &'static [u8],
     time: Duration,
 ) -> f64 {
+    load_on(|| Connection::open(address), connections, request, time).await
+}
+
+/// The same on connections that `open` makes.
+pub(crate) async fn load_on<S: Stream, O: Future<Output = Connection<S>>>(
+    open: impl Fn() -> O,
+    connections: usize,
+    request: &'static [u8],
+    time: Duration,
+) -> f64 {
+    let mut opened = Vec::new();
+    for _ in 0..connections {
+        opened.push(open().await);
+    }
     let mut tasks = JoinSet::new();
     let started = Instant::now();
-    for _ in 0..connections {
+    for mut connection in opened {
         tasks.spawn(async move {
-            let mut connection = Connection::open(address).await;
             let mut count = 0_u32;
             while started.elapsed() < time {
                 let (status, _) = connection.ask(request).await;

@@ -28,6 +28,8 @@ pub(crate) enum Goal {
     MsAtMost(f64),
     /// Millions of bytes.
     MbAtMost(f64),
+    /// A ratio of speeds that is only told.
+    None,
 }
 
 impl Table {
@@ -54,6 +56,7 @@ impl Goal {
     fn is_met(&self, figure: f64) -> bool {
         match *self {
             Self::AtLeast(least) => figure >= least,
+            Self::None => true,
             Self::AtMost(most) | Self::MsAtMost(most) | Self::MbAtMost(most) => figure <= most,
         }
     }
@@ -61,7 +64,7 @@ impl Goal {
     /// A figure in the unit of the goal.
     fn shown(&self, figure: f64) -> String {
         match *self {
-            Self::AtLeast(_) | Self::AtMost(_) => format!("{figure:.2}"),
+            Self::AtLeast(_) | Self::AtMost(_) | Self::None => format!("{figure:.2}"),
             Self::MsAtMost(_) => format!("{figure:.2} ms"),
             Self::MbAtMost(most) if most < 1.0 => format!("{:.1} kB", figure * 1e3),
             Self::MbAtMost(_) => format!("{figure:.0} MB"),
@@ -76,6 +79,7 @@ impl fmt::Display for Goal {
             Self::AtMost(most) => write!(f, "at most {most}"),
             Self::MsAtMost(most) => write!(f, "at most {most} ms"),
             Self::MbAtMost(most) => write!(f, "at most {most} MB"),
+            Self::None => Ok(()),
         }
     }
 }
