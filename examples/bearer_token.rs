@@ -12,10 +12,8 @@
 
 use std::future::ready;
 
-use collectory::Service;
-use collectory::domain::Actor;
-use collectory::http::{
-    Action, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead,
+use collectory::{
+    Action, Actor, Allowed, Authorizer, Authorizing, Denied, Identifying, Identity, RequestHead, Service,
 };
 use sha2::{Digest as _, Sha256};
 

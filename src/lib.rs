@@ -1,26 +1,49 @@
 #![doc = include_str!("ARCHITECTURE.md")]
 
-pub mod cli;
+mod cli;
 pub mod config;
-pub mod domain;
-pub mod engine;
+mod domain;
+mod engine;
 mod exchange;
-pub mod format;
+mod format;
 #[cfg(any(test, fuzzing))]
 pub mod fuzz;
-pub mod http;
-mod memory;
+mod http;
 #[cfg(test)]
 mod random;
-pub mod service;
-pub mod shutdown;
-pub mod store;
-pub mod telemetry;
-pub mod watch;
-pub mod webhooks;
+mod service;
+mod shutdown;
+mod store;
+mod telemetry;
+mod watch;
+mod webhooks;
 
-pub use crate::http::{AllowAll, Authorizer};
-pub use crate::service::{Service, ServiceBuilder};
+// What a program needs that embeds the service. Everything else is the service's own to change.
+pub use crate::domain::{
+    Actor, Attribute, Collection, Directory, Expiry, Extension, Grant, Key, KeyError, KeyPattern, Kind,
+    MediaType, Number, Patch, Refusal, Right, SecretHash, Shorthand, Token, Value, Violation,
+};
+pub use crate::http::server::{BindError, TlsError};
+pub use crate::http::{
+    Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
+    RequestHead,
+};
+pub use crate::service::{Guarded, Service, ServiceBuilder, StartError, StopError, Unguarded};
+pub use crate::store::StoreError;
+pub use crate::store::git::SigningKeyError;
+
+/// What the binary is made of.
+#[doc(hidden)]
+pub mod binary {
+    pub use crate::cli::{Cli, askpass, report};
+}
+
+/// What `cargo bench` measures without a service around it; promised to nobody.
+#[doc(hidden)]
+pub mod benched {
+    pub use crate::store::git::{GitJournal, Options};
+    pub use crate::store::{Draft, Journal};
+}
 
 /// The examples of the README, compiled as tests.
 #[cfg(doctest)]

@@ -1,12 +1,9 @@
-//! The memory of the process.
+//! The memory of the process: what the binary allocates with, which is no matter of the library.
 //!
-//! The binary allocates with mimalloc, which gives memory back a moment after it was freed, when the
-//! thread that freed it allocates again. A thread that has read much and then rests for long would keep
-//! what it took for a moment.
+//! mimalloc gives memory back a moment after it was freed, when the thread that freed it allocates again. A
+//! thread that has read much and then rests for long would keep what it took for a moment.
 
 /// Gives back what the calling thread has freed, after work that took much.
-///
-/// Does nothing in a program that embeds the library and allocates in another way.
 pub(crate) fn give_back() {
     const AT_ONCE: bool = true;
     // SAFETY: `mi_collect` may be called at any time, and by any thread.

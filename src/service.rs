@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use crate::config::{Limits, Maintenance, Origin, ServeConfig, Uncommitted, Watching, WebPages};
 use crate::domain::Actor;
 use crate::engine::history::{self, History};
-use crate::engine::{self, Engine, Hint, Projection, Signal};
+use crate::engine::{self, Engine, GiveBack, Hint, Projection, Signal};
 use crate::http::server::{Answers, BindError, Bound, Server, Socket, Tls, TlsError};
 use crate::http::{self, Admin, Authorizer, Clock, Context, Guard, Hosts, Place, Routes};
 pub(crate) use crate::service::offline::Offline;
@@ -91,8 +91,8 @@ impl Service {
     }
 
     /// Begins to assemble a service that is configured already.
-    pub const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
-        ServiceBuilder { config, socket: None, access_log: None, guard: Unguarded }
+    pub(crate) const fn configured(config: ServeConfig) -> ServiceBuilder<Unguarded> {
+        ServiceBuilder { config, socket: None, access_log: None, give_back: || {}, guard: Unguarded }
     }
 
     /// The address that the service listens on, with the real port; `0.0.0.0:0`, which is none, where it
@@ -107,7 +107,7 @@ impl Service {
 
     /// Where the service listens.
     #[must_use]
-    pub const fn bound(&self) -> &Bound {
+    pub(crate) const fn bound(&self) -> &Bound {
         &self.bound
     }
 
@@ -115,25 +115,25 @@ impl Service {
     /// an answer of 503 means trouble and not just a start.
     pub async fn ready(&self) {
         if let Some(Running { engine, .. }) = &self.running {
-            engine.projection.told().await;
+            engine.projection.first_reading().await;
         }
     }
 
     /// What reads the certificate of the service again, if it has one.
     #[must_use]
-    pub fn tls(&self) -> Option<Arc<Tls>> {
+    pub(crate) fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.clone()
     }
 
     /// What delivers events to receivers, if there are some.
     #[must_use]
-    pub fn webhooks(&self) -> Option<Arc<Webhooks>> {
+    pub(crate) fn webhooks(&self) -> Option<Arc<Webhooks>> {
         self.webhooks.clone()
     }
 
     /// What the service does, in a line for whoever supervises it.
     #[must_use]
-    pub fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         let snapshot = self.running.as_ref().and_then(|running| running.engine.projection.snapshot());
         let Some(snapshot) = snapshot else { return "reading the repository".to_owned() };
         let at = snapshot
@@ -207,6 +207,7 @@ pub struct ServiceBuilder<G> {
     config: ServeConfig,
     socket: Option<Socket>,
     access_log: Option<AccessLog>,
+    give_back: GiveBack,
     guard: G,
 }
 
@@ -232,14 +233,21 @@ impl<G> ServiceBuilder<G> {
     }
 
     /// Where each request has a line; nowhere unless it is said.
-    pub fn access_log(mut self, log: Option<AccessLog>) -> Self {
+    pub(crate) fn access_log(mut self, log: Option<AccessLog>) -> Self {
         self.access_log = log;
         self
     }
 
     /// A socket to listen on in place of an address, as a supervisor passes on.
-    pub fn socket(mut self, socket: Option<Socket>) -> Self {
+    pub(crate) fn socket(mut self, socket: Option<Socket>) -> Self {
         self.socket = socket;
+        self
+    }
+
+    /// What threads call that have read much and will rest: an allocator may keep what they have freed until they
+    /// allocate again. Nothing unless it is said.
+    pub fn give_back(mut self, give_back: fn()) -> Self {
+        self.give_back = give_back;
         self
     }
 
@@ -299,8 +307,8 @@ impl ServiceBuilder<Unguarded> {
     }
 
     fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
-        let Self { config, socket, access_log, guard: Unguarded } = self;
-        ServiceBuilder { config, socket, access_log, guard: Guarded(guard) }
+        let Self { config, socket, access_log, give_back, guard: Unguarded } = self;
+        ServiceBuilder { config, socket, access_log, give_back, guard: Guarded(guard) }
     }
 }
 
@@ -331,7 +339,7 @@ impl ServiceBuilder<Guarded> {
         self,
         wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
     ) -> Result<Service, StartError> {
-        let Self { config, socket, access_log, guard: Guarded(guard) } = self;
+        let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
         // First, so that neither a slip of the pen nor an address that is taken makes a repository.
         journal_options(&config)?.check()?;
         let tls = tls(&config)?;
@@ -357,7 +365,12 @@ impl ServiceBuilder<Guarded> {
         let reached = Reached::default();
         let counted = Arc::<engine::Metrics>::default();
         let of_requests = admin.is_some().then(Arc::<http::Metrics>::default);
-        let options = engine_options(&config, journal.branch(), (reached.clone(), Arc::clone(&counted)));
+        let options = engine::Options {
+            reached: reached.clone(),
+            metrics: Arc::clone(&counted),
+            give_back,
+            ..engine_options(&config, journal.branch())
+        };
         let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
         let link = remote::link(&config, &journal)?;
         let places = places(&journal, link.as_deref());
@@ -367,6 +380,7 @@ impl ServiceBuilder<Guarded> {
         let history_options = history::Options {
             metrics: Arc::clone(&counted),
             reached: reached.clone(),
+            give_back,
             ..history_options(&config, projection.clone())
         };
         let (history, follower) = History::start(Arc::clone(&archive), projection.heads(), history_options)
@@ -388,7 +402,7 @@ impl ServiceBuilder<Guarded> {
             cors: config.cors_origins.iter().cloned().collect(),
             hosts: hosts(&config, &bound),
             history: Some(history.clone()),
-            webhooks: webhooks::told(webhooks.as_ref()),
+            webhooks: webhooks::for_api(webhooks.as_ref()),
             remote: remote::shared(&config, link.clone())?,
             metrics: of_requests.clone(),
             access_log: access_log.map(Arc::new),
@@ -526,11 +540,7 @@ fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
     }
 }
 
-fn engine_options(
-    config: &ServeConfig,
-    branch: &str,
-    (reached, metrics): (Reached, Arc<engine::Metrics>),
-) -> engine::Options {
+fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
@@ -549,8 +559,9 @@ fn engine_options(
         idempotency_bytes_max: limits.idempotency_bytes_max,
         clock: Arc::new(move || clock.now()),
         fallbacks: Arc::new(AtomicU64::new(0)),
-        reached,
-        metrics,
+        reached: Reached::default(),
+        metrics: Arc::default(),
+        give_back: || {},
     }
 }
 

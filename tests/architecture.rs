@@ -9,21 +9,20 @@ use std::path::{Path, PathBuf};
 
 /// For each layer, the layers that it may name, in the reading order of the diagram.
 ///
-/// `telemetry`, `config`, `shutdown` and `memory` are leaves: they name no layer, and the layers that run
+/// `telemetry`, `config` and `shutdown` are leaves: they name no layer, and the layers that run
 /// (rather than compute) may name them.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("domain", &[]),
     ("format", &["domain"]),
     ("exchange", &["domain", "format"]),
     ("store", &["domain", "telemetry"]),
-    ("engine", &["domain", "format", "store", "telemetry", "memory"]),
-    ("watch", &["engine", "telemetry"]),
+    ("engine", &["domain", "format", "store", "telemetry"]),
+    ("watch", &["domain", "engine", "telemetry"]),
     ("http", &["domain", "engine", "telemetry", "config", "shutdown"]),
     ("webhooks", &["domain", "format", "store", "engine", "http", "telemetry", "shutdown"]),
     ("telemetry", &[]),
     ("config", &[]),
     ("shutdown", &[]),
-    ("memory", &[]),
 ];
 
 /// Layers that wire the others together: they may name all of them, and none of them names these.

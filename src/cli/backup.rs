@@ -12,6 +12,7 @@ use std::process::{Command, Output, Stdio};
 
 use anyhow::{Context as _, anyhow, bail};
 
+use crate::cli::repository::Repository;
 use crate::cli::{Done, Failure, note};
 use crate::store::Kept;
 use crate::store::git::{Access, GitJournal, Options};
@@ -30,14 +31,8 @@ pub(crate) struct Backup {
     /// The bundle; an older one is replaced.
     file: PathBuf,
 
-    /// The repository [default: ./settings, else the one around the present folder].
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
-
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
+    #[command(flatten)]
+    repository: Repository,
 }
 
 const EXAMPLES: &str = "\
@@ -55,9 +50,9 @@ const NO_GIT: &str = "cannot run git, which a backup needs";
 impl Backup {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         let options = Options {
-            branch: self.branch,
+            branch: self.repository.branch.clone(),
             access: Access::Read,
-            ..Options::new(crate::cli::repository::find(self.repository.as_deref())?)
+            ..Options::new(self.repository.find()?)
         };
         let journal = GitJournal::open(options)?;
         let folder = folder_of(&self.file);

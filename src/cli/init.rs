@@ -13,10 +13,12 @@ use std::sync::Arc;
 use anyhow::{Context as _, anyhow, bail};
 use uuid::Uuid;
 
+use crate::cli::repository::Folder;
 use crate::cli::{Done, Failure, note};
 use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
+use crate::domain::file_name;
 use crate::domain::{Event, Key};
-use crate::format::{self, layout, message};
+use crate::format::{self, message};
 use crate::http::Clock;
 use crate::store::git::{Access, GitJournal, Options, SigningKey, hooks_folder};
 use crate::store::{Draft, Journal as _};
@@ -36,10 +38,8 @@ pub(crate) struct Init {
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
     repository: PathBuf,
 
-    /// The folder of the collection files inside the repository.
-    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    folder: String,
+    #[command(flatten)]
+    folder: Folder,
 
     /// Sign the example with the SSH key in this file, as `serve --signing-key` does.
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
@@ -81,8 +81,12 @@ impl Init {
         if GitJournal::init(&self.repository)? {
             let options = Options { signing_key, ..self.options(Access::Serve) };
             commit_example(&mut GitJournal::open(options)?)?;
-            note(&format!("made {} with an example, {}/posts.yaml", self.repository.display(), self.folder));
-            editor::write_settings(&self.repository, &self.folder)?;
+            note(&format!(
+                "made {} with an example, {}/posts.yaml",
+                self.repository.display(),
+                self.folder.path
+            ));
+            editor::write_settings(&self.repository, &self.folder.path)?;
             note("VS Code completes and checks collection files there, with its YAML extension (.vscode)");
         } else if !self.hook {
             let dir = self.repository.display();
@@ -106,14 +110,14 @@ impl Init {
         }
         if let Some(folder) = hooks_folder(&self.repository)? {
             // It may be the hooks of all repositories of the person.
-            let (folder, command) = (folder.display(), command(&self.folder));
+            let (folder, command) = (folder.display(), command(&self.folder.path));
             bail!("git takes its hooks from {folder} (core.hooksPath); add `{command}` to pre-commit there");
         }
-        install_hook(journal.common_dir(), &self.folder)
+        install_hook(journal.common_dir(), &self.folder.path)
     }
 
     fn options(&self, access: Access) -> Options {
-        Options { folder: self.folder.clone(), access, ..Options::new(&self.repository) }
+        Options { folder: self.folder.path.clone(), access, ..Options::new(&self.repository) }
     }
 }
 
@@ -125,7 +129,7 @@ fn commit_example(journal: &mut GitJournal) -> anyhow::Result<()> {
     let event = Event::Created(Arc::new(collection));
     let about = message::About { by_command: true, ..message::About::default() };
     let draft = Draft {
-        files: vec![(layout::new_file_name(&key), Some(EXAMPLE.into()))],
+        files: vec![(file_name::of_new(&key), Some(EXAMPLE.into()))],
         message: message::compose(&[(Uuid::now_v7(), &event)], &about),
         author: journal.person(),
         at: Clock::system().now(),

@@ -115,18 +115,18 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 }
 
 impl Cli {
-    /// Does what the command line says.
+    /// Does what the command line says; `give_back` has the allocator give back what a thread has freed.
     ///
     /// # Errors
     ///
     /// Says why it was not done.
-    pub fn run(self) -> Result<Done, Failure> {
+    pub fn run(self, give_back: fn()) -> Result<Done, Failure> {
         match self.command {
             Command::Serve(serve) => {
                 unknown_variables().for_each(|name| {
                     note(&format!("there is no variable {name}; `collectory serve --help` names them"));
                 });
-                serve.run()
+                serve.run(give_back)
             }
             Command::Init(init) => init.run(),
             Command::Import(import) => import.run(),

@@ -1,11 +1,10 @@
 //! `collectory remote`: what an operator decides about a remote that was rewritten.
 
-use std::path::PathBuf;
-
 use clap::Subcommand;
 
+use crate::cli::repository::Repository;
 use crate::cli::through::Through;
-use crate::cli::{Done, Failure, answer, repository};
+use crate::cli::{Done, Failure, answer};
 use crate::config::{RemoteConfig, ServeConfig};
 use crate::service;
 use crate::store::remote::Decision;
@@ -49,14 +48,8 @@ struct How {
     #[command(flatten)]
     through: Through,
 
-    /// The repository [default: ./settings, else the one around the present folder].
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
-
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
+    #[command(flatten)]
+    repository: Repository,
 
     #[command(flatten)]
     remote: RemoteConfig,
@@ -94,9 +87,9 @@ impl How {
             ));
         }
         let config = ServeConfig {
-            branch: self.branch.clone(),
+            branch: self.repository.branch.clone(),
             remote: self.remote.clone(),
-            ..ServeConfig::new(repository::find(self.repository.as_deref())?)
+            ..ServeConfig::new(self.repository.find()?)
         };
         Ok(service::decide(&config, decision)?.to_string())
     }

@@ -7,9 +7,51 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use clap::builder::NonEmptyStringValueParser;
 
-use crate::config::REPOSITORY_DEFAULT;
+use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
 use crate::store::git::around;
+
+/// Which repository, and which branch of it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Repository {
+    /// The repository [default: ./settings, else the one around the present folder].
+    #[arg(id = "repository", long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
+    pub(crate) dir: Option<PathBuf>,
+
+    /// The branch; without it the one that HEAD names.
+    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
+          value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) branch: Option<String>,
+}
+
+/// Which folder of it has the collection files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Folder {
+    /// The folder of the collection files inside the repository.
+    #[arg(id = "folder", long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
+          value_parser = NonEmptyStringValueParser::new())]
+    pub(crate) path: String,
+}
+
+/// What a commit is signed with.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Signing {
+    /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
+    #[arg(id = "signing_key", long = "signing-key", env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
+    pub(crate) key: Option<PathBuf>,
+}
+
+impl Repository {
+    /// Where it is.
+    ///
+    /// # Errors
+    ///
+    /// Names `--repo` where there is none.
+    pub(crate) fn find(&self) -> anyhow::Result<PathBuf> {
+        find(self.dir.as_deref())
+    }
+}
 
 /// The repository to read.
 ///

@@ -78,7 +78,7 @@ where a policy says who may do what, siblings (--peer) believe only signed notic
 secret by --remote-notice-secret, the same text at each of them";
 
 impl Serve {
-    pub(crate) fn run(mut self) -> Result<Done, Failure> {
+    pub(crate) fn run(mut self, give_back: fn()) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         if matches!(auth, Auth::Policy(_))
             && !self.config.remote.peers.is_empty()
@@ -99,14 +99,20 @@ impl Serve {
             .enable_all()
             .build()
             .context("cannot start the threads of the service")?;
-        let outcome = runtime.block_on(serve(self.config, auth, access_log));
+        let outcome = runtime.block_on(serve(self.config, auth, Process { access_log, give_back }));
         // After a second signal nobody waits for what is still under way.
         runtime.shutdown_background();
         outcome
     }
 }
 
-async fn serve(config: ServeConfig, auth: Auth, access_log: Option<AccessLog>) -> Result<Done, Failure> {
+/// What the process has for the service beside its configuration.
+struct Process {
+    access_log: Option<AccessLog>,
+    give_back: fn(),
+}
+
+async fn serve(config: ServeConfig, auth: Auth, process: Process) -> Result<Done, Failure> {
     let mut signals = Signals::new().context("cannot listen for signals")?;
     let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
     let base_path = config.base_path.clone();
@@ -115,7 +121,7 @@ async fn serve(config: ServeConfig, auth: Auth, access_log: Option<AccessLog>) -
         signals.reloads.push(Box::new(move || policy.reload()));
     }
     let service = tokio::select! {
-        service = start(config, rules, sockets, access_log) => service?,
+        service = start(config, rules, sockets, process) => service?,
         _ = signals.next() => return Ok(Done::Well),
     };
     if let Some(tls) = service.tls() {
@@ -216,9 +222,11 @@ async fn start(
     config: ServeConfig,
     rules: Rules,
     sockets: Sockets,
-    access_log: Option<AccessLog>,
+    process: Process,
 ) -> anyhow::Result<Service> {
-    let builder = Service::configured(config).socket(sockets.public).access_log(access_log);
+    let Process { access_log, give_back } = process;
+    let builder =
+        Service::configured(config).socket(sockets.public).access_log(access_log).give_back(give_back);
     let builder = match rules {
         Rules::None => builder.without_authorization(),
         Rules::AllowAll => builder.authorizer(AllowAll),

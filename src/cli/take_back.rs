@@ -1,13 +1,12 @@
 //! `collectory undo` and `collectory restore`: as the API does, in the repository itself or through a
 //! service.
 
-use std::path::PathBuf;
-
 use uuid::Uuid;
 
-use crate::cli::through::{Through, Told};
-use crate::cli::{Done, Failure, answer, repository};
-use crate::config::{FOLDER_DEFAULT, ServeConfig};
+use crate::cli::repository::{Folder, Repository, Signing};
+use crate::cli::through::{ChangeReport, Through};
+use crate::cli::{Done, Failure, answer};
+use crate::config::ServeConfig;
 use crate::domain::{Key, Revision};
 use crate::engine::history::Undoer;
 use crate::engine::{Condition, Outcome, Written};
@@ -64,23 +63,14 @@ struct How {
     #[command(flatten)]
     through: Through,
 
-    /// The repository [default: ./settings, else the one around the present folder].
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
+    #[command(flatten)]
+    repository: Repository,
 
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
+    #[command(flatten)]
+    folder: Folder,
 
-    /// The folder of the collection files inside the repository.
-    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    folder: String,
-
-    /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
-    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
-    signing_key: Option<PathBuf>,
+    #[command(flatten)]
+    signing: Signing,
 }
 
 impl Undo {
@@ -127,12 +117,12 @@ impl How {
     }
 
     /// Opens the repository, changes it, and lets go of it.
-    fn offline(&self, what: What) -> Result<Told, Failure> {
+    fn offline(&self, what: What) -> Result<ChangeReport, Failure> {
         let config = ServeConfig {
-            branch: self.branch.clone(),
-            folder: self.folder.clone(),
-            signing_key: self.signing_key.clone(),
-            ..ServeConfig::new(repository::find(self.repository.as_deref())?)
+            branch: self.repository.branch.clone(),
+            folder: self.folder.path.clone(),
+            signing_key: self.signing.key.clone(),
+            ..ServeConfig::new(self.repository.find()?)
         };
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
@@ -143,7 +133,7 @@ impl How {
         })
     }
 
-    async fn take_back(&self, offline: &Offline, what: What) -> Result<Told, Failure> {
+    async fn take_back(&self, offline: &Offline, what: What) -> Result<ChangeReport, Failure> {
         let undoer = Undoer {
             author: offline.person.clone(),
             reason: self.message.clone(),
@@ -162,21 +152,21 @@ impl How {
                 history.restore(engine, &key, revision, &undoer).await
             }
         };
-        Ok(told(&written?))
+        Ok(report(&written?))
     }
 }
 
-fn told(written: &Written) -> Told {
+fn report(written: &Written) -> ChangeReport {
     let what = match &written.outcomes[..] {
         [Outcome::Created(_) | Outcome::Updated(_)] => "done",
         [Outcome::Deleted] => "deleted",
         _ => "it was so already",
     };
-    Told { what, revision: written.revision.as_ref().map(Revision::to_string) }
+    ChangeReport { what, revision: written.revision.as_ref().map(Revision::to_string) }
 }
 
-fn tell(told: &Told) -> Result<Done, Failure> {
-    let revision = told.revision.as_deref().unwrap_or("no revision");
-    answer(&format!("{revision} {}", told.what))?;
+fn tell(report: &ChangeReport) -> Result<Done, Failure> {
+    let revision = report.revision.as_deref().unwrap_or("no revision");
+    answer(&format!("{revision} {}", report.what))?;
     Ok(Done::Well)
 }

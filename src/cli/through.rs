@@ -64,7 +64,7 @@ impl Url {
 }
 
 /// What became of a request to change something.
-pub(crate) struct Told {
+pub(crate) struct ChangeReport {
     pub(crate) what: &'static str,
     pub(crate) revision: Option<String>,
 }
@@ -80,7 +80,12 @@ impl Through {
     /// # Errors
     ///
     /// Says why it was not reached, or what it answered.
-    pub(crate) fn post(&self, url: &str, body: Option<&Value>, reason: Option<&str>) -> anyhow::Result<Told> {
+    pub(crate) fn post(
+        &self,
+        url: &str,
+        body: Option<&Value>,
+        reason: Option<&str>,
+    ) -> anyhow::Result<ChangeReport> {
         self.send(url, body.map(|body| (JSON_API, body.to_string())), reason)
     }
 
@@ -89,7 +94,12 @@ impl Through {
     /// # Errors
     ///
     /// Says why it was not reached, or what it answered.
-    pub(crate) fn operate(&self, url: &str, body: String, reason: Option<&str>) -> anyhow::Result<Told> {
+    pub(crate) fn operate(
+        &self,
+        url: &str,
+        body: String,
+        reason: Option<&str>,
+    ) -> anyhow::Result<ChangeReport> {
         self.send(url, Some((JSON_API_ATOMIC, body)), reason)
     }
 
@@ -109,7 +119,12 @@ impl Through {
         Ok((body.with_context(|| format!("cannot read what {url} answers"))?, tag))
     }
 
-    fn send(&self, url: &str, body: Option<(&str, String)>, reason: Option<&str>) -> anyhow::Result<Told> {
+    fn send(
+        &self,
+        url: &str,
+        body: Option<(&str, String)>,
+        reason: Option<&str>,
+    ) -> anyhow::Result<ChangeReport> {
         let mut request = self.agent().post(url).header("Accept", "*/*");
         if let Some(token) = self.token()? {
             request = request.header("Authorization", format!("Bearer {token}"));
@@ -124,7 +139,7 @@ impl Through {
         };
         let response = succeeded(url, sent)?;
         let what = if response.status().as_u16() == 204 { "deleted" } else { "done" };
-        Ok(Told { what, revision: header(&response, "Collectory-Revision") })
+        Ok(ChangeReport { what, revision: header(&response, "Collectory-Revision") })
     }
 
     fn token(&self) -> anyhow::Result<Option<String>> {

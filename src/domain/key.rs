@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// ending in `.yaml`, `.yml` or `.lock`.
 ///
 /// ```
-/// use collectory::domain::Key;
+/// use collectory::Key;
 ///
 /// assert!(Key::parse("blog-posts").is_ok());
 /// assert!(Key::parse("../posts").is_err());

@@ -15,6 +15,7 @@
 //! | attribute | [`Attribute`] and its [`Value`] |
 //! | command, event, refusal | [`Command`], [`Event`], [`Refusal`] |
 //! | catalog | [`Catalog`]: all collections at one moment |
+//! | file name | [`file_name`]: which key a file is of |
 //! | revision | [`Revision`]: a commit of the served branch |
 //! | actor | [`Actor`]: on whose behalf a change is made |
 //! | grant | [`Grant`]: what an actor with a token may do |
@@ -27,6 +28,7 @@
 mod access;
 mod change;
 mod collection;
+pub mod file_name;
 mod key;
 mod revision;
 
@@ -37,7 +39,7 @@ pub use crate::domain::change::{
 pub(crate) use crate::domain::collection::shown;
 pub use crate::domain::collection::{
     ATTRIBUTES_MAX, Attribute, Change, Collection, Directory, Extension, Kind, MediaType, Number, Patch,
-    Shorthand, TEXT_CHARS_MAX, VALUE_DEPTH_MAX, Value, changes, schema,
+    Shorthand, VALUE_DEPTH_MAX, Value, changes, schema,
 };
 pub use crate::domain::key::{Key, KeyError};
 pub use crate::domain::revision::Revision;

@@ -11,15 +11,15 @@ use crate::domain::{Actor, Command, Key, Refusal, Revision};
 use crate::engine::history::unified;
 use crate::engine::idempotency::{Ledger, Once};
 use crate::engine::plan::merge::Clash;
+use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Problem;
-use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::writer::signal::Signal;
 
-/// A wish to change collections, with everything that its commit has to say.
+/// A request to change collections, with everything that its commit has to say.
 #[derive(Debug, Clone)]
 pub struct Submission {
     /// What to do, in order: all of it in one commit, or nothing.
-    pub changes: Vec<Wish>,
+    pub changes: Vec<ConditionalCommand>,
     /// The author of the commit.
     pub author: Actor,
     /// Why, in the caller's words.
@@ -37,7 +37,7 @@ pub struct Submission {
 
 /// A command and what must be true for it.
 #[derive(Debug, Clone)]
-pub struct Wish {
+pub struct ConditionalCommand {
     /// What to do.
     pub command: Command,
     /// What the caller believes the collection to be.
@@ -116,10 +116,8 @@ impl Condition {
 /// A submission that was carried out.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// A snapshot that holds the change, published before this answer.
-    pub snapshot: Arc<Snapshot>,
-    /// The revision that the answer comes from: that of the snapshot, or of the commit that an
-    /// earlier request under the same name led to.
+    /// The revision that the answer comes from: of the snapshot that holds the change and was published before this
+    /// answer, or of the commit that an earlier request under the same name led to.
     pub revision: Option<Revision>,
     /// What became of each change, in order.
     pub outcomes: Vec<Outcome>,
@@ -295,7 +293,7 @@ impl Handle {
     ///
     /// [`SubmitError::KeyReused`] if another request was granted under the name; otherwise why
     /// nothing could be looked up.
-    pub async fn recall(
+    pub async fn replay(
         &self,
         author: &Actor,
         once: &Once,
@@ -306,7 +304,7 @@ impl Handle {
         }
         let (reply, answer) = oneshot::channel();
         let (author, once, key) = (author.clone(), once.clone(), key.clone());
-        self.send(Signal::Recall(Question { author, once, key, reply }))?;
+        self.send(Signal::Replay(Question { author, once, key, reply }))?;
         answer.await.unwrap_or(Err(SubmitError::ShuttingDown))
     }
 

@@ -42,7 +42,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 pub use crate::engine::handle::{
-    Condition, Handle, Outcome, Preview, PreviewedFile, Submission, SubmitError, Tags, Wish, Written,
+    Condition, ConditionalCommand, Handle, Outcome, Preview, Submission, SubmitError, Tags, Written,
 };
 use crate::engine::idempotency::Ledger;
 pub use crate::engine::idempotency::{Fingerprint, Once};
@@ -51,9 +51,9 @@ pub use crate::engine::mirror::Clock;
 pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::plan::three_way::Collections;
 pub use crate::engine::projection::problem::{Conflict, Conflicted, Problem, Rewritten, Serving};
-pub use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
+pub use crate::engine::projection::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
-pub use crate::engine::remote::{Away, Decision, Remote, Undecided};
+pub use crate::engine::remote::{Decision, Remote, Undecided};
 pub use crate::engine::writer::signal::{Hint, Signal};
 pub use crate::format::{Fault, attribute_lines};
 use crate::store::{Journal, StoreError};
@@ -97,7 +97,12 @@ pub struct Options {
     pub reached: Reached,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
+    /// Called by a thread that has read much and will rest.
+    pub give_back: GiveBack,
 }
+
+/// Has the allocator of the process give back what the calling thread has freed.
+pub type GiveBack = fn();
 
 /// A running engine: what readers, writers and the watcher need of it.
 #[derive(Debug)]

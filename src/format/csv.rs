@@ -3,13 +3,6 @@
 use crate::domain::Value;
 
 /// A value as a cell: a text as it is, anything else as JSON.
-///
-/// ```
-/// use collectory::format::csv;
-///
-/// assert_eq!(csv::cell(&"=1+1".into()), "'=1+1");
-/// assert_eq!(csv::cell(&true.into()), "true");
-/// ```
 #[must_use]
 pub fn cell(value: &Value) -> String {
     value.as_text().map_or_else(|| value.to_string(), text)

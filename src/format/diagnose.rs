@@ -11,7 +11,7 @@ mod line;
 use std::ops::Range;
 
 use crate::domain::VALUE_DEPTH_MAX;
-use crate::format::diagnose::line::{Line, Slip};
+use crate::format::diagnose::line::{Line, LineFault};
 use crate::format::place::{Place, place};
 use crate::format::tree::{Failure, Found, Parsed};
 use crate::format::{PROBLEMS_PER_FILE_MAX, scalar, tree};
@@ -110,10 +110,10 @@ fn mistake(text: &str, failure: &Failure) -> Mistake {
 impl Line<'_> {
     /// A mistake for which nothing is read in place of the line.
     fn mistake(&self, at: usize, message: impl Into<String>) -> Mistake {
-        self.slip(Slip { at, message: message.into(), instead: String::new() })
+        self.fault(LineFault { at, message: message.into(), instead: String::new() })
     }
 
-    fn slip(&self, Slip { at, message, instead }: Slip) -> Mistake {
+    fn fault(&self, LineFault { at, message, instead }: LineFault) -> Mistake {
         Mistake { found: Found { at, message }, lines: self.span(), instead }
     }
 }
@@ -139,7 +139,7 @@ fn foreign(text: &str) -> Option<Mistake> {
     };
     let line = Line::at(text, at);
     let instead = line.text.replace(|c| c == '\r' || scalar::is_foreign(c), " ");
-    Some(line.slip(Slip { at, message, instead }))
+    Some(line.fault(LineFault { at, message, instead }))
 }
 
 /// Where git left a conflict for people to resolve (git-merge(1), "How conflicts are presented").
@@ -170,13 +170,13 @@ fn slipped(text: &str, failure: &Failure) -> Option<Mistake> {
         .find_map(|line| {
             // What stands in brackets has no lines of its own, but what the first one begins with.
             let is_inside = bracket.is_some_and(|bracket| line.start > bracket) && !line.begins_attribute();
-            let slip = if is_inside { None } else { line.slipped(text) };
-            slip.map(|slip| line.slip(slip))
+            let fault = if is_inside { None } else { line.slipped(text) };
+            fault.map(|fault| line.fault(fault))
         })
         // Of a line that a tab indents the parser says that the one above has no value.
         .or_else(|| {
             let next = Line::at(text, Line::at(text, failure.at).span().end + 2);
-            next.indented_oddly().map(|slip| next.slip(slip))
+            next.indented_oddly().map(|fault| next.fault(fault))
         })
 }
 
@@ -203,7 +203,7 @@ fn unclosed(text: &str, failure: &Failure) -> Vec<usize> {
 /// The first bracket too many.
 fn too_deep(text: &str, at: usize) -> Option<Mistake> {
     let line = Line::at(text, at);
-    Some(line.slip(Slip { at, message: tree::too_deep(), instead: line.blank_value() }))
+    Some(line.fault(LineFault { at, message: tree::too_deep(), instead: line.blank_value() }))
 }
 
 /// What is wrong behind an open bracket.
@@ -239,7 +239,7 @@ fn misplaced(text: &str, failure: &Failure) -> Option<Mistake> {
     let last = above.first()?;
     let instead = |indent: usize| format!("{:indent$}{}", "", line.text.trim_start());
     let indented = |message: String, indent: usize| {
-        Some(line.slip(Slip { at: line.first(), message, instead: instead(indent) }))
+        Some(line.fault(LineFault { at: line.first(), message, instead: instead(indent) }))
     };
     if line.indent() > last.indent() && last.has_value() {
         let column = last.indent() + 1;

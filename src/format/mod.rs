@@ -10,24 +10,17 @@
 //!
 //! One YAML document, a map of attributes by their wire names; only `type` is required.
 //!
-//! ```
-//! use collectory::domain::{Attribute, Key};
-//! use collectory::format;
-//!
-//! let posts = Key::parse("posts").unwrap();
-//! let file = "\
-//! ## Shown first in the sidebar.
+//! ```yaml
+//! # Shown first in the sidebar.
 //! type: document
 //! name: Posts
 //! draftDirectory: drafts/   # a shorthand for unpublishedStatuses.draft
 //! x-colour: [12, blue]
-//! ";
-//! let collection = format::read(&posts, file.as_bytes()).unwrap();
-//! assert_eq!(collection.get(&Attribute::Name), Some(&"Posts".into()));
+//! ```
 //!
-//! // Written anew, in canonical order and form:
-//! let written = String::from_utf8(format::write(&collection)).unwrap();
-//! assert_eq!(written, "\
+//! Written anew, in canonical order and form, it is:
+//!
+//! ```yaml
 //! type: document
 //! name: Posts
 //! unpublishedStatuses:
@@ -37,7 +30,6 @@
 //! x-colour:
 //!   - 12
 //!   - blue
-//! ");
 //! ```
 //!
 //! **Reading is strict**, so a file means the same to everyone who reads it. Allowed are UTF-8
@@ -52,29 +44,17 @@
 //! signed exponent if there is an exponent. Everything that some reader takes for a boolean, a
 //! number or a date and another for a string is refused with the way to write it:
 //!
-//! ```
-//! # use collectory::{domain::Key, format};
-//! let faults = format::read(&Key::parse("posts").unwrap(), b"type: document\nname: yes\n").unwrap_err();
-//! assert_eq!((faults[0].line, faults[0].column), (2, 7));
-//! assert_eq!(
-//!     faults[0].message,
-//!     "name: `yes` is a boolean to some YAML readers and a string to others; write \"yes\" in quotes"
-//! );
+//! ```text
+//! posts.yaml:2:7: name: `yes` is a boolean to some YAML readers and a string to others; write "yes" in quotes
 //! ```
 //!
 //! **An edit** changes the bytes of the values that change, and nothing else:
 //!
-//! ```
-//! # use collectory::{domain::{Key, Patch}, format};
-//! let old = b"type: document # not media\n\nname:   'Posts'  # ask Mara\n";
-//! let before = format::read(&Key::parse("posts").unwrap(), old).unwrap();
-//! let patch = Patch::new([("name".to_owned(), "All posts".into()), ("recursive".to_owned(), true.into())]);
-//! let edited = format::edit(old, &before, &before.patched(&patch).unwrap());
-//! assert_eq!(
-//!     String::from_utf8(edited.bytes).unwrap(),
-//!     "type: document # not media\n\nname:   'All posts'  # ask Mara\nrecursive: true\n"
-//! );
-//! assert_eq!(edited.fallback, None);
+//! ```text
+//! type: document # not media      type: document # not media
+//!
+//! name:   'Posts'  # ask Mara     name:   'All posts'  # ask Mara
+//!                                 recursive: true
 //! ```
 //!
 //! What is not here: where files and commits are kept ([`store`](crate::store)) and which
@@ -84,7 +64,6 @@ pub mod csv;
 mod diagnose;
 mod edit;
 pub mod foreign;
-pub mod layout;
 mod lookalike;
 pub mod message;
 mod place;

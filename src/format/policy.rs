@@ -36,7 +36,7 @@ use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 
 use crate::domain::{Actor, Expiry, Grant, KeyPattern, Right, SecretHash, Token};
-pub use crate::format::policy::edit::{EditError, add, revoke};
+pub use crate::format::policy::edit::{add, revoke};
 pub use crate::format::policy::entry::NewToken;
 use crate::format::{Fault, diagnose};
 

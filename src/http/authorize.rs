@@ -7,7 +7,7 @@
 //! look.
 //!
 //! ```
-//! use collectory::http::{Action, Allowed, Authorizer, Denied, Authorizing, RequestHead};
+//! use collectory::{Action, Allowed, Authorizer, Denied, Authorizing, RequestHead};
 //!
 //! /// Everybody may read, nobody may write.
 //! struct ReadOnly;
@@ -36,7 +36,7 @@ use warp::http::header::WWW_AUTHENTICATE;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 
 use crate::domain::{Actor, Collection, Grant, Key, Patch};
-use crate::engine::{Problem, Sight};
+use crate::engine::{Problem, VisibleKeys};
 
 /// The answer to "who" under way.
 pub type Identifying<'a> = Pin<Box<dyn Future<Output = Result<Identity, Denied>> + Send + 'a>>;
@@ -335,8 +335,8 @@ impl Allowed {
     }
 
     /// Which of the collections a list shows.
-    pub(crate) fn sight(&self) -> Sight<'_> {
-        self.visibility.as_deref().map_or(Sight::All, |visible| Sight::Some(visible))
+    pub(crate) fn visible_keys(&self) -> VisibleKeys<'_> {
+        self.visibility.as_deref().map_or(VisibleKeys::All, |visible| VisibleKeys::Some(visible))
     }
 
     /// Whether a problem is told: one of a file without a key to those only who see every key.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use arc_swap::ArcSwapOption;
 use chrono::{DateTime, Utc};
 
 use crate::config::{BasePath, Limits};
@@ -35,8 +34,6 @@ pub struct Context {
     pub shutdown: Shutdown,
     /// Who is asked before anything happens.
     pub guard: Guard,
-    /// What else keeps the service from being ready.
-    pub readiness: Readiness,
     /// What time it is.
     pub clock: Clock,
     /// How much is too much.
@@ -88,7 +85,6 @@ impl Context {
             remote: None,
             shutdown: Shutdown::default(),
             guard,
-            readiness: Readiness::default(),
             clock: Clock::system(),
             limits: Limits::default(),
             reached: Reached::default(),
@@ -164,31 +160,6 @@ impl std::fmt::Debug for Guard {
     }
 }
 
-/// What keeps the service from being ready beside a repository that is still being read; the same
-/// value is shared by its clones.
-#[derive(Debug, Clone, Default)]
-pub struct Readiness {
-    obstacle: Arc<ArcSwapOption<String>>,
-}
-
-impl Readiness {
-    /// Not ready, for this reason; one sentence that is fit for anybody who can reach `/readyz`.
-    pub fn obstruct(&self, reason: impl Into<String>) {
-        self.obstacle.store(Some(Arc::new(reason.into())));
-    }
-
-    /// Nothing stands in the way any more.
-    pub fn clear(&self) {
-        self.obstacle.store(None);
-    }
-
-    /// What stands in the way.
-    #[must_use]
-    pub fn obstacle(&self) -> Option<Arc<String>> {
-        self.obstacle.load_full()
-    }
-}
-
 /// What time it is; tests have a clock that stands.
 #[derive(Debug, Clone, Copy)]
 pub struct Clock(fn() -> SystemTime);
@@ -203,6 +174,7 @@ impl Clock {
 
     /// Whatever this function says.
     #[must_use]
+    #[cfg(test)]
     pub const fn new(now: fn() -> SystemTime) -> Self {
         Self(now)
     }

@@ -45,6 +45,7 @@ mod tests;
 mod ui;
 
 use std::convert::Infallible;
+use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,18 +53,17 @@ use hyper::Request;
 use hyper::body::Incoming;
 use tower_service::Service as _;
 use tracing::Instrument as _;
-use warp::filters::BoxedFilter;
+use warp::Filter as _;
 use warp::http::{HeaderName, Method, StatusCode};
 use warp::reply::Response;
-use warp::{Filter as _, Rejection};
 
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::ApiError;
 use crate::http::metrics::{NOWHERE, UI};
-use crate::http::reply::{Common, Reply, rejection};
+use crate::http::reply::{Common, Reply};
 use crate::http::request::body::Body;
 use crate::http::request::call::{Call, Panicked, caught};
-use crate::http::request::head::{self, Head};
+use crate::http::request::head::Head;
 use crate::http::request::id::{RequestId, traceparent};
 use crate::http::server::{Answers, Line};
 use crate::http::ui::Ui;
@@ -72,14 +72,12 @@ use crate::telemetry::{Answered, Limit};
 pub use crate::http::admin::{Admin, METRICS};
 pub use crate::http::authorize::{
     Action, AllowAll, Allowed, Authorizer, Authorizing, Denied, ErrorStatus, Identifying, Identity,
-    RequestHead, Visibility,
+    RequestHead,
 };
-pub use crate::http::browser::cors::Cors;
 pub use crate::http::browser::sites::Hosts;
-pub use crate::http::context::{Clock, Context, Guard, Place, Readiness, SharedBranch};
+pub use crate::http::context::{Clock, Context, Guard, Place, SharedBranch};
 pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
-pub use crate::http::request::call::Peer;
 pub use crate::http::routes::webhooks::{Webhook, Webhooks};
 
 /// Resources as the API shows them, for the command line.
@@ -153,36 +151,20 @@ impl Routes {
         Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
-    /// As one filter that answers every request, for any server of warp's.
+    /// Answers one request, which came by this connection.
     ///
-    /// The authorizer is told of the other end of the connection if that server puts a [`Peer`] into the
-    /// extensions of the request.
-    #[must_use]
-    pub fn filter(&self) -> BoxedFilter<(Response,)> {
-        let (shared, recovering) = (Arc::clone(&self.shared), Arc::clone(&self.shared));
-        head::of_request()
-            .and(warp::body::stream())
-            .then(move |head: Arc<Head>, stream| {
-                let body = Body::of(&head, stream);
-                answer(Arc::clone(&shared), head, body)
-            })
-            .recover(move |rejection: Rejection| {
-                std::future::ready(rejection::recovered(&rejection, &recovering))
-            })
-            .unify()
-            .boxed()
-    }
-}
-
-impl Answers for Routes {
     /// The head is moved out of the request before warp sees it: from warp it could only be copied, field
     /// by field. The filter is made for this one request, whose body is there to be taken, so that there is
     /// nothing for warp to refuse.
-    fn answer(
+    fn respond<B>(
         &self,
-        mut request: Request<Incoming>,
+        mut request: Request<B>,
         line: Arc<Line>,
-    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
+    where
+        B: hyper::body::Body + Send + Sync + 'static,
+        B::Error: Into<Box<dyn Error + Send + Sync>>,
+    {
         let head = Arc::new(Head::taken(&mut request, line));
         let shared = Arc::clone(&self.shared);
         let filter = warp::body::stream().then(move |stream| {
@@ -190,6 +172,16 @@ impl Answers for Routes {
             answer(Arc::clone(&shared), Arc::clone(&head), body)
         });
         warp::service(filter).call(request)
+    }
+}
+
+impl Answers for Routes {
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        line: Arc<Line>,
+    ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
+        self.respond(request, line)
     }
 
     fn refused(&self, method: Option<&Method>, status: StatusCode, bytes: usize) {

@@ -5,10 +5,9 @@ use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use chrono::DateTime;
+use http_body_util::{BodyExt as _, Full};
 use serde_json::Value as Json;
-use warp::filters::BoxedFilter;
-use warp::http::{HeaderMap, HeaderName};
-use warp::reply::Response;
+use warp::http::{HeaderMap, HeaderName, Request};
 
 use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
@@ -56,12 +55,12 @@ pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         log.lock().unwrap().push(submission.clone());
         let mut next = projection.snapshot().ok_or(SubmitError::Loading)?.next();
         let mut outcomes = Vec::new();
-        for (index, wish) in submission.changes.iter().enumerate() {
-            let current = next.get(wish.command.key().as_str()).cloned();
-            if !wish.condition.holds(current.as_deref()) {
+        for (index, change) in submission.changes.iter().enumerate() {
+            let current = next.get(change.command.key().as_str()).cloned();
+            if !change.condition.holds(current.as_deref()) {
                 return Err(SubmitError::Condition { index, current });
             }
-            let event = decide(next.catalog(), &wish.command)
+            let event = decide(next.catalog(), &change.command)
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
             outcomes.push(match event {
                 None => Outcome::Unchanged(current.unwrap()),
@@ -77,7 +76,7 @@ pub(crate) fn writer(projection: &Projection, log: Arc<Mutex<Vec<Submission>>>) 
         let snapshot = Arc::new(next);
         projection.publish(Arc::clone(&snapshot));
         let revision = snapshot.revision;
-        Ok(Written { snapshot, revision, outcomes, preview: None })
+        Ok(Written { revision, outcomes, preview: None })
     })
 }
 
@@ -104,7 +103,7 @@ impl Authorizer for Hook {
 
 /// The service as its clients see it.
 pub(crate) struct Served {
-    routes: BoxedFilter<(Response,)>,
+    routes: Routes,
     pub(crate) projection: Projection,
     pub(crate) submissions: Arc<Mutex<Vec<Submission>>>,
 }
@@ -136,7 +135,7 @@ impl Served {
         let submissions = Arc::default();
         let handle = writer(&projection, Arc::clone(&submissions));
         let context = Context::new(handle, projection.clone(), Guard::with(AllowAll));
-        Self { routes: Routes::new(change(context)).filter(), projection, submissions }
+        Self { routes: Routes::new(change(context)), projection, submissions }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {
@@ -155,14 +154,14 @@ impl Served {
         headers: &[(&str, &str)],
         body: impl AsRef<[u8]>,
     ) -> Answer {
-        let mut request = warp::test::request().method(method).path(path);
-        if !body.as_ref().is_empty() {
-            request = request.body(body);
-        }
+        let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, value.as_bytes());
         }
-        let (parts, body) = request.reply(&self.routes).await.into_parts();
+        let request = request.body(Full::new(Bytes::copy_from_slice(body.as_ref()))).unwrap();
+        let response = self.routes.respond(request, Arc::default()).await.unwrap();
+        let (parts, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes();
         let answer = Answer { status: parts.status.as_u16(), headers: parts.headers, body };
         answer.keeps_every_promise(&format!("{method} {path}"));
         answer

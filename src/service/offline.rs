@@ -30,13 +30,13 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(crate::service::journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
-        let options = engine_options(config, journal.branch(), Default::default());
+        let options = engine_options(config, journal.branch());
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
         let (history, follower) =
             History::start(Arc::new(archive), engine.projection.heads(), history_options)
                 .map_err(StartError::Thread)?;
-        engine.projection.told().await;
+        engine.projection.first_reading().await;
         Ok(Self { engine, history, follower, person })
     }
 

@@ -69,7 +69,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.committer_name, &config.committer_email),
         is_follower: remote.follow,
-        told: told(remote)?,
+        told: notifier(remote)?,
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch, "sharing the branch with a remote");
@@ -77,7 +77,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
 }
 
 /// Where what was pushed is told to siblings, if there are any.
-fn told(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartError> {
+fn notifier(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartError> {
     if remote.peers.is_empty() {
         return Ok(None);
     }

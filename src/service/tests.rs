@@ -9,7 +9,7 @@ use crate::domain::Revision;
 use crate::http::AllowAll;
 use crate::service::*;
 use crate::store::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, WorkTree,
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, WorkTree,
 };
 
 /// A test gives up after this time.
@@ -50,10 +50,10 @@ impl<F: FnMut() + Send + 'static> Journal for Hooked<F> {
     fn work_tree(
         &mut self,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
-        self.journal.work_tree(head, look, despite_locks)
+        self.journal.work_tree(head, paths, despite_locks)
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
@@ -72,8 +72,8 @@ impl<F: FnMut() + Send + 'static> Journal for Hooked<F> {
         self.journal.descends(descendant, ancestor)
     }
 
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        self.journal.left_behind(old, new)
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.journal.commits_beyond(old, new)
     }
 
     fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {

@@ -40,7 +40,7 @@ pub(super) fn start(
 }
 
 /// Tells the API how far they are.
-pub(super) fn told(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
+pub(super) fn for_api(webhooks: Option<&Arc<Webhooks>>) -> http::Webhooks {
     let webhooks = webhooks.cloned();
     http::Webhooks(
         webhooks

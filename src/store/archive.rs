@@ -65,7 +65,6 @@ pub enum NameError {
 /// # Errors
 ///
 /// Every method returns a [`StoreError`] when the repository can't be read.
-#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait Archive: fmt::Debug + Send + Sync + 'static {
     /// The head of the served branch now; `None` before its first commit.
     fn head(&self) -> Result<Option<Revision>, StoreError>;
@@ -117,9 +116,9 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     fn reaches(&self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 
     /// What was kept under a name beside the repository, if anything.
-    fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
 
     /// Keeps something derived under a name beside the repository: whole or not at all, without
     /// waiting for the disk. It may be deleted at any time.
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
+    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError>;
 }

@@ -186,11 +186,11 @@ pub struct Commit {
 
 /// Which files of the work tree to look at.
 #[derive(Debug, Clone, Copy)]
-pub enum Look<'a> {
+pub enum Paths<'a> {
     /// Every file of the folder.
     All,
     /// Only these names.
-    At(&'a [String]),
+    Only(&'a [String]),
 }
 
 /// The work tree of the served branch, compared with the head.
@@ -304,7 +304,7 @@ pub trait Journal: Send + 'static {
     fn work_tree(
         &mut self,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError>;
 
@@ -331,8 +331,8 @@ pub trait Journal: Send + 'static {
     /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
     fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
 
-    /// The commits that `old` reaches and `new` does not, `old` first; none when `old` is not there (any more).
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
+    /// The commits that `old` reaches and `new` does not (`git rev-list new..old`), `old` first; none when `old` is not there (any more).
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
 
     /// The head that [`note_served`](Self::note_served) noted last of this branch, before a restart or after;
     /// `None` when none is known.
@@ -386,7 +386,6 @@ pub trait Journal: Send + 'static {
 ///
 /// Every method returns a [`StoreError`] as those of [`Journal`] do, [`StoreError::HeadMoved`] when the branch is
 /// not at `expected`.
-#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait TwoPhase: Journal {
     /// Makes a chain of commits on top of `expected`, durably, and leaves the branch where it is. Commits that the
     /// branch never comes to are unreachable objects, which `git gc` removes.

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use notify::event::{AccessKind, AccessMode, Event, EventKind, ModifyKind};
 
+use crate::domain::file_name::is_collection_file;
 use crate::watch::Places;
 use crate::watch::settle::Touch;
 
@@ -73,14 +74,9 @@ impl Meanings {
         let (_, folder) = self.places.work_tree.as_ref()?;
         // A name that is not UTF-8 is told as the journal shows it.
         let name = path.file_name()?.to_string_lossy();
-        (path.parent() == Some(folder) && is_candidate(&name))
+        (path.parent() == Some(folder) && is_collection_file(&name))
             .then(|| Meaning::File(name.into_owned(), touch))
     }
-}
-
-/// A file that the engine may care about; it knows the rest of the rule.
-fn is_candidate(name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }
 
 /// Whether git locks `file` by making `path`.

@@ -76,7 +76,7 @@ enum Notice {
     Stop,
 }
 
-/// Starts watching; armed when it returns.
+/// Starts watching; what happens after it has returned is noticed.
 ///
 /// A watcher that can't be started is a warning and no failure: the tick carries the load.
 ///
@@ -96,12 +96,12 @@ fn start_with(
 ) -> std::io::Result<Watch> {
     let (notices, inbox) = channel();
     let mut actor = Actor {
-        armed: Armed::new(make, Meanings::new(places), &notices),
+        watch: ActiveWatch::new(make, Meanings::new(places), &notices),
         settle: Settle::new(quiet(&options)),
         tick: options.tick,
         signals,
     };
-    actor.armed.renew();
+    actor.watch.renew();
     let (runs, running) = watch::channel(());
     let thread = thread::Builder::new().name("watch".into()).spawn(move || {
         let _runs = runs;
@@ -158,7 +158,7 @@ fn system_watcher(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::R
 }
 
 /// The system's watcher and what it watches.
-struct Armed {
+struct ActiveWatch {
     /// How a watcher is made; `None` when none is wanted.
     make: Option<Make>,
     watcher: Option<RecommendedWatcher>,
@@ -170,7 +170,7 @@ struct Armed {
     trouble: BTreeSet<String>,
 }
 
-impl Armed {
+impl ActiveWatch {
     fn new(make: Option<Make>, meanings: Meanings, notices: &Sender<Notice>) -> Self {
         Self {
             make,
@@ -225,7 +225,7 @@ impl Armed {
 }
 
 struct Actor {
-    armed: Armed,
+    watch: ActiveWatch,
     settle: Settle,
     tick: Duration,
     signals: mpsc::Sender<Signal>,
@@ -256,14 +256,14 @@ impl Actor {
                 next = inbox.try_recv().ok();
             }
             if folders {
-                self.armed.renew();
+                self.watch.renew();
             }
             let now = Instant::now();
             let tick = now >= tick_at;
             if tick {
                 tick_at = now + self.tick;
-                if !self.armed.is_complete() {
-                    self.armed.renew();
+                if !self.watch.is_complete() {
+                    self.watch.renew();
                 }
             }
             let files = self.settle.take_due(now);

@@ -50,13 +50,13 @@ fn a_folder_that_comes_later_is_watched_then() {
     let (notices, _inbox) = channel();
     let absent = root.path().join("absent");
     let places = Places { work_tree: Some((root.path().to_owned(), absent.clone())), ..Places::default() };
-    let mut armed = Armed::new(Some(system_watcher), Meanings::new(places), &notices);
-    armed.renew();
-    assert!(armed.is_complete(), "what is not there need not be watched");
+    let mut watch = ActiveWatch::new(Some(system_watcher), Meanings::new(places), &notices);
+    watch.renew();
+    assert!(watch.is_complete(), "what is not there need not be watched");
     std::fs::create_dir(absent).unwrap();
-    assert!(!armed.is_complete());
-    armed.renew();
-    assert!(armed.is_complete() && armed.trouble.is_empty());
+    assert!(!watch.is_complete());
+    watch.renew();
+    assert!(watch.is_complete() && watch.trouble.is_empty());
 }
 
 #[test]

@@ -105,7 +105,7 @@ impl Webhooks {
     #[must_use]
     pub fn receivers(&self) -> Vec<Webhook> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        running.iter().map(|running| receiver::told(&running.receiver, &running.state)).collect()
+        running.iter().map(|running| receiver::status(&running.receiver, &running.state)).collect()
     }
 
     /// Delivers to these from now on, and to nobody else; who stays as it was goes on undisturbed.

@@ -45,7 +45,7 @@ pub(crate) struct Following {
 }
 
 /// How far a receiver is, for the API.
-pub(crate) fn told(receiver: &Receiver, state: &Mutex<State>) -> Webhook {
+pub(crate) fn status(receiver: &Receiver, state: &Mutex<State>) -> Webhook {
     let state = state.lock().unwrap_or_else(PoisonError::into_inner);
     Webhook {
         name: receiver.name.clone(),
@@ -190,7 +190,7 @@ impl Following {
 
     async fn noted(&self) -> Result<Option<String>, String> {
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
-        let noted = tokio::task::spawn_blocking(move || archive.recall(&name)).await;
+        let noted = tokio::task::spawn_blocking(move || archive.read_note(&name)).await;
         let noted = noted.map_err(|error| error.to_string())?.map_err(|error| chain(&error))?;
         Ok(noted.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
     }
@@ -201,7 +201,8 @@ impl Following {
         let text = position.map_or(BEGINNING.to_owned(), |position| position.to_string());
         let (archive, name) = (Arc::clone(&self.archive), self.note_name());
         let noted =
-            tokio::task::spawn_blocking(move || archive.keep(&name, format!("{text}\n").as_bytes())).await;
+            tokio::task::spawn_blocking(move || archive.write_note(&name, format!("{text}\n").as_bytes()))
+                .await;
         if let Ok(Err(error)) = noted {
             tracing::warn!(
                 error = chain(&error),

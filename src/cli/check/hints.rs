@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::format::layout;
+use crate::domain::file_name;
 
 /// Why a file is not read that looks as if it should be; its name is the path inside the folder.
 pub(crate) fn hint(name: &str) -> Option<&'static str> {
@@ -13,7 +13,7 @@ pub(crate) fn hint(name: &str) -> Option<&'static str> {
     if !is_meant || file.starts_with('.') || file.ends_with('~') {
         return None;
     }
-    match (layout::split(file), layout::split(&small)) {
+    match (file_name::split(file), file_name::split(&small)) {
         (_, Some(_)) if is_below => {
             Some("only files in the folder itself are read, not those of a folder below")
         }

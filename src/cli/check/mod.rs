@@ -1,7 +1,7 @@
 //! `collectory check`: read everything and tell what is wrong, in the words of the service.
 
-mod glass;
 mod hints;
+mod read_only;
 mod subject;
 
 use std::path::{Path, PathBuf};
@@ -12,11 +12,11 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use crate::cli::check::glass::{Glass, View, staged};
 use crate::cli::check::hints::hint;
+use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
 use crate::cli::check::subject::Subject;
+use crate::cli::repository::{Folder, Repository};
 use crate::cli::{Done, Failure, answer, counted, note};
-use crate::config::FOLDER_DEFAULT;
 use crate::engine::{self, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
@@ -38,19 +38,11 @@ pub(crate) struct Check {
     #[arg(value_name = "DIR|FILE")]
     arguments: Vec<PathBuf>,
 
-    /// The repository.
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
+    #[command(flatten)]
+    repository: Repository,
 
-    /// The folder of the collection files inside the repository.
-    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    folder: String,
-
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
+    #[command(flatten)]
+    folder: Folder,
 
     /// Read what is staged for the next commit, as a pre-commit hook does.
     #[arg(long, env = "COLLECTORY_STAGED", conflicts_with = "rev")]
@@ -80,24 +72,24 @@ impl Check {
     pub(crate) fn run(self) -> Result<Done, Failure> {
         // First, since it is wrong wherever the repository is.
         self.options(Path::new(".")).check().map_err(anyhow::Error::from)?;
-        let subject = Subject::of(&self.arguments, self.repository.as_deref())?;
+        let subject = Subject::of(&self.arguments, self.repository.dir.as_deref())?;
         let mut journal = GitJournal::open(self.options(&subject.repository)).map_err(anyhow::Error::from)?;
         let work_tree = journal.work_tree_root().map(Path::to_owned);
         let view = self.view(&subject, &mut journal)?;
         self.require_folder(&subject, &mut journal, &view)?;
         let wanted = self.wanted(&subject, work_tree.as_deref())?;
         if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
-            self.hint_at(&hints::names(&root.join(&self.folder)));
+            self.hint_at(&hints::names(&root.join(&self.folder.path)));
         }
-        let snapshot = engine::survey(Glass { journal, view }, &engine_options(&self.folder))
+        let snapshot = engine::survey(ReadOnlyJournal { journal, view }, &engine_options(&self.folder.path))
             .map_err(anyhow::Error::from)?;
         self.tell(&snapshot, &wanted)
     }
 
     fn options(&self, repository: &Path) -> Options {
         Options {
-            branch: self.branch.clone(),
-            folder: self.folder.clone(),
+            branch: self.repository.branch.clone(),
+            folder: self.folder.path.clone(),
             access: Access::Survey,
             ..Options::new(repository)
         }
@@ -109,7 +101,7 @@ impl Check {
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
             for number in 0..problem.faults.len() {
-                answer(&if self.json { annotation(problem, number) } else { problem.told(number) })?;
+                answer(&if self.json { annotation(problem, number) } else { problem.diagnostic(number) })?;
             }
             problems += problem.faults.len();
         }
@@ -134,7 +126,12 @@ impl Check {
         for path in &wanted {
             match self.name_of(path) {
                 Some(name) => self.hint_at(std::slice::from_ref(&name.to_owned())),
-                None => note(&format!("hint: {path} is not read; it is not in the folder `{}`", self.folder)),
+                None => {
+                    note(&format!(
+                        "hint: {path} is not read; it is not in the folder `{}`",
+                        self.folder.path
+                    ));
+                }
             }
         }
         Ok(wanted)
@@ -142,14 +139,14 @@ impl Check {
 
     /// The name that a path inside the repository has in the folder.
     fn name_of<'p>(&self, path: &'p str) -> Option<&'p str> {
-        match self.folder.trim_matches('/') {
+        match self.folder.path.trim_matches('/') {
             "" | "." => Some(path),
             folder => path.strip_prefix(folder)?.strip_prefix('/'),
         }
     }
 
     fn hint_at(&self, names: &[String]) {
-        let folder = self.folder.trim_matches('/');
+        let folder = self.folder.path.trim_matches('/');
         for (name, why) in names.iter().filter_map(|name| Some((name, hint(name)?))) {
             note(&format!("hint: {folder}/{name} is not read; {why}"));
         }
@@ -165,11 +162,11 @@ impl Check {
         };
         let Some(head) = head else { return Ok(()) };
         let is_there = match (view, journal.work_tree_root()) {
-            (View::WorkTree, Some(root)) => root.join(&self.folder).is_dir(),
+            (View::WorkTree, Some(root)) => root.join(&self.folder.path).is_dir(),
             _ => !journal.changes(None, Some(head))?.is_empty(),
         };
         if !is_there {
-            bail!("there is no folder `{}` in {}", self.folder, subject.repository.display());
+            bail!("there is no folder `{}` in {}", self.folder.path, subject.repository.display());
         }
         Ok(())
     }
@@ -189,7 +186,7 @@ impl Check {
             bail!("{} is bare, nothing is ever staged there", repository.display());
         }
         let index = self.index.clone().unwrap_or_else(|| journal.git_dir().join("index"));
-        Ok(View::Staged(staged(journal, &index, &self.folder)?))
+        Ok(View::Staged(staged(journal, &index, &self.folder.path)?))
     }
 }
 
@@ -210,7 +207,7 @@ fn annotation(problem: &Problem, number: usize) -> String {
 
 /// What a service would serve: the head, and over it the saved files.
 pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
-    Ok(engine::survey(Glass { journal, view: View::WorkTree }, &engine_options(folder))?)
+    Ok(engine::survey(ReadOnlyJournal { journal, view: View::WorkTree }, &engine_options(folder))?)
 }
 
 /// There is nobody to be patient for: every file is taken as it stands.
@@ -234,5 +231,6 @@ fn engine_options(folder: &str) -> engine::Options {
         fallbacks: Arc::new(AtomicU64::new(0)),
         reached: Reached::default(),
         metrics: Arc::default(),
+        give_back: || {},
     }
 }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
+use crate::cli::repository::Repository;
 use crate::cli::{Done, Failure, answer};
 use crate::store::git::{Access, GitJournal, Options};
 
@@ -27,14 +28,8 @@ permissions, the file system, room, the clock, git, the policy.
 Each finding says what is the matter, why it matters and what would be done. Exit code 1 when something is wrong; \
 hints alone are fine.")]
 pub(crate) struct Doctor {
-    /// The repository [default: ./settings, else the one around the present folder].
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
-
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
+    #[command(flatten)]
+    repository: Repository,
 
     /// Mend what is the service's own. What people have saved, and what is git's, is left to people.
     #[arg(long, env = "COLLECTORY_REPAIR")]
@@ -139,8 +134,9 @@ impl Patient {
 
 impl Doctor {
     pub(crate) fn run(self) -> Result<Done, Failure> {
-        let path = crate::cli::repository::find(self.repository.as_deref())?;
-        let options = Options { branch: self.branch.clone(), access: Access::Read, ..Options::new(&path) };
+        let path = self.repository.find()?;
+        let options =
+            Options { branch: self.repository.branch.clone(), access: Access::Read, ..Options::new(&path) };
         let mut findings = Vec::new();
         if let Err(error) = GitJournal::open(options.clone()) {
             let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));

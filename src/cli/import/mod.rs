@@ -9,10 +9,11 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use self::reading::Reading;
-use super::through::Through;
-use super::{Done, Failure, answer, counted, note};
-use crate::config::{FOLDER_DEFAULT, REPOSITORY_DEFAULT};
+use crate::cli::import::reading::Reading;
+use crate::cli::repository::{Folder, Signing};
+use crate::cli::through::Through;
+use crate::cli::{Done, Failure, answer, counted, note};
+use crate::config::REPOSITORY_DEFAULT;
 use crate::domain::{Catalog, Command};
 use crate::exchange::{self, Existing, Line, Parsed, Plan, Step};
 
@@ -79,14 +80,11 @@ struct Target {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     branch: Option<String>,
 
-    /// The folder of the collection files inside the repository.
-    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    folder: String,
+    #[command(flatten)]
+    folder: Folder,
 
-    /// Sign the commit with the SSH key in this file, as `serve --signing-key` does.
-    #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
-    signing_key: Option<PathBuf>,
+    #[command(flatten)]
+    signing: Signing,
 }
 
 impl Import {

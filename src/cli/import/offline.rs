@@ -9,7 +9,7 @@ use super::Target;
 use crate::cli::{Failure, check};
 use crate::config::ServeConfig;
 use crate::domain::{Catalog, Command, Revision};
-use crate::engine::{Condition, Snapshot, Submission, SubmitError, Tags, Wish};
+use crate::engine::{Condition, ConditionalCommand, Snapshot, Submission, SubmitError, Tags};
 use crate::service::{Offline, StartError};
 use crate::store::StoreError;
 use crate::store::git::{Access, GitJournal, Options};
@@ -30,13 +30,13 @@ impl Target {
             return Ok(None);
         }
         let journal = GitJournal::open(self.options())?;
-        check::served(journal, &self.folder).map(Some)
+        check::served(journal, &self.folder.path).map(Some)
     }
 
     fn options(&self) -> Options {
         Options {
             branch: self.branch.clone(),
-            folder: self.folder.clone(),
+            folder: self.folder.path.clone(),
             access: Access::Survey,
             ..Options::new(&self.repository)
         }
@@ -51,8 +51,8 @@ impl Target {
     ) -> Result<Option<Revision>, Failure> {
         let config = ServeConfig {
             branch: self.branch.clone(),
-            folder: self.folder.clone(),
-            signing_key: self.signing_key.clone(),
+            folder: self.folder.path.clone(),
+            signing_key: self.signing.key.clone(),
             ..ServeConfig::new(&self.repository)
         };
         if GitJournal::init(&self.repository)? {
@@ -66,8 +66,8 @@ impl Target {
         runtime.block_on(async {
             let offline = Offline::open(&config).await.map_err(served)?;
             ready()?;
-            let changes = wishes(commands, planned_on);
-            let keys: Vec<_> = changes.iter().map(|wish| wish.command.key().clone()).collect();
+            let changes = changes(commands, planned_on);
+            let keys: Vec<_> = changes.iter().map(|change| change.command.key().clone()).collect();
             let submission = Submission {
                 changes,
                 author: offline.person.clone(),
@@ -86,13 +86,16 @@ impl Target {
 }
 
 /// The commands, each on the condition that its collection is still what was planned on.
-fn wishes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<Wish> {
+fn changes(commands: Vec<Command>, planned_on: Option<&Snapshot>) -> Vec<ConditionalCommand> {
     let condition = |command: &Command| {
         let entry = planned_on.and_then(|it| it.get(command.key().as_str()));
         let if_match = entry.map(|entry| Tags::OneOf(vec![entry.tag()]));
         Condition { if_match, ..Condition::default() }
     };
-    commands.into_iter().map(|command| Wish { condition: condition(&command), command }).collect()
+    commands
+        .into_iter()
+        .map(|command| ConditionalCommand { condition: condition(&command), command })
+        .collect()
 }
 
 /// The collections of a snapshot.

@@ -74,7 +74,7 @@ impl Reading {
                 "--schemas goes with --from laika: only Laika has schemas".to_owned(),
             ));
         }
-        Ok(self.told(exchange::parse(&self.bytes()?, form)))
+        Ok(self.or_tell(exchange::parse(&self.bytes()?, form)))
     }
 
     /// Reads the collections of the file over what is there; `None` if that can't be, and that is told.
@@ -82,14 +82,14 @@ impl Reading {
         let Some(schemas) = self.schemas()? else { return Ok(None) };
         let keep_files = self.files == Files::Keep;
         let options = Options { keep_files, media_key: self.media_key.clone(), schemas };
-        let Some(source) = self.told(parsed.read(&options, there)) else { return Ok(None) };
+        let Some(source) = self.or_tell(parsed.read(&options, there)) else { return Ok(None) };
         for Fault { line, column, message } in &source.notes {
             self.tell(&Fault { line: *line, column: *column, message: format!("note: {message}") });
         }
         Ok(Some(source))
     }
 
-    fn told<T>(&self, read: Result<T, Fault>) -> Option<T> {
+    fn or_tell<T>(&self, read: Result<T, Fault>) -> Option<T> {
         read.map_err(|fault| self.tell(&fault)).ok()
     }
 

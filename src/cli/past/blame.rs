@@ -2,7 +2,7 @@
 
 use chrono::SecondsFormat;
 
-use crate::cli::past::{Done, Failure, Ink, SHORT_LEN, Source, key, plain, shown};
+use crate::cli::past::{Done, Failure, SHORT_LEN, Source, Style, key, plain, shown};
 use crate::domain::Key;
 use crate::http::resources;
 
@@ -34,10 +34,10 @@ impl Blame {
                     screen.resource(&resources::blame(&self.key, blame))?;
                     continue;
                 }
-                let revision = screen.ink(Ink::Name, &blame.event.revision.to_string()[..SHORT_LEN]);
+                let revision = screen.ink(Style::Name, &blame.event.revision.to_string()[..SHORT_LEN]);
                 let at = blame.event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
                 let (who, attribute) = (plain(blame.event.actor.name()), plain(&blame.attribute));
-                let value = screen.ink(Ink::Good, &blame.value.to_string());
+                let value = screen.ink(Style::Good, &blame.value.to_string());
                 screen.line(&format!("{revision} {at} {who}: {attribute}: {value}"))?;
             }
             Ok(())

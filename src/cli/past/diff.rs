@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::cli::past::{Done, Failure, Ink, Source, key, plain, shown};
+use crate::cli::past::{Done, Failure, Source, Style, key, plain, shown};
 use crate::domain::Key;
 use crate::http::resources;
 
@@ -62,7 +62,7 @@ impl Diff {
                     continue;
                 }
                 let what = format!("{} {}", difference.action.as_str(), difference.key);
-                let what = screen.ink(Ink::Name, &what);
+                let what = screen.ink(Style::Name, &what);
                 screen.line(&what)?;
                 for change in &difference.changes {
                     screen.change(change)?;

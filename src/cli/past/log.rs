@@ -5,7 +5,7 @@ use std::io::Write as _;
 use crate::cli::note;
 use crate::cli::past::{Done, Failure, Source, key, shown};
 use crate::domain::Key;
-use crate::engine::history::{Action, At, Filter, Origin, Page, Sheet, Side};
+use crate::engine::history::{Action, At, EventTable, Filter, Origin, Page, Side};
 use crate::http::resources;
 
 /// How many events are read at a time.
@@ -94,7 +94,7 @@ impl Log {
             seeing: None,
         };
         shown(Done::Well, |screen| {
-            let mut sheet = if self.source.is_csv() { Some(Sheet::new()?) } else { None };
+            let mut table = if self.source.is_csv() { Some(EventTable::new()?) } else { None };
             let mut left = self.max_count.unwrap_or(usize::MAX);
             let mut at = At::Newest;
             if view.events(&filter, &Page::first(1))?.events.is_empty() {
@@ -103,14 +103,14 @@ impl Log {
             while left > 0 {
                 let page = view.events(&filter, &Page { size: left.min(PAGE_LEN), at })?;
                 for event in &page.events {
-                    match &mut sheet {
-                        Some(sheet) => sheet.push(event)?,
+                    match &mut table {
+                        Some(table) => table.push(event)?,
                         None if self.source.is_json() => screen.resource(&resources::event(event))?,
                         None => screen.event(event)?,
                     }
                 }
-                if let Some(sheet) = &mut sheet {
-                    screen.out.write_all(&sheet.take()?)?;
+                if let Some(table) = &mut table {
+                    screen.out.write_all(&table.take()?)?;
                 }
                 left -= page.events.len();
                 let Some(last) = page.cursors.last().filter(|_| page.has_older) else { break };

@@ -13,7 +13,7 @@ mod state;
 mod verify;
 
 use std::io::{self, BufWriter, IsTerminal as _, StdoutLock, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::SecondsFormat;
@@ -24,8 +24,8 @@ pub(crate) use crate::cli::past::log::Log;
 pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
+use crate::cli::repository::{Folder, Repository};
 use crate::cli::{Done, Failure};
-use crate::config::FOLDER_DEFAULT;
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
@@ -36,19 +36,11 @@ const LONG_READING_LEN: usize = 10_000;
 /// Which history.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Place {
-    /// The repository [default: ./settings, else the one around the present folder].
-    #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR")]
-    repository: Option<PathBuf>,
+    #[command(flatten)]
+    repository: Repository,
 
-    /// The branch; without it the one that HEAD names.
-    #[arg(long, env = "COLLECTORY_BRANCH", value_name = "NAME",
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    branch: Option<String>,
-
-    /// The folder of the collection files inside the repository.
-    #[arg(long = "path", env = "COLLECTORY_PATH", value_name = "FOLDER", default_value = FOLDER_DEFAULT,
-          value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    pub(crate) folder: String,
+    #[command(flatten)]
+    folder: Folder,
 
     /// The e-mail address that the service commits under, if it was given another one.
     #[arg(long, env = "COLLECTORY_COMMITTER_EMAIL", value_name = "EMAIL", default_value = "collectory@localhost",
@@ -111,20 +103,16 @@ impl Place {
         Ok(History::read(Arc::new(journal.archive()), &self.history_options())?)
     }
 
-    fn repository(&self) -> anyhow::Result<PathBuf> {
-        crate::cli::repository::find(self.repository.as_deref())
-    }
-
     fn journal(&self, access: Access) -> anyhow::Result<GitJournal> {
         let options = |repository: &Path| JournalOptions {
-            branch: self.branch.clone(),
-            folder: self.folder.clone(),
+            branch: self.repository.branch.clone(),
+            folder: self.folder.path.clone(),
             access,
             ..JournalOptions::new(repository)
         };
         // First, since it is wrong wherever the repository is.
         options(Path::new(".")).check()?;
-        Ok(GitJournal::open(options(&self.repository()?))?)
+        Ok(GitJournal::open(options(&self.repository.find()?))?)
     }
 
     fn history_options(&self) -> Options {
@@ -134,7 +122,7 @@ impl Place {
         Options {
             committers,
             progress: Arc::new(tell_how_far),
-            ..Options::new(self.folder.trim_matches('/'))
+            ..Options::new(self.folder.path.trim_matches('/'))
         }
     }
 }
@@ -152,14 +140,14 @@ pub(crate) fn key(text: &str) -> Result<Key, String> {
 
 /// What part of a line is, for its colour.
 #[derive(Debug, Clone, Copy)]
-enum Ink {
+enum Style {
     Name,
     Good,
     Bad,
     Faint,
 }
 
-impl Ink {
+impl Style {
     const fn code(self) -> &'static str {
         match self {
             Self::Name => "33",
@@ -186,7 +174,7 @@ impl Screen {
     }
 
     /// A text in its colour, fit for a terminal.
-    fn ink(&self, ink: Ink, text: &str) -> String {
+    fn ink(&self, ink: Style, text: &str) -> String {
         let text = plain(text);
         if self.is_coloured { format!("\x1b[{}m{text}\x1b[m", ink.code()) } else { text }
     }
@@ -202,11 +190,11 @@ impl Screen {
 
     /// One event: a line that names it, and what it did below.
     fn event(&mut self, event: &EventRecord) -> io::Result<()> {
-        let revision = self.ink(Ink::Name, &event.revision.to_string()[..SHORT_LEN]);
+        let revision = self.ink(Style::Name, &event.revision.to_string()[..SHORT_LEN]);
         let at = event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-        let what = self.ink(Ink::Good, &format!("{} {}", event.action.as_str(), event.key));
+        let what = self.ink(Style::Good, &format!("{} {}", event.action.as_str(), event.key));
         let who = plain(event.actor.name());
-        let origin = self.ink(Ink::Faint, event.origin.as_str());
+        let origin = self.ink(Style::Faint, event.origin.as_str());
         let moved = event.moved.as_ref().map_or_else(String::new, |other| match event.action {
             Action::Deleted => format!(", moved to {other}"),
             Action::Created | Action::Updated => format!(", moved from {other}"),
@@ -223,7 +211,7 @@ impl Screen {
         match &event.effect {
             Effect::Changes(changes) => changes.iter().try_for_each(|change| self.change(change)),
             Effect::Problem(fault) => {
-                let fault = self.ink(Ink::Bad, &fault.to_string());
+                let fault = self.ink(Style::Bad, &fault.to_string());
                 self.line(&format!("  ! {fault}"))
             }
         }
@@ -234,11 +222,11 @@ impl Screen {
         let shown = |value: &crate::domain::Value| plain(&value.to_string());
         let line = match (&change.from, &change.to) {
             (Some(from), Some(to)) => {
-                let (from, to) = (self.ink(Ink::Bad, &shown(from)), self.ink(Ink::Good, &shown(to)));
+                let (from, to) = (self.ink(Style::Bad, &shown(from)), self.ink(Style::Good, &shown(to)));
                 format!("  ~ {attribute}: {from} -> {to}")
             }
-            (None, Some(to)) => format!("  + {attribute}: {}", self.ink(Ink::Good, &shown(to))),
-            (Some(from), None) => format!("  - {attribute}: {}", self.ink(Ink::Bad, &shown(from))),
+            (None, Some(to)) => format!("  + {attribute}: {}", self.ink(Style::Good, &shown(to))),
+            (Some(from), None) => format!("  - {attribute}: {}", self.ink(Style::Bad, &shown(from))),
             (None, None) => return Ok(()),
         };
         self.line(&line)

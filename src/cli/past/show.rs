@@ -1,6 +1,6 @@
 //! `collectory show`: what one commit did.
 
-use crate::cli::past::{Done, Failure, Ink, Source, shown};
+use crate::cli::past::{Done, Failure, Source, Style, shown};
 use crate::engine::history::HistoryError;
 use crate::http::resources;
 
@@ -43,12 +43,12 @@ impl Show {
                 let told =
                     [("event", Some(event.id.to_string())), ("request", event.message.request_id.clone())];
                 for (name, text) in told.into_iter().filter_map(|(name, text)| Some((name, text?))) {
-                    let text = screen.ink(Ink::Faint, &format!("{name} {text}"));
+                    let text = screen.ink(Style::Faint, &format!("{name} {text}"));
                     screen.line(&format!("    {text}"))?;
                 }
             }
             if events.is_empty() && !self.source.is_json() {
-                let name = screen.ink(Ink::Name, &revision.to_string());
+                let name = screen.ink(Style::Name, &revision.to_string());
                 screen.line(&format!("{name} touches no collection"))?;
             }
             Ok(())

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::sync::Arc;
 
 use crate::cli::check;
-use crate::cli::past::{Done, Failure, Ink, Place, Screen, Source, key, plain, shown};
+use crate::cli::past::{Done, Failure, Place, Screen, Source, Style, key, plain, shown};
 use crate::domain::{Catalog, Key};
 use crate::engine::{Entry, Snapshot};
 use crate::exchange::export;
@@ -67,7 +67,7 @@ impl List {
             let collection = &entry.collection;
             let of = |name: &str| collection.attributes().iter().find(|(it, _)| it.as_str() == name);
             let text = |name: &str| of(name).and_then(|(_, value)| value.as_text()).unwrap_or_default();
-            let key = screen.ink(Ink::Name, collection.key().as_str());
+            let key = screen.ink(Style::Name, collection.key().as_str());
             let kind = collection.kind().as_str();
             let mark = if entry.uncommitted { "(not committed)" } else { "" };
             let parts =
@@ -95,7 +95,7 @@ impl AsOf {
     /// What is served, or was.
     pub(crate) fn snapshot(&self, place: &Place) -> anyhow::Result<Arc<Snapshot>> {
         match &self.revision {
-            None => check::served(place.journal(Access::Survey)?, &place.folder),
+            None => check::served(place.journal(Access::Survey)?, &place.folder.path),
             Some(revision) => {
                 let view = place.view()?;
                 Ok(view.snapshot_as_of(view.resolve(revision)?)?)

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
 
-use crate::cli::past::{Done, Failure, Ink, SHORT_LEN, Screen, Source, shown};
+use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
 use crate::cli::{counted, note};
 use crate::engine::history::{Maker, Rules, Verdict, View};
 use crate::store::git::{SignatureFiles, signature_files};
@@ -115,7 +115,7 @@ impl Verify {
     fn rules(&self) -> Result<Rules, Failure> {
         let configured = match (&self.allowed_signers, &self.revoked_keys) {
             (Some(_), Some(_)) => SignatureFiles::default(),
-            _ => signature_files(&self.source.place.repository()?)?,
+            _ => signature_files(&self.source.place.repository.find()?)?,
         };
         let mut allowed = None;
         if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {
@@ -178,20 +178,20 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
         });
         return screen.resource(told.to_string().as_bytes());
     }
-    let revision = screen.ink(Ink::Name, &commit.revision.to_string()[..SHORT_LEN]);
+    let revision = screen.ink(Style::Name, &commit.revision.to_string()[..SHORT_LEN]);
     let good =
-        if faults.is_empty() { screen.ink(Ink::Good, "ok") } else { screen.ink(Ink::Bad, "DISAGREES") };
+        if faults.is_empty() { screen.ink(Style::Good, "ok") } else { screen.ink(Style::Bad, "DISAGREES") };
     let subject = crate::cli::past::plain(commit.message.lines().next().unwrap_or_default());
     screen.line(&format!(
         "{revision} {maker} {} {good} {subject}",
         crate::cli::past::plain(&signature.to_string())
     ))?;
     if let Signature::NotChecked(why) = signature {
-        let why = screen.ink(Ink::Faint, &why.to_string());
+        let why = screen.ink(Style::Faint, &why.to_string());
         screen.line(&format!("    {why}"))?;
     }
     for fault in faults {
-        let fault = screen.ink(Ink::Bad, &fault);
+        let fault = screen.ink(Style::Bad, &fault);
         screen.line(&format!("  ! {fault}"))?;
     }
     Ok(())

@@ -7,7 +7,7 @@ use chrono::{DateTime, NaiveDate, SecondsFormat, Utc};
 /// Until when something holds: to the end of a day, or to a time; UTC.
 ///
 /// ```
-/// use collectory::domain::Expiry;
+/// use collectory::Expiry;
 ///
 /// let expiry = Expiry::parse("2027-03-01").unwrap();
 /// assert!(!expiry.has_passed("2027-03-01T23:59:59Z".parse().unwrap()));

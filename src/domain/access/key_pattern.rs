@@ -7,7 +7,7 @@ use crate::domain::Key;
 /// A pattern of keys: the characters of a key, and `*` for any run of them, also an empty one.
 ///
 /// ```
-/// use collectory::domain::{Key, KeyPattern};
+/// use collectory::{Key, KeyPattern};
 ///
 /// let pattern = KeyPattern::parse("blog-*").unwrap();
 /// assert!(pattern.matches(&Key::parse("blog-posts").unwrap()));

@@ -5,7 +5,7 @@ use std::fmt;
 /// The SHA-256 of a token's secret, written `sha256:` and 64 hexadecimal digits.
 ///
 /// ```
-/// use collectory::domain::SecretHash;
+/// use collectory::SecretHash;
 ///
 /// let hash = SecretHash::new([0xab; 32]);
 /// assert_eq!(SecretHash::parse(&hash.to_string()), Some(hash));

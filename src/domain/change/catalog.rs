@@ -5,7 +5,7 @@ use std::sync::Arc;
 use imbl::OrdMap;
 use imbl::ordmap::DiffItem;
 
-use crate::domain::{Collection, Event, Key};
+use crate::domain::{Collection, Key};
 
 /// Whatever a catalog can hold: something cheap to clone that carries a collection.
 pub trait Held: Clone {
@@ -111,30 +111,6 @@ impl<T: Held> Catalog<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_key.is_empty()
-    }
-}
-
-impl Catalog {
-    /// Makes an event true.
-    pub fn apply(&mut self, event: &Event) {
-        match event {
-            Event::Created(after) | Event::Updated { after, .. } => {
-                self.insert(Arc::clone(after));
-            }
-            Event::Deleted(before) => {
-                self.remove(before.key().as_str());
-            }
-        }
-    }
-
-    /// The catalog that a history of events leads to.
-    #[must_use]
-    pub fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Self {
-        let mut catalog = Self::default();
-        for event in events {
-            catalog.apply(event);
-        }
-        catalog
     }
 }
 

@@ -65,6 +65,20 @@ mod tests {
     use super::*;
     use crate::domain::{Kind, Patch, Value};
 
+    /// The catalog that a history of events leads to.
+    fn replay<'a>(events: impl IntoIterator<Item = &'a Event>) -> Catalog {
+        let mut catalog = Catalog::default();
+        for event in events {
+            match event {
+                Event::Created(after) | Event::Updated { after, .. } => {
+                    drop(catalog.insert(Arc::clone(after)));
+                }
+                Event::Deleted(before) => drop(catalog.remove(before.key().as_str())),
+            }
+        }
+        catalog
+    }
+
     fn key(text: &str) -> Key {
         Key::parse(text).unwrap()
     }
@@ -83,7 +97,7 @@ mod tests {
 
     #[track_caller]
     fn check(given: &[Event], when: &Command, then: Result<Option<Event>, Refusal>) {
-        let catalog = Catalog::replay(given);
+        let catalog = replay(given);
         assert_eq!(decide(&catalog, when), then);
     }
 
@@ -188,7 +202,7 @@ mod tests {
             &update("x".into()),
             Err(Refusal::KindFixed { key: key("posts"), stored: Kind::Document, asked: Kind::Media }),
         );
-        let refused = decide(&Catalog::replay(&[created(docs("posts"))]), &update(true.into()));
+        let refused = decide(&replay(&[created(docs("posts"))]), &update(true.into()));
         assert!(matches!(refused, Err(Refusal::Invalid(_))));
     }
 }

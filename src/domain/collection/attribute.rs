@@ -302,7 +302,8 @@ fn distance(one: &str, two: &str) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::{Directory, Number, TEXT_CHARS_MAX};
+    use crate::domain::collection::rule::TEXT_CHARS_MAX;
+    use crate::domain::{Directory, Number};
 
     fn number(n: i64) -> Value {
         Value::Number(Number::Integer(n))

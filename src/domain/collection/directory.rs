@@ -9,7 +9,7 @@ use crate::domain::shown;
 /// character, at most [`Directory::BYTES_MAX`] bytes. One trailing `/` is dropped.
 ///
 /// ```
-/// use collectory::domain::Directory;
+/// use collectory::Directory;
 ///
 /// assert_eq!(Directory::parse("content/posts/").unwrap().as_str(), "content/posts");
 /// assert!(Directory::parse("../etc").is_err());

@@ -8,7 +8,7 @@ use crate::domain::shown;
 /// type without parameters whose names keep to RFC 6838 section 4.2, or a dot and an extension.
 ///
 /// ```
-/// use collectory::domain::MediaType;
+/// use collectory::MediaType;
 ///
 /// assert!(MediaType::parse("image/svg+xml").is_ok());
 /// assert!(MediaType::parse("jpeg").is_err());

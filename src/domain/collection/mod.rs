@@ -17,7 +17,6 @@ pub use crate::domain::collection::attribute::{Attribute, Extension, Shorthand};
 pub use crate::domain::collection::diff::{Change, changes};
 pub use crate::domain::collection::directory::Directory;
 pub use crate::domain::collection::media_type::MediaType;
-pub use crate::domain::collection::rule::TEXT_CHARS_MAX;
 pub use crate::domain::collection::schema::schema;
 pub(crate) use crate::domain::collection::value::shown;
 pub use crate::domain::collection::value::{Number, VALUE_DEPTH_MAX, Value};

@@ -17,11 +17,6 @@ const CONTROLS: &str = r"\u0000-\u001F\u007F-\u009F";
 const DIALECT: &str = "https://json-schema.org/draft/2020-12/schema";
 
 /// The schema of a collection file, as JSON.
-///
-/// ```
-/// let schema = collectory::domain::schema().to_string();
-/// assert!(schema.contains("documentTitleKey"));
-/// ```
 #[must_use]
 pub fn schema() -> Value {
     let is_media =
@@ -72,7 +67,9 @@ fn rule(rule: Rule) -> Value {
             ("type", "string".into()),
             ("maxLength", count(Directory::BYTES_MAX)),
             ("pattern", directory_pattern().into()),
-            told("A directory is a relative path with `/`, such as content/posts, without `.` and `..`."),
+            error_message(
+                "A directory is a relative path with `/`, such as content/posts, without `.` and `..`.",
+            ),
         ]),
         Rule::Boolean => map([("type", "boolean".into())]),
         Rule::Statuses => statuses(),
@@ -80,7 +77,9 @@ fn rule(rule: Rule) -> Value {
             let item = map([
                 ("type", "string".into()),
                 ("pattern", media_type_pattern().into()),
-                told("Write a media type such as image/png or image/*, or an extension such as .pdf."),
+                error_message(
+                    "Write a media type such as image/png or image/*, or an extension such as .pdf.",
+                ),
             ]);
             map([("type", "array".into()), ("items", item)])
         }
@@ -124,7 +123,7 @@ fn extension_pattern() -> String {
 }
 
 /// What editors say of a text that does not fit the pattern; other readers pass over it.
-fn told(sentence: &str) -> (&'static str, Value) {
+fn error_message(sentence: &str) -> (&'static str, Value) {
     ("patternErrorMessage", sentence.into())
 }
 

@@ -19,21 +19,7 @@
 //! * The index is derived: it may be deleted, and is checked against the repository when opened.
 //!
 //! With a service, [`History::start`] follows a running engine; without one, [`History::read`]
-//! reads the repository once:
-//!
-//! ```no_run
-//! use std::sync::Arc;
-//! use collectory::engine::history::{Filter, History, Options, Page};
-//! use collectory::store::git::GitArchive;
-//!
-//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let archive = GitArchive::open("settings".as_ref(), "main", "collections")?;
-//! let view = History::read(Arc::new(archive), &Options::new("collections"))?;
-//! for event in view.events(&Filter::default(), &Page::first(20))?.events {
-//!     println!("{} {} {} by {}", event.at, event.action.as_str(), event.key, event.actor.name());
-//! }
-//! # Ok(()) }
-//! ```
+//! reads the repository once.
 //!
 //! # Merges of the service
 //!
@@ -66,21 +52,20 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::domain::{Key, Revision};
 pub use crate::engine::history::error::HistoryError;
+#[cfg(test)]
+pub(crate) use crate::engine::history::event::EventMessage;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::difference::unified;
-pub(crate) use crate::engine::history::event::sheet::Sheet;
-pub use crate::engine::history::event::verify::{Disagreement, Maker, Rules, Verdict};
-pub use crate::engine::history::event::{
-    Action, Effect, EventMessage, EventRecord, Fault, NotAPosition, Origin, Position,
-};
+pub(crate) use crate::engine::history::event::table::EventTable;
+pub use crate::engine::history::event::verify::{Maker, Rules, Verdict};
+pub use crate::engine::history::event::{Action, Effect, EventRecord, Fault, Origin, Position};
 use crate::engine::history::follow::feed::TURNS_LEN;
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
-pub use crate::engine::history::follow::{History, KnownKey, Options, Progress};
-pub use crate::engine::history::past::undo::{Plan, UndoRefusal, Undoer};
-pub use crate::engine::history::past::{AsOf, PastEntry};
-pub use crate::engine::history::query::glance::LastChange;
-pub use crate::engine::history::query::page::{At, Bound, Cursor, EventPage, Filter, Page, Seeing};
+pub use crate::engine::history::follow::{History, Options};
+pub use crate::engine::history::past::AsOf;
+pub use crate::engine::history::past::undo::{UndoRefusal, Undoer};
+pub use crate::engine::history::query::page::{At, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;
 use crate::engine::mirror::layers::{Good, damage, not_a_file};
 use crate::format;

@@ -292,7 +292,7 @@ impl Ledger {
         match known {
             // Also those that a merge brings.
             Some(read) => {
-                let new = journal.left_behind(head, read)?;
+                let new = journal.commits_beyond(head, read)?;
                 one_by_one(journal, new, &mut left, &mut note)?;
             }
             None => {
@@ -309,7 +309,7 @@ impl Ledger {
                     true
                 })?;
                 for (joined, first) in merges {
-                    let side = journal.left_behind(joined, first)?;
+                    let side = journal.commits_beyond(joined, first)?;
                     one_by_one(journal, side, &mut left, &mut note)?;
                 }
             }

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::domain::file_name::{self, FileName, names_of};
 use crate::domain::{Actor, Catalog, Collection, Command, Event, Key, Revision, decide};
 use crate::engine::handle::{Job, Outcome, Question, Submission, SubmitError, Written};
 use crate::engine::idempotency::{Known, Ledger, Made, Once, Scope};
-use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::mirror::Mirror;
 use crate::engine::projection::Entry;
 use crate::engine::writer::refuse;
-use crate::format::{self, layout, message};
+use crate::format::{self, message};
 use crate::store::{BlobId, FileChange, Journal, StoreError, TreeEntry};
 
 /// Answers those whose request was granted before, and those who use its name for another one.
@@ -22,7 +23,7 @@ pub(crate) fn answer_known<J: Journal>(
     while let Some(Job { submission, .. }) = jobs.get(index) {
         let once = submission.once.as_ref().filter(|_| !submission.dry_run);
         let answer = match once {
-            Some(once) => recalled(mirror, ledger, (&submission.author, once), |mirror, commit| {
+            Some(once) => look_up(mirror, ledger, (&submission.author, once), |mirror, commit| {
                 outcomes(mirror, commit, submission)
             })?,
             None => Ok(None),
@@ -43,18 +44,18 @@ pub(crate) fn answer<J: Journal>(
     question: &Question,
 ) -> Result<Option<Written>, SubmitError> {
     let Question { author, once, key, .. } = question;
-    recalled(mirror, ledger, (author, once), |mirror, commit| {
+    look_up(mirror, ledger, (author, once), |mirror, commit| {
         Ok(commit.outcome_of(mirror, key)?.map(|outcome| vec![outcome]))
     })
     .unwrap_or_else(|error| Err(refuse::refusal(&error)))
 }
 
 /// Looks a request up, and what became of it where `read` finds it in its commit.
-fn recalled<J: Journal>(
+fn look_up<J: Journal>(
     mirror: &mut Mirror<J>,
     ledger: &Ledger,
     (author, once): (&Actor, &Once),
-    read: impl FnOnce(&mut Mirror<J>, &Told) -> Result<Option<Vec<Outcome>>, StoreError>,
+    read: impl FnOnce(&mut Mirror<J>, &CommitRecord) -> Result<Option<Vec<Outcome>>, StoreError>,
 ) -> Result<Result<Option<Written>, SubmitError>, StoreError> {
     let scope = Scope::of(author, once);
     let (outcomes, revision) = match ledger.look_up(scope, once.fingerprint) {
@@ -62,7 +63,7 @@ fn recalled<J: Journal>(
         Known::Other => return Ok(Err(SubmitError::KeyReused)),
         Known::Granted(Made::Nothing(outcomes)) => (outcomes, mirror.snapshot().revision),
         Known::Granted(Made::Commit(revision)) => {
-            let outcomes = match Told::of(mirror, revision)? {
+            let outcomes = match CommitRecord::of(mirror, revision)? {
                 Some(commit) => read(mirror, &commit)?,
                 None => None,
             };
@@ -75,30 +76,29 @@ fn recalled<J: Journal>(
             }
         }
     };
-    let snapshot = mirror.snapshot().clone();
-    Ok(Ok(Some(Written { snapshot, revision, outcomes, preview: None })))
+    Ok(Ok(Some(Written { revision, outcomes, preview: None })))
 }
 
 /// What a commit tells of itself.
-struct Told {
+struct CommitRecord {
     revision: Revision,
     message: String,
     changed: Vec<FileChange>,
 }
 
-impl Told {
+impl CommitRecord {
     /// Reads a commit; `None` when the branch does not reach it any more.
     fn of<J: Journal>(mirror: &mut Mirror<J>, revision: Revision) -> Result<Option<Self>, StoreError> {
         let Some(head) = mirror.snapshot().revision else { return Ok(None) };
         if !mirror.journal.descends(head, revision)? {
             return Ok(None);
         }
-        let mut told = None;
+        let mut record = None;
         mirror.journal.walk(revision, &mut |commit, changes| {
-            told = Some(Self { revision, message: commit.message.clone(), changed: changes.to_vec() });
+            record = Some(Self { revision, message: commit.message.clone(), changed: changes.to_vec() });
             false
         })?;
-        Ok(told)
+        Ok(record)
     }
 
     /// What the commit made of one collection, as its message has it.
@@ -122,12 +122,12 @@ impl Told {
 /// What became of each change of a submission that led to this commit.
 fn outcomes<J: Journal>(
     mirror: &mut Mirror<J>,
-    commit: &Told,
+    commit: &CommitRecord,
     submission: &Submission,
 ) -> Result<Option<Vec<Outcome>>, StoreError> {
     // What takes something back was planned on what was there before, and stands alone.
-    if let [wish] = &submission.changes[..]
-        && let Command::Restore(restore) = &wish.command
+    if let [change] = &submission.changes[..]
+        && let Command::Restore(restore) = &change.command
     {
         return Ok(commit.outcome_of(mirror, &restore.key)?.map(|outcome| vec![outcome]));
     }
@@ -139,13 +139,13 @@ fn outcomes<J: Journal>(
 /// The collections that the submission is about, as they were before the commit.
 fn before<J: Journal>(
     mirror: &mut Mirror<J>,
-    Told { revision, changed, .. }: &Told,
+    CommitRecord { revision, changed, .. }: &CommitRecord,
     submission: &Submission,
 ) -> Result<Catalog<Arc<Entry>>, StoreError> {
     let mut catalog = Catalog::default();
     let mut all: Option<Vec<FileChange>> = None;
-    for wish in &submission.changes {
-        let key = wish.command.key();
+    for change in &submission.changes {
+        let key = change.command.key();
         let names = names_of(key);
         let mut found: Vec<(String, Option<TreeEntry>)> = changed
             .iter()
@@ -179,8 +179,8 @@ fn after<J: Journal>(
 ) -> Result<HashMap<Key, Arc<Entry>>, StoreError> {
     let mut after = HashMap::new();
     for change in changed {
-        if let (Some(TreeEntry::File(blob)), layout::FileName::Collection { key, .. }) =
-            (change.after, layout::file_name(&change.name))
+        if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
+            (change.after, FileName::parse(&change.name))
             && let Some(entry) = read(mirror, &key, &change.name, blob)?
         {
             after.insert(key, entry);
@@ -212,19 +212,19 @@ fn replayed(
     after: &HashMap<Key, Arc<Entry>>,
 ) -> Option<Vec<Outcome>> {
     let last: HashMap<&Key, usize> =
-        submission.changes.iter().enumerate().map(|(index, wish)| (wish.command.key(), index)).collect();
+        submission.changes.iter().enumerate().map(|(index, change)| (change.command.key(), index)).collect();
     let mut outcomes = Vec::with_capacity(submission.changes.len());
-    for (index, wish) in submission.changes.iter().enumerate() {
-        let key = wish.command.key();
+    for (index, change) in submission.changes.iter().enumerate() {
+        let key = change.command.key();
         let made = |collection: Arc<Collection>| match after.get(key) {
             Some(entry) if last[key] == index => Arc::clone(entry),
             written => {
-                let file = written.map_or_else(|| layout::new_file_name(key), |entry| entry.file());
+                let file = written.map_or_else(|| file_name::of_new(key), |entry| entry.file());
                 let blob = BlobId::of(&format::write(&collection));
                 entry(collection, &file, blob)
             }
         };
-        outcomes.push(match decide(&catalog, &wish.command) {
+        outcomes.push(match decide(&catalog, &change.command) {
             Ok(None) => Outcome::Unchanged(Arc::clone(catalog.get(key.as_str())?)),
             Ok(Some(Event::Created(collection))) => {
                 let entry = made(collection);

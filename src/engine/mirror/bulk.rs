@@ -10,9 +10,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::domain::Key;
-use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
+use crate::domain::file_name::FileName;
+use crate::domain::file_name::names_of;
+use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::{Entry, Snapshot};
-use crate::format::layout::{FileName, file_name};
 use crate::store::{FileChange, Journal, StoreError, TreeEntry};
 use crate::telemetry::Progress;
 
@@ -79,7 +80,7 @@ impl<J: Journal> Mirror<J> {
 /// The keys of which both files change.
 fn twins(changes: &[FileChange]) -> HashSet<Key> {
     let keys = |wanted: bool| {
-        changes.iter().filter_map(move |change| match file_name(&change.name) {
+        changes.iter().filter_map(move |change| match FileName::parse(&change.name) {
             FileName::Collection { key, preferred } if preferred == wanted => Some(key),
             FileName::Collection { .. } | FileName::BadKey(_) | FileName::Other => None,
         })

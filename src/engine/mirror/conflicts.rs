@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
+use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Key, Revision, Value};
 use crate::engine::chain;
-use crate::engine::mirror::{Mirror, names_of};
+use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Conflicted;
 use crate::format;
 use crate::format::message::{self, Conflict};
@@ -26,13 +27,13 @@ pub(crate) struct Conflicts {
 
 #[derive(Debug)]
 struct Open {
-    told: Conflicted,
-    was: Was,
+    shown: Conflicted,
+    was: MergedState,
 }
 
 /// What the merge has left.
 #[derive(Debug, PartialEq)]
-enum Was {
+enum MergedState {
     Value(Option<Value>),
     File(Option<BlobId>),
 }
@@ -69,12 +70,12 @@ impl<J: Journal> Mirror<J> {
         };
         let found = match known {
             Some(until) => {
-                let new = self.journal.left_behind(head, until)?;
-                self.told_by(&new)?
+                let new = self.journal.commits_beyond(head, until)?;
+                self.with_conflicts_among(&new)?
             }
             None => {
                 self.conflicts.open.clear();
-                self.all_told(head)?
+                self.with_conflicts(head)?
             }
         };
         for merge in found.into_iter().rev() {
@@ -83,14 +84,14 @@ impl<J: Journal> Mirror<J> {
                 if known.is_none() && self.is_written_since(head, merge.revision, &conflict, &was)? {
                     continue;
                 }
-                self.conflicts.open.retain(|open| open.told.conflict != conflict);
-                let told = Conflicted {
-                    message: told(&conflict, &merge),
+                self.conflicts.open.retain(|open| open.shown.conflict != conflict);
+                let shown = Conflicted {
+                    message: sentence(&conflict, &merge),
                     conflict,
                     since: merge.at,
                     revision: merge.revision,
                 };
-                self.conflicts.open.push(Open { told, was });
+                self.conflicts.open.push(Open { shown, was });
             }
         }
         self.settle_conflicts();
@@ -98,7 +99,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// Those of some commits that tell of conflicts.
-    fn told_by(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
+    fn with_conflicts_among(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
         let mut found = Vec::new();
         for revision in revisions {
             self.journal.log(*revision, &mut |commit| {
@@ -112,7 +113,7 @@ impl<J: Journal> Mirror<J> {
     }
 
     /// The commits of the branch that tell of conflicts, those that merges bring included.
-    fn all_told(&mut self, head: Revision) -> Result<Vec<Commit>, StoreError> {
+    fn with_conflicts(&mut self, head: Revision) -> Result<Vec<Commit>, StoreError> {
         let (mut left, mut merges) = (CONFLICT_COMMITS_MAX, Vec::new());
         self.journal.log(head, &mut |commit| {
             left -= 1;
@@ -124,27 +125,27 @@ impl<J: Journal> Mirror<J> {
         let mut found = Vec::new();
         for merge in merges {
             let side = match merge.parents[..] {
-                [first, joined] => self.journal.left_behind(joined, first)?,
+                [first, joined] => self.journal.commits_beyond(joined, first)?,
                 _ => Vec::new(),
             };
             found.push(merge);
-            found.extend(self.told_by(&side)?);
+            found.extend(self.with_conflicts_among(&side)?);
         }
         Ok(found)
     }
 
-    fn what_was_left(&mut self, revision: Revision, conflict: &Conflict) -> Result<Was, StoreError> {
+    fn what_was_left(&mut self, revision: Revision, conflict: &Conflict) -> Result<MergedState, StoreError> {
         let (key, attribute) = match conflict {
-            Conflict::File(path) => return Ok(Was::File(self.journal.object_at(revision, path)?)),
+            Conflict::File(path) => return Ok(MergedState::File(self.journal.object_at(revision, path)?)),
             Conflict::Attribute { key, attribute } => (key, attribute),
         };
         for name in names_of(key) {
             let path = self.path(&name);
             if let Some(blob) = self.journal.object_at(revision, &path)? {
-                return Ok(Was::Value(self.value_in(key, blob, attribute)?));
+                return Ok(MergedState::Value(self.value_in(key, blob, attribute)?));
             }
         }
-        Ok(Was::Value(None))
+        Ok(MergedState::Value(None))
     }
 
     fn value_in(&mut self, key: &Key, blob: BlobId, attribute: &str) -> Result<Option<Value>, StoreError> {
@@ -158,7 +159,7 @@ impl<J: Journal> Mirror<J> {
         head: Revision,
         merge: Revision,
         conflict: &Conflict,
-        was: &Was,
+        was: &MergedState,
     ) -> Result<bool, StoreError> {
         let Conflict::Attribute { key, attribute } = conflict else { return Ok(false) };
         let (names, mut blobs) = (names_of(key), Vec::new());
@@ -174,7 +175,7 @@ impl<J: Journal> Mirror<J> {
                 Some(crate::store::TreeEntry::Special(_)) => continue,
                 None => return Ok(true),
             };
-            if Was::Value(value) != *was {
+            if MergedState::Value(value) != *was {
                 return Ok(true);
             }
         }
@@ -189,32 +190,32 @@ impl<J: Journal> Mirror<J> {
     }
 
     fn is_written(&mut self, open: &Open) -> bool {
-        match &open.told.conflict {
+        match &open.shown.conflict {
             Conflict::Attribute { key, attribute } => match self.snapshot.get(key.as_str()) {
                 // What is only saved may be taken back.
                 Some(entry) if entry.uncommitted || entry.stale => false,
-                Some(entry) => Was::Value(value_of(&entry.collection, attribute)) != open.was,
+                Some(entry) => MergedState::Value(value_of(&entry.collection, attribute)) != open.was,
                 None => true,
             },
             Conflict::File(path) => {
                 let Some(head) = self.snapshot.revision else { return false };
                 let now = self.journal.object_at(head, path);
-                now.is_ok_and(|now| Was::File(now) != open.was)
+                now.is_ok_and(|now| MergedState::File(now) != open.was)
             }
         }
     }
 
     fn tell_conflicts(&mut self) {
-        let mut told: Vec<Conflicted> = self.conflicts.open.iter().map(|open| open.told.clone()).collect();
-        told.sort_by(|one, two| one.conflict.cmp(&two.conflict));
-        if *self.snapshot.conflicts == told {
+        let mut shown: Vec<Conflicted> = self.conflicts.open.iter().map(|open| open.shown.clone()).collect();
+        shown.sort_by(|one, two| one.conflict.cmp(&two.conflict));
+        if *self.snapshot.conflicts == shown {
             return;
         }
-        for new in told.iter().filter(|new| !self.snapshot.conflicts.contains(new)) {
+        for new in shown.iter().filter(|new| !self.snapshot.conflicts.contains(new)) {
             tracing::warn!(conflict = %new.conflict, merge = %new.revision, "{}", new.message);
         }
         let mut next = self.snapshot.next();
-        next.conflicts = Arc::new(told);
+        next.conflicts = Arc::new(shown);
         self.snapshot = Arc::new(next);
     }
 }
@@ -227,7 +228,7 @@ fn value_of(collection: &Collection, attribute: &str) -> Option<Value> {
     found.map(|(_, value)| value.clone())
 }
 
-fn told(conflict: &Conflict, merge: &Commit) -> String {
+fn sentence(conflict: &Conflict, merge: &Commit) -> String {
     let other = merge.parents.get(1).map_or_else(String::new, |other| format!(" ({other})"));
     match conflict {
         Conflict::Attribute { key, attribute } => format!(

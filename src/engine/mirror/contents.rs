@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use crate::domain::file_name::FileName;
+use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Event, Key};
 use crate::engine::mirror::layers::{Content, Good, damage};
-use crate::engine::mirror::{Mirror, Moved, Reading, Readings, names_of};
+use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
 use crate::format::Fault;
-use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
@@ -51,7 +52,7 @@ impl<J: Journal> Mirror<J> {
         if let Some(entry) = self.aside.get(name) {
             return Some(*entry);
         }
-        let FileName::Collection { key, .. } = file_name(name) else { return None };
+        let FileName::Collection { key, .. } = FileName::parse(name) else { return None };
         let entry = self.snapshot.get(key.as_str())?;
         (entry.is_in(name) && !entry.uncommitted && !entry.stale).then_some(TreeEntry::File(entry.blob))
     }
@@ -109,7 +110,7 @@ impl<J: Journal> Mirror<J> {
         let mut wanted = Vec::with_capacity(changes.len());
         for (at, change) in changes.iter().enumerate() {
             if let (Some(TreeEntry::File(blob)), FileName::Collection { key, .. }) =
-                (change.after, file_name(&change.name))
+                (change.after, FileName::parse(&change.name))
             {
                 wanted.push((at, key, blob));
             }

@@ -9,13 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use crate::domain::file_name::{FileName, is_of};
 use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::mirror::layers::{Content, Good, not_a_file};
 use crate::engine::mirror::{Believed, Busy, Mirror, Pending, Suspect};
 use crate::engine::writer::signal::Hint;
-use crate::format::layout::{FileName, file_name, is_of};
-use crate::store::{Edit, Journal, Look, Saved, StoreError, WorkTree};
+use crate::store::{Edit, Journal, Paths, Saved, StoreError, WorkTree};
 
 impl<J: Journal> Mirror<J> {
     /// Brings a work tree forward that is behind the branch. While it is behind, its files say
@@ -69,21 +69,21 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
         let all = self.pending.all || (self.away && self.pending.branch);
         let names: Vec<String> = self.pending.names.iter().cloned().collect();
-        self.look(head, if all { Look::All } else { Look::At(&names) })
+        self.look(head, if all { Paths::All } else { Paths::Only(&names) })
     }
 
     /// Looks at the work tree and notes what is believed of it; says whether it could be seen.
-    fn look(&mut self, head: Option<Revision>, look: Look<'_>) -> Result<bool, StoreError> {
-        let mut looked: BTreeSet<String> = match look {
-            Look::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
-            Look::At(names) => names.iter().cloned().collect(),
+    fn look(&mut self, head: Option<Revision>, paths: Paths<'_>) -> Result<bool, StoreError> {
+        let mut looked: BTreeSet<String> = match paths {
+            Paths::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
+            Paths::Only(names) => names.iter().cloned().collect(),
         };
-        let mut seen = self.journal.work_tree(head, look, false)?;
+        let mut seen = self.journal.work_tree(head, paths, false)?;
         if seen != WorkTree::Busy {
             self.busy = None;
             self.pending = Pending::default();
         } else if self.note_busy() {
-            seen = self.journal.work_tree(head, look, true)?;
+            seen = self.journal.work_tree(head, paths, true)?;
         }
         let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),
@@ -94,8 +94,8 @@ impl<J: Journal> Mirror<J> {
                 (Vec::new(), BTreeMap::new(), Some(why))
             }
             WorkTree::Here { edits, unfinished, half_done } => {
-                if std::mem::take(&mut self.away) && matches!(look, Look::At(_)) {
-                    return self.look(head, Look::All);
+                if std::mem::take(&mut self.away) && matches!(paths, Paths::Only(_)) {
+                    return self.look(head, Paths::All);
                 }
                 let note = half_done.map(|what| format!("{what} stands half-done in the work tree"));
                 (edits, unfinished, note)
@@ -173,7 +173,7 @@ fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
         Saved::Gone => (None, Vec::new()),
         Saved::Special(what) => (Some(Content::Special(*what)), Vec::new()),
         Saved::File { blob, bytes } => {
-            let content = match file_name(name) {
+            let content = match FileName::parse(name) {
                 FileName::Collection { key, .. } => match Good::read(&key, *blob, bytes) {
                     Ok(good) => Content::Good(good),
                     Err(faults) => Content::Broken(faults),

@@ -24,13 +24,13 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Instant;
 
+use crate::domain::file_name::{FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::mirror::conflicts::Conflicts;
 use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::writer::signal::Hint;
 use crate::format::Fault;
-use crate::format::layout::{FileName, file_name};
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 pub use crate::engine::mirror::options::Clock;
@@ -265,7 +265,7 @@ impl<J: Journal> Mirror<J> {
         let names: Vec<String> = files.iter().map(|(name, _)| name.clone()).collect();
         let mut readings = Readings::new();
         for (name, blob) in &files {
-            if let (Some(blob), FileName::Collection { key, .. }) = (blob, file_name(name))
+            if let (Some(blob), FileName::Collection { key, .. }) = (blob, FileName::parse(name))
                 && let Some(entry) = catalog.get(key.as_str()).filter(|entry| entry.blob == *blob)
                 && let Some(good) = Good::of_entry(entry)
             {
@@ -320,9 +320,4 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn path(&self, name: &str) -> String {
         format!("{}/{name}", self.options.folder)
     }
-}
-
-/// The two names that the file of a key can have, the preferred one first.
-pub(crate) fn names_of(key: &Key) -> [String; 2] {
-    [format!("{key}.yaml"), format!("{key}.yml")]
 }

@@ -5,11 +5,12 @@ use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::mirror::layers::{Resolved, Wrong};
-use crate::engine::mirror::provenance::{Files, Trace, Traces, trace};
+use crate::engine::mirror::provenance::{Files, Provenance, Provenances, provenance};
 use crate::engine::mirror::rebuild::Rebuild;
-use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
+use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::format::Fault;
 use crate::store::{Journal, StoreError, TreeEntry};
@@ -22,8 +23,8 @@ impl<J: Journal> Mirror<J> {
         moved: &Moved,
         readings: &Readings,
         head: Option<Revision>,
-    ) -> Result<Traces, StoreError> {
-        let Some(head) = head else { return Ok(Traces::default()) };
+    ) -> Result<Provenances, StoreError> {
+        let Some(head) = head else { return Ok(Provenances::default()) };
         let mut broken = Vec::new();
         for key in &work.queue {
             let files = names_of(key).map(|name| {
@@ -44,12 +45,17 @@ impl<J: Journal> Mirror<J> {
                 broken.push(Files::new(files));
             }
         }
-        trace(&mut self.journal, head, broken)
+        provenance(&mut self.journal, head, broken)
     }
 
-    pub(crate) fn problems(&self, key: &Key, resolved: &Resolved, traces: &Traces) -> Vec<Arc<Problem>> {
+    pub(crate) fn problems(
+        &self,
+        key: &Key,
+        resolved: &Resolved,
+        provenances: &Provenances,
+    ) -> Vec<Arc<Problem>> {
         let problem =
-            |wrong: &Wrong| self.problem(key, wrong, resolved.serving(wrong), traces.get(&wrong.name));
+            |wrong: &Wrong| self.problem(key, wrong, resolved.serving(wrong), provenances.get(&wrong.name));
         resolved.wrong.iter().map(problem).collect()
     }
 
@@ -58,9 +64,9 @@ impl<J: Journal> Mirror<J> {
         key: &Key,
         wrong: &Wrong,
         serving: Serving,
-        trace: Option<&Trace>,
+        provenance: Option<&Provenance>,
     ) -> Arc<Problem> {
-        self.problem_at(Some(key), wrong, serving, trace)
+        self.problem_at(Some(key), wrong, serving, provenance)
     }
 
     /// A problem keeps the time and the commit that it was first told with.
@@ -69,16 +75,16 @@ impl<J: Journal> Mirror<J> {
         key: Option<&Key>,
         wrong: &Wrong,
         serving: Serving,
-        trace: Option<&Trace>,
+        provenance: Option<&Provenance>,
     ) -> Arc<Problem> {
         let path = self.path(&wrong.name);
         let known =
             self.snapshot.problems.get(&path).filter(|known| {
                 known.faults == wrong.faults && (wrong.uncommitted == known.committed.is_none())
             });
-        let brought = trace.filter(|_| !wrong.uncommitted);
+        let brought = provenance.filter(|_| !wrong.uncommitted);
         let (since, committed) = match (brought, known) {
-            (Some(trace), _) => (trace.at, Some((trace.revision, trace.author.clone()))),
+            (Some(provenance), _) => (provenance.at, Some((provenance.revision, provenance.author.clone()))),
             (None, Some(known)) => (known.since, known.committed.clone()),
             (None, None) => (self.saved_at(wrong), None::<(Revision, Actor)>),
         };
@@ -101,7 +107,7 @@ impl<J: Journal> Mirror<J> {
                 let revision = problem.committed.as_ref().map(|(revision, _)| revision.to_string());
                 let serving = problem.serving.as_str();
                 for (number, Fault { line, column, .. }) in problem.faults.iter().enumerate() {
-                    tracing::warn!(path, line, column, serving, revision, "{}", problem.told(number));
+                    tracing::warn!(path, line, column, serving, revision, "{}", problem.diagnostic(number));
                 }
             }
         }

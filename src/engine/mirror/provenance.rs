@@ -10,7 +10,7 @@ use crate::store::{BlobId, Commit, FileChange, Journal, StoreError, TreeEntry};
 
 /// Where the present content of a file comes from.
 #[derive(Debug, Clone)]
-pub(crate) struct Trace {
+pub(crate) struct Provenance {
     /// The commit that brought the present content.
     pub(crate) revision: Revision,
     /// Its author.
@@ -25,15 +25,15 @@ pub(crate) struct Files(Vec<(String, Option<TreeEntry>)>);
 
 /// What the walk found.
 #[derive(Debug, Default)]
-pub(crate) struct Traces {
-    files: HashMap<String, Trace>,
+pub(crate) struct Provenances {
+    files: HashMap<String, Provenance>,
     older: HashMap<String, Vec<(String, BlobId)>>,
     ages: HashMap<String, usize>,
 }
 
-impl Traces {
+impl Provenances {
     /// Where a file comes from.
-    pub(crate) fn get(&self, name: &str) -> Option<&Trace> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Provenance> {
         self.files.get(name)
     }
 
@@ -51,7 +51,7 @@ impl Traces {
     }
 
     fn note(&mut self, commit: &Commit, change: &FileChange) {
-        self.files.entry(change.name.clone()).or_insert_with(|| Trace {
+        self.files.entry(change.name.clone()).or_insert_with(|| Provenance {
             revision: commit.revision,
             author: commit.author.clone(),
             at: commit.at,
@@ -77,16 +77,16 @@ impl Files {
 }
 
 /// Walks the history once for all of these collections, back to where each came into being.
-pub(crate) fn trace<J: Journal>(
+pub(crate) fn provenance<J: Journal>(
     journal: &mut J,
     head: Revision,
     mut open: Vec<Files>,
-) -> Result<Traces, StoreError> {
-    let mut traces = Traces::default();
+) -> Result<Provenances, StoreError> {
+    let mut provenances = Provenances::default();
     let mut age = 0;
     open.retain(|files| files.first().is_some());
     if open.is_empty() {
-        return Ok(traces);
+        return Ok(provenances);
     }
     journal.walk(head, &mut |commit, changes| {
         age += 1;
@@ -94,21 +94,21 @@ pub(crate) fn trace<J: Journal>(
             let mut is_touched = false;
             for change in changes {
                 if files.go_back(change) {
-                    traces.note(commit, change);
+                    provenances.note(commit, change);
                     is_touched = true;
                 }
             }
             if let (true, Some((name, TreeEntry::File(blob)))) = (is_touched, files.first()) {
-                let older = traces.older.entry(files.0[0].0.clone()).or_default();
+                let older = provenances.older.entry(files.0[0].0.clone()).or_default();
                 older.push((name.to_owned(), blob));
             }
             let goes_on = files.first().is_some();
             if !goes_on {
-                traces.ages.insert(files.0[0].0.clone(), age);
+                provenances.ages.insert(files.0[0].0.clone(), age);
             }
             goes_on
         });
         !open.is_empty()
     })?;
-    Ok(traces)
+    Ok(provenances)
 }

@@ -4,14 +4,14 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, OnceLock};
 
+use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
-use crate::engine::mirror::provenance::{Files, Traces, trace};
-use crate::engine::mirror::{Mirror, Moved, Readings, names_of};
+use crate::engine::mirror::provenance::{Files, Provenances, provenance};
+use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::format::Fault;
-use crate::format::layout::{Ending, FileName, file_name};
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
 
 impl<J: Journal> Mirror<J> {
@@ -31,7 +31,7 @@ impl<J: Journal> Mirror<J> {
         let names: BTreeSet<String> = moved.keys().cloned().chain(edited).collect();
         let mut keys = BTreeSet::new();
         for name in &names {
-            match file_name(name) {
+            match FileName::parse(name) {
                 FileName::Collection { key, .. } => {
                     keys.insert(key);
                 }
@@ -40,9 +40,9 @@ impl<J: Journal> Mirror<J> {
             }
         }
         work.queue.extend(keys);
-        let traces = self.trace_broken(&work, &moved, &readings, head)?;
+        let provenances = self.trace_broken(&work, &moved, &readings, head)?;
         while let Some(key) = work.queue.pop_front() {
-            self.rebuild_key(&key, &moved, &readings, &traces, &mut work)?;
+            self.rebuild_key(&key, &moved, &readings, &provenances, &mut work)?;
         }
         let Rebuild { mut next, problems, .. } = work;
         self.tell(&problems);
@@ -88,14 +88,14 @@ impl<J: Journal> Mirror<J> {
         key: &Key,
         moved: &Moved,
         readings: &Readings,
-        traces: &Traces,
+        provenances: &Provenances,
         work: &mut Rebuild<'_>,
     ) -> Result<(), StoreError> {
         let [yaml, yml] = self.files(key, moved, readings)?;
         let main = yaml.as_ref().or(yml.as_ref());
         let last_good = match main {
             Some(File { content: Content::Broken(_) | Content::Special(_), .. }) => {
-                self.last_good(key, moved, readings, traces)?
+                self.last_good(key, moved, readings, provenances)?
             }
             Some(File { content: Content::Good(_), .. }) | None => None,
         };
@@ -103,7 +103,7 @@ impl<J: Journal> Mirror<J> {
         for name in names_of(key) {
             work.problems.remove(&self.path(&name));
         }
-        let problems = self.problems(key, &resolved, traces);
+        let problems = self.problems(key, &resolved, provenances);
         for problem in &problems {
             work.problems.insert(problem.path.clone(), Arc::clone(problem));
         }
@@ -186,16 +186,16 @@ impl<J: Journal> Mirror<J> {
         if let Some(lost) = lost {
             let file = lost.file();
             let committed = (!lost.uncommitted && !lost.stale).then_some(TreeEntry::File(lost.blob));
-            let traces = match (committed, work.next.revision) {
+            let provenances = match (committed, work.next.revision) {
                 (Some(committed), Some(head)) => {
                     self.aside.insert(file.clone(), committed);
-                    trace(&mut self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
+                    provenance(&mut self.journal, head, vec![Files::new([(file.clone(), Some(committed))])])?
                 }
-                _ => Traces::default(),
+                _ => Provenances::default(),
             };
             let faults = vec![hidden_by(&winner, &loser)];
             let wrong = Wrong { name: file, faults, uncommitted: lost.uncommitted };
-            let problem = self.problem(&loser, &wrong, Serving::Nothing, traces.get(&wrong.name));
+            let problem = self.problem(&loser, &wrong, Serving::Nothing, provenances.get(&wrong.name));
             work.problems.insert(problem.path.clone(), problem);
         }
         if let Some(kept) = kept {
@@ -221,13 +221,13 @@ impl<J: Journal> Mirror<J> {
                 (name, committed)
             }))
         });
-        let traces = match head.filter(|_| !one.uncommitted && !two.uncommitted) {
-            Some(head) => trace(&mut self.journal, head, files.into())?,
-            None => Traces::default(),
+        let provenances = match head.filter(|_| !one.uncommitted && !two.uncommitted) {
+            Some(head) => provenance(&mut self.journal, head, files.into())?,
+            None => Provenances::default(),
         };
         let [one, two] = [one, two].map(|it| Claim {
             uncommitted: it.uncommitted,
-            since: Reverse(traces.age(&names_of(it.collection.key())[0])),
+            since: Reverse(provenances.age(&names_of(it.collection.key())[0])),
             key: it.collection.key().clone(),
         });
         Ok(one < two)
@@ -254,17 +254,17 @@ impl<J: Journal> Mirror<J> {
             work.problems.remove(&path);
             return Ok(());
         }
-        let traces = match head {
+        let provenances = match head {
             Some(head) if !uncommitted => {
-                trace(&mut self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
+                provenance(&mut self.journal, head, vec![Files::new([(name.to_owned(), committed)])])?
             }
-            Some(_) | None => Traces::default(),
+            Some(_) | None => Provenances::default(),
         };
         let fault = Fault { line: 1, column: 1, message: why.to_owned() };
         let wrong = Wrong { name: name.to_owned(), faults: vec![fault], uncommitted };
         let problem = Problem {
             collection: None,
-            ..Problem::clone(&self.problem_at(None, &wrong, Serving::Nothing, traces.get(name)))
+            ..Problem::clone(&self.problem_at(None, &wrong, Serving::Nothing, provenances.get(name)))
         };
         work.problems.insert(path, Arc::new(problem));
         Ok(())
@@ -277,7 +277,7 @@ impl<J: Journal> Mirror<J> {
         key: &Key,
         moved: &Moved,
         readings: &Readings,
-        traces: &Traces,
+        provenances: &Provenances,
     ) -> Result<Option<LastGood>, StoreError> {
         if let Some(entry) = self.snapshot.get(key.as_str()).filter(|entry| entry.uncommitted) {
             let (blob, collection) = (entry.blob, Arc::clone(&entry.collection));
@@ -301,7 +301,7 @@ impl<J: Journal> Mirror<J> {
             }
         }
         let [first, _] = names_of(key);
-        for (name, blob) in traces.older(&first) {
+        for (name, blob) in provenances.older(&first) {
             if let Ok(good) = self.read_one(key, name, *blob, &Readings::new())? {
                 return Ok(Some(LastGood { name: name.clone(), good, uncommitted: false }));
             }
@@ -312,7 +312,7 @@ impl<J: Journal> Mirror<J> {
     /// The collections that have an uncommitted hand edit, if such edits are served.
     fn edited(&self) -> BTreeSet<Key> {
         let names = self.edits.keys().filter(|_| self.options.serve_uncommitted);
-        let keys = names.filter_map(|name| match file_name(name) {
+        let keys = names.filter_map(|name| match FileName::parse(name) {
             FileName::Collection { key, .. } => Some(key),
             FileName::BadKey(_) | FileName::Other => None,
         });
@@ -333,7 +333,7 @@ impl<J: Journal> Mirror<J> {
         }
         self.edits
             .iter()
-            .filter(|(name, edit)| match file_name(name) {
+            .filter(|(name, edit)| match FileName::parse(name) {
                 FileName::Collection { key, .. } => {
                     edit.saved == Saved::Gone
                         || next.get(key.as_str()).is_some_and(|it| it.uncommitted && it.is_in(name))

@@ -6,9 +6,10 @@
 
 use std::sync::Arc;
 
+use crate::domain::file_name::FileName;
+use crate::domain::file_name::names_of;
 use crate::engine::mirror::layers::Content;
-use crate::engine::mirror::{Believed, Mirror, names_of};
-use crate::format::layout::{FileName, file_name};
+use crate::engine::mirror::{Believed, Mirror};
 use crate::store::{Journal, Saved};
 
 impl<J: Journal> Mirror<J> {
@@ -25,7 +26,7 @@ impl<J: Journal> Mirror<J> {
 
     /// The name that a file had before, if it looks renamed.
     fn renamed_from(&self, name: &str) -> Option<String> {
-        let FileName::Collection { key, .. } = file_name(name) else { return None };
+        let FileName::Collection { key, .. } = FileName::parse(name) else { return None };
         let good = |edit: &&Believed| matches!(edit.content, Some(Content::Good(_)));
         self.edits.get(name).filter(good)?;
         let other = names_of(&key).into_iter().find(|other| other != name)?;

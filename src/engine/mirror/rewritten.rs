@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use crate::domain::Revision;
+use crate::domain::file_name::FileName;
 use crate::engine::chain;
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::problem::Rewritten;
-use crate::format::layout::{FileName, file_name};
 use crate::store::{Journal, Kept, StoreError};
 
 impl<J: Journal> Mirror<J> {
@@ -19,7 +19,7 @@ impl<J: Journal> Mirror<J> {
     /// could not be kept is tried again with the next look: nobody waits for it.
     pub(crate) fn follow_branch(&mut self) {
         let Some(head) = self.snapshot.revision.filter(|head| self.followed != Some(*head)) else { return };
-        match self.keep_left_behind(head) {
+        match self.keep_rewritten(head) {
             Ok(()) => self.note_followed(head),
             Err(error @ StoreError::Damaged { .. }) => {
                 tracing::warn!(to = %head, error = %chain(&error), "the branch was moved, and what it left behind is damaged");
@@ -43,7 +43,7 @@ impl<J: Journal> Mirror<J> {
         self.followed = Some(head);
     }
 
-    fn keep_left_behind(&mut self, head: Revision) -> Result<(), StoreError> {
+    fn keep_rewritten(&mut self, head: Revision) -> Result<(), StoreError> {
         let known = match self.followed {
             None => self.journal.last_served()?,
             known => known,
@@ -52,7 +52,7 @@ impl<J: Journal> Mirror<J> {
         if self.journal.descends(head, old)? {
             return Ok(());
         }
-        let left = self.journal.left_behind(old, head)?;
+        let left = self.journal.commits_beyond(old, head)?;
         if left.is_empty() {
             tracing::warn!(from = %old, to = %head, "the branch was rewritten, and the repository does not have any more what was served last");
             return Ok(());
@@ -96,7 +96,7 @@ impl<J: Journal> Mirror<J> {
         self.journal.walk(old, &mut |commit, changes| {
             let is_left = left.contains(&commit.revision);
             if is_left {
-                let keys = changes.iter().filter_map(|change| match file_name(&change.name) {
+                let keys = changes.iter().filter_map(|change| match FileName::parse(&change.name) {
                     FileName::Collection { key, .. } => Some(key),
                     FileName::BadKey(_) | FileName::Other => None,
                 });

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::domain::Key;
+use crate::domain::file_name::{FileName, is_of};
 use crate::engine::mirror::{Mirror, Moved};
-use crate::format::layout::{FileName, file_name, is_of};
 use crate::store::{Journal, Saved};
 
 impl<J: Journal> Mirror<J> {
@@ -13,7 +13,7 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
         let names = self.aside.keys().chain(self.edits.keys()).chain(self.suspects.keys());
-        let others = names.filter(|name| is_of(name, key)).filter_map(|name| match file_name(name) {
+        let others = names.filter(|name| is_of(name, key)).filter_map(|name| match FileName::parse(name) {
             FileName::Collection { key, .. } => Some(key),
             FileName::BadKey(_) | FileName::Other => None,
         });

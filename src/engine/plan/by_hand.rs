@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::domain::file_name;
+use crate::domain::file_name::names_of;
 use crate::domain::{Key, Refusal};
 use crate::engine::handle::SubmitError;
-use crate::engine::mirror::names_of;
 use crate::engine::plan::fold::Commit;
-use crate::engine::plan::{Desk, Ground, HandEdit};
-use crate::format::layout;
+use crate::engine::plan::{HandEdit, Input, PlanState};
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft};
 
@@ -36,30 +36,29 @@ pub(crate) struct RivalFile {
     pub(crate) stands: bool,
 }
 
-impl Desk {
+impl PlanState {
     /// Commits what a person saved for this key, as the person's own commit, before ours; and before
     /// that, that a file of a key in other letter case was removed.
     pub(crate) fn commit_by_hand(
         &mut self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         index: usize,
         key: &Key,
         new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<(), SubmitError> {
-        self.commit_removed_rivals(ground, key, new_id);
-        let Some(edit) = ground.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
+        self.commit_removed_rivals(input, key, new_id);
+        let Some(edit) = input.by_hand.get(key).filter(|_| !self.settled.contains(key)) else {
             return Ok(());
         };
         if !edit.committable {
-            let name =
-                edit.files.first().map_or_else(|| layout::new_file_name(key), |(name, _)| name.clone());
-            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", ground.folder) });
+            let name = edit.files.first().map_or_else(|| file_name::of_new(key), |(name, _)| name.clone());
+            return Err(SubmitError::EditedByHand { index, path: format!("{}/{name}", input.folder) });
         }
-        if edit.adds_files() && !self.is_in_head(ground, key) {
-            self.refuse_rival(ground, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
+        if edit.adds_files() && !self.is_in_head(input, key) {
+            self.refuse_rival(input, key, |file| self.is_drafted(&file.name).unwrap_or(file.is_committed))
                 .map_err(|refusal| SubmitError::Refused { index, refusal })?;
         }
-        self.draft_by_hand(ground, key, edit, new_id);
+        self.draft_by_hand(input, key, edit, new_id);
         Ok(())
     }
 
@@ -67,11 +66,11 @@ impl Desk {
     /// that can't be read.
     pub(crate) fn refuse_beside_rival(
         &self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         key: &Key,
         commit: &Commit,
     ) -> Result<(), Refusal> {
-        self.refuse_rival(ground, key, |file| {
+        self.refuse_rival(input, key, |file| {
             let made = commit.files.get(&file.name).map(Option::is_some);
             made.or_else(|| self.is_drafted(&file.name)).unwrap_or(file.stands)
         })
@@ -79,11 +78,11 @@ impl Desk {
 
     fn refuse_rival(
         &self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         key: &Key,
         is_there: impl Fn(&RivalFile) -> bool,
     ) -> Result<(), Refusal> {
-        let mut rivals = ground.rivals.get(key).into_iter().flatten();
+        let mut rivals = input.rivals.get(key).into_iter().flatten();
         match rivals.find(|rival| rival.files.iter().any(&is_there)) {
             Some(Rival { key: existing, .. }) => {
                 Err(Refusal::KeyTakenInOtherCase { key: key.clone(), existing: existing.clone() })
@@ -93,14 +92,14 @@ impl Desk {
     }
 
     /// Commits that a person removed the files of keys that differ from this one in letter case only.
-    fn commit_removed_rivals(&mut self, ground: &Ground<'_>, key: &Key, new_id: &mut dyn FnMut() -> Uuid) {
-        for rival in ground.rivals.get(key).into_iter().flatten() {
+    fn commit_removed_rivals(&mut self, input: &Input<'_>, key: &Key, new_id: &mut dyn FnMut() -> Uuid) {
+        for rival in input.rivals.get(key).into_iter().flatten() {
             if self.settled.contains(&rival.key) || rival.files.iter().any(|file| file.stands) {
                 continue;
             }
             let removal = |edit: &&HandEdit| edit.committable && !edit.adds_files();
-            if let Some(edit) = ground.by_hand.get(&rival.key).filter(removal) {
-                self.draft_by_hand(ground, &rival.key, edit, new_id);
+            if let Some(edit) = input.by_hand.get(&rival.key).filter(removal) {
+                self.draft_by_hand(input, &rival.key, edit, new_id);
                 self.settled.insert(rival.key.clone());
             }
         }
@@ -108,13 +107,13 @@ impl Desk {
 
     fn draft_by_hand(
         &mut self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         key: &Key,
         edit: &HandEdit,
         new_id: &mut dyn FnMut() -> Uuid,
     ) {
         let events: Vec<_> = edit.event.iter().map(|event| (new_id(), event)).collect();
-        let what = match (edit.adds_files(), self.is_in_head(ground, key)) {
+        let what = match (edit.adds_files(), self.is_in_head(input, key)) {
             (false, _) => ByHand::Delete,
             (true, false) => ByHand::Create,
             (true, true) => ByHand::Edit,
@@ -123,8 +122,8 @@ impl Desk {
         self.drafts.push(Draft {
             files: edit.files.clone(),
             message: message::compose(&events, &about),
-            author: ground.person.clone(),
-            at: ground.now,
+            author: input.person.clone(),
+            at: input.now,
         });
         for (name, bytes) in &edit.files {
             self.drafted.insert(name.clone(), bytes.as_deref().map(BlobId::of));
@@ -140,9 +139,9 @@ impl Desk {
     }
 
     /// Whether the head, with the drafts so far, has a file of this key.
-    fn is_in_head(&self, ground: &Ground<'_>, key: &Key) -> bool {
+    fn is_in_head(&self, input: &Input<'_>, key: &Key) -> bool {
         let is_there =
-            |name: &String| self.is_drafted(name).unwrap_or_else(|| ground.blobs.contains_key(name));
+            |name: &String| self.is_drafted(name).unwrap_or_else(|| input.blobs.contains_key(name));
         names_of(key).iter().any(is_there)
     }
 }
@@ -161,7 +160,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
-    use crate::engine::handle::{Condition, Submission, Wish};
+    use crate::engine::handle::{Condition, ConditionalCommand, Submission};
     use crate::engine::plan::{Plan, plan};
     use crate::engine::projection::Snapshot;
 
@@ -178,7 +177,7 @@ mod tests {
         let file = RivalFile { name: "a.yaml".into(), is_committed: true, stands: !is_removed };
         let files = vec![("a.yaml".to_owned(), None)];
         let removal = HandEdit { files, event: Some(Event::Deleted(collection("a"))), committable: true };
-        let ground = Ground {
+        let input = Input {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),
             heads: HashMap::new(),
@@ -194,7 +193,7 @@ mod tests {
         };
         let command = Command::Create(Collection::clone(&collection("A")));
         let submission = Submission {
-            changes: vec![Wish { command, condition: Condition::default() }],
+            changes: vec![ConditionalCommand { command, condition: Condition::default() }],
             author: Actor::new("Ed", "ed@example.org"),
             reason: None,
             request_id: None,
@@ -202,7 +201,7 @@ mod tests {
             dry_run: false,
             once: None,
         };
-        plan(&ground, [&submission], &mut || Uuid::nil())
+        plan(&input, [&submission], &mut || Uuid::nil())
     }
 
     #[test]

@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use crate::domain::file_name::FileName;
 use crate::domain::{Collection, Event, Key};
-use crate::format::layout::{FileName, file_name};
 use crate::store::BlobId;
 
 /// What becomes of a file: its new content with its id, or nothing.
@@ -41,7 +41,7 @@ impl Commit {
 }
 
 fn key_of(name: &str) -> Option<Key> {
-    match file_name(name) {
+    match FileName::parse(name) {
         FileName::Collection { key, .. } => Some(key),
         FileName::BadKey(_) | FileName::Other => None,
     }

@@ -3,31 +3,32 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::domain::file_name::names_of;
 use crate::domain::{Actor, Collection, Command, Key};
 use crate::engine::Options;
-use crate::engine::handle::{Job, Wish};
-use crate::engine::mirror::{Mirror, names_of};
-use crate::engine::plan::{Ground, HandEdit, Rival, RivalFile};
+use crate::engine::handle::{ConditionalCommand, Job};
+use crate::engine::mirror::Mirror;
+use crate::engine::plan::{HandEdit, Input, Rival, RivalFile};
 use crate::store::{Journal, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure.
-pub(crate) fn ground<'a, J: Journal>(
+pub(crate) fn input<'a, J: Journal>(
     mirror: &'a mut Mirror<J>,
     options: &'a Options,
     jobs: &[Job],
-) -> Result<Ground<'a>, StoreError> {
+) -> Result<Input<'a>, StoreError> {
     let mut sources = HashMap::new();
     let mut by_hand = BTreeMap::new();
     let mut rivals = HashMap::new();
     let mut files_of = HashMap::new();
     let mut special = HashSet::new();
     let mut blobs = HashMap::new();
-    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
-        let key = wish.command.key();
-        // A last good version is no ground to build on, and may be nowhere any more.
+    for change in jobs.iter().flat_map(|job| &job.submission.changes) {
+        let key = change.command.key();
+        // A last good version is nothing to build on, and may be nowhere any more.
         let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
         let blob = entry.map(|entry| entry.blob);
-        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&wish.command, blob)
+        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&change.command, blob)
             && !sources.contains_key(&blob)
         {
             sources.insert(blob, mirror.content(blob)?);
@@ -53,12 +54,12 @@ pub(crate) fn ground<'a, J: Journal>(
         }
     }
     let mut bases = HashMap::new();
-    for wish in jobs.iter().flat_map(|job| &job.submission.changes) {
-        bases.extend(bases_of(mirror, wish)?);
+    for change in jobs.iter().flat_map(|job| &job.submission.changes) {
+        bases.extend(bases_of(mirror, change)?);
     }
     let heads = heads_of(mirror, jobs)?;
     let person = if by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
-    Ok(Ground {
+    Ok(Input {
         bases,
         heads,
         blobs,
@@ -132,12 +133,12 @@ const MERGE_COMMITS_MAX: usize = 1_000;
 /// The older versions of its collection that an update may be merged over, by tag.
 fn bases_of<J: Journal>(
     mirror: &mut Mirror<J>,
-    wish: &Wish,
+    change: &ConditionalCommand,
 ) -> Result<HashMap<(Key, String), Arc<Collection>>, StoreError> {
-    let key = wish.command.key();
+    let key = change.command.key();
     let current = mirror.snapshot().get(key.as_str()).cloned();
     let mut bases = HashMap::new();
-    let Some(tags) = wish.condition.mergeable(current.as_deref()) else { return Ok(bases) };
+    let Some(tags) = change.condition.mergeable(current.as_deref()) else { return Ok(bases) };
     let mut missing = BTreeSet::new();
     for tag in tags {
         match &current {
@@ -168,5 +169,5 @@ fn content_of(saved: Saved) -> Option<Vec<u8>> {
 
 /// The keys that jobs are about.
 pub(crate) fn keys_of(jobs: &[Job]) -> impl Iterator<Item = &Key> {
-    jobs.iter().flat_map(|job| job.submission.changes.iter().map(|wish| wish.command.key()))
+    jobs.iter().flat_map(|job| job.submission.changes.iter().map(|change| change.command.key()))
 }

@@ -17,20 +17,21 @@ use chrono::{DateTime, Utc};
 use imbl::{HashMap as SharedMap, HashSet as SharedSet};
 use uuid::Uuid;
 
+use crate::domain::file_name;
 use crate::domain::{
     Actor, Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide,
 };
-use crate::engine::handle::{Condition, Outcome, Preview, Submission, SubmitError, Wish};
+use crate::engine::handle::{Condition, ConditionalCommand, Outcome, Preview, Submission, SubmitError};
 use crate::engine::idempotency::{Fingerprint, Scope};
 pub(crate) use crate::engine::plan::by_hand::{Rival, RivalFile};
 use crate::engine::plan::fold::Commit;
 use crate::engine::plan::merge::Merged;
 use crate::engine::projection::{Entry, Snapshot};
-use crate::format::{self, layout, message};
+use crate::format::{self, message};
 use crate::store::{BlobId, Draft};
 
 /// What a plan stands on: everything that it needs from the disk, read before.
-pub(crate) struct Ground<'a> {
+pub(crate) struct Input<'a> {
     /// What is served now.
     pub(crate) snapshot: &'a Snapshot,
     /// The older versions that updates may be merged over, by the tag that names them.
@@ -98,11 +99,11 @@ pub(crate) struct Granted {
 /// answered from here: the writer answers the whole batch after the barrier, or plans again when
 /// the barrier fails.
 pub(crate) fn plan<'s>(
-    ground: &Ground<'_>,
+    input: &Input<'_>,
     submissions: impl IntoIterator<Item = &'s Submission>,
     new_id: &mut dyn FnMut() -> Uuid,
 ) -> Plan {
-    let mut desk = Desk::new(ground);
+    let mut state = PlanState::new(input);
     let mut plan =
         Plan { drafts: Vec::new(), answers: Vec::new(), catalog: Catalog::default(), fallbacks: Vec::new() };
     let mut asked: HashMap<Scope, (Fingerprint, usize)> = HashMap::new();
@@ -116,19 +117,19 @@ pub(crate) fn plan<'s>(
             plan.answers.push(if same { plan.answers[*index].clone() } else { Err(SubmitError::KeyReused) });
             continue;
         }
-        let mut attempt = desk.clone();
-        let answer = attempt.carry_out(ground, submission, new_id).map(|outcomes| {
+        let mut attempt = state.clone();
+        let answer = attempt.carry_out(input, submission, new_id).map(|outcomes| {
             if submission.dry_run {
-                let preview = preview::of(ground, &plan.drafts, &attempt.drafts);
+                let preview = preview::of(input, &plan.drafts, &attempt.drafts);
                 return Granted { outcomes, preview: Some(preview), draft: None };
             }
             if attempt.drafts.is_empty() {
-                let outcomes = outcomes.into_iter().map(|outcome| desk.as_it_stands(outcome)).collect();
+                let outcomes = outcomes.into_iter().map(|outcome| state.as_it_stands(outcome)).collect();
                 return Granted { outcomes, preview: None, draft: None };
             }
             plan.drafts.append(&mut attempt.drafts);
             plan.fallbacks.append(&mut attempt.fallbacks);
-            desk = attempt;
+            state = attempt;
             Granted { outcomes, preview: None, draft: Some(plan.drafts.len() - 1) }
         });
         if let (Some((scope, fingerprint)), Ok(_)) = (once, &answer) {
@@ -136,14 +137,14 @@ pub(crate) fn plan<'s>(
         }
         plan.answers.push(answer);
     }
-    plan.catalog = desk.catalog;
+    plan.catalog = state.catalog;
     plan
 }
 
 /// The state that a submission is decided against; cheap to clone, so that a refused one leaves
 /// nothing behind.
 #[derive(Clone)]
-struct Desk {
+struct PlanState {
     catalog: Catalog<Arc<Entry>>,
     /// The contents that drafts of this batch gave to files.
     written: SharedMap<String, Arc<Vec<u8>>>,
@@ -156,10 +157,10 @@ struct Desk {
     fallbacks: Vec<(Key, String)>,
 }
 
-impl Desk {
-    fn new(ground: &Ground<'_>) -> Self {
+impl PlanState {
+    fn new(input: &Input<'_>) -> Self {
         Self {
-            catalog: ground.snapshot.catalog().clone(),
+            catalog: input.snapshot.catalog().clone(),
             written: SharedMap::new(),
             drafted: SharedMap::new(),
             settled: SharedSet::new(),
@@ -170,18 +171,18 @@ impl Desk {
 
     fn carry_out(
         &mut self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         submission: &Submission,
         new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<Vec<Outcome>, SubmitError> {
         let mut commit = Commit::default();
         let mut outcomes = Vec::with_capacity(submission.changes.len());
-        for (index, wish) in submission.changes.iter().enumerate() {
-            outcomes.push(self.grant(ground, index, wish, &mut commit, new_id)?);
+        for (index, change) in submission.changes.iter().enumerate() {
+            outcomes.push(self.grant(input, index, change, &mut commit, new_id)?);
         }
         commit.fold(|name| match self.drafted.get(name) {
             Some(drafted) => *drafted,
-            None => ground.blobs.get(name).copied(),
+            None => input.blobs.get(name).copied(),
         });
         if commit.files.is_empty() {
             // A hand edit is committed for the sake of what is written over it.
@@ -194,7 +195,7 @@ impl Desk {
                 idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
                 by_command: submission.by_command,
                 unread: &commit.unread,
-                reverses: submission.changes.iter().find_map(|wish| reverses(&wish.command)),
+                reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
                 ..message::About::default()
             };
             let message = message::compose(&events, &about);
@@ -204,39 +205,39 @@ impl Desk {
                 self.drafted.insert(name.clone(), blob);
                 files.push((name, bytes));
             }
-            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: ground.now });
+            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: input.now });
         }
         Ok(outcomes)
     }
 
-    /// Carries out one wish on the desk.
+    /// Carries out one change on the state.
     fn grant(
         &mut self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         index: usize,
-        wish: &Wish,
+        change: &ConditionalCommand,
         commit: &mut Commit,
         new_id: &mut dyn FnMut() -> Uuid,
     ) -> Result<Outcome, SubmitError> {
-        let key = wish.command.key();
+        let key = change.command.key();
         let current = self.catalog.get(key.as_str()).cloned();
-        let merged = self.over_older(ground, index, wish, current.as_ref())?;
-        let wish = merged.as_ref().unwrap_or(wish);
-        self.refuse_broken(ground, index, &wish.command)?;
-        if current.is_none() && matches!(wish.command, Command::Delete { .. }) && self.is_unread(ground, key)
+        let merged = self.over_older(input, index, change, current.as_ref())?;
+        let change = merged.as_ref().unwrap_or(change);
+        self.refuse_broken(input, index, &change.command)?;
+        if current.is_none() && matches!(change.command, Command::Delete { .. }) && self.is_unread(input, key)
         {
-            self.commit_by_hand(ground, index, key, new_id)?;
-            self.delete(ground, key, commit);
+            self.commit_by_hand(input, index, key, new_id)?;
+            self.delete(input, key, commit);
             self.settled.insert(key.clone());
             commit.unread.push(key.clone());
             return Ok(Outcome::Deleted);
         }
-        let restore = restore(&wish.command);
+        let restore = restore(&change.command);
         if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref())) {
             return Err(SubmitError::Condition { index, current });
         }
         let refused = |refusal| SubmitError::Refused { index, refusal };
-        let event = decide(&self.catalog, &wish.command).map_err(refused)?;
+        let event = decide(&self.catalog, &change.command).map_err(refused)?;
         let exact = restore.and_then(|restore| restore.exact.as_ref());
         let event = match (event, current) {
             (Some(_), Some(current)) if exact.is_some_and(|exact| is_so(exact, &current)) => {
@@ -250,10 +251,10 @@ impl Desk {
             }
         };
         if matches!(event, Event::Created(_)) {
-            self.refuse_beside_rival(ground, key, commit).map_err(refused)?;
+            self.refuse_beside_rival(input, key, commit).map_err(refused)?;
         }
-        self.commit_by_hand(ground, index, key, new_id)?;
-        let outcome = self.write(ground, &event, exact, commit).map_err(refused)?;
+        self.commit_by_hand(input, index, key, new_id)?;
+        let outcome = self.write(input, &event, exact, commit).map_err(refused)?;
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
@@ -263,18 +264,18 @@ impl Desk {
     /// it for the present one.
     fn over_older(
         &self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         index: usize,
-        wish: &Wish,
+        change: &ConditionalCommand,
         current: Option<&Arc<Entry>>,
-    ) -> Result<Option<Wish>, SubmitError> {
-        if wish.condition.holds(current.map(AsRef::as_ref)) {
+    ) -> Result<Option<ConditionalCommand>, SubmitError> {
+        if change.condition.holds(current.map(AsRef::as_ref)) {
             return Ok(None);
         }
-        let tags = wish.condition.mergeable(current.map(AsRef::as_ref)).unwrap_or_default();
-        let base = tags.iter().find_map(|tag| ground.bases.get(&(wish.command.key().clone(), tag.clone())));
+        let tags = change.condition.mergeable(current.map(AsRef::as_ref)).unwrap_or_default();
+        let base = tags.iter().find_map(|tag| input.bases.get(&(change.command.key().clone(), tag.clone())));
         let (Some(base), Some(current), Command::Update { key, kind, patch }) =
-            (base.cloned(), current, &wish.command)
+            (base.cloned(), current, &change.command)
         else {
             return Err(SubmitError::Condition { index, current: current.cloned() });
         };
@@ -286,7 +287,7 @@ impl Desk {
         match merged {
             Merged::Clean(patch) => {
                 let command = Command::Update { key: key.clone(), kind: *kind, patch };
-                Ok(Some(Wish { command, condition: Condition::default() }))
+                Ok(Some(ConditionalCommand { command, condition: Condition::default() }))
             }
             Merged::Clashing(clashes) => {
                 Err(SubmitError::Clash { index, current: Arc::clone(current), clashes })
@@ -295,26 +296,26 @@ impl Desk {
     }
 
     /// Whether there is a file for this key that is not served and never was.
-    fn is_unread(&self, ground: &Ground<'_>, key: &Key) -> bool {
-        !self.settled.contains(key) && ground.snapshot.problem_of(key.as_str()).is_some()
+    fn is_unread(&self, input: &Input<'_>, key: &Key) -> bool {
+        !self.settled.contains(key) && input.snapshot.problem_of(key.as_str()).is_some()
     }
 
     /// A broken file gives an update nothing to build on, and a creation nothing to replace.
-    fn refuse_broken(&self, ground: &Ground<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
+    fn refuse_broken(&self, input: &Input<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
         let replaces = match command {
             Command::Delete { .. } => true,
             Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
             Command::Create(_) | Command::Update { .. } => false,
         };
-        let is_special = ground.special.contains(key);
+        let is_special = input.special.contains(key);
         if self.settled.contains(key) || (replaces && !is_special) {
             return Ok(());
         }
         let problem = match self.catalog.get(key.as_str()) {
             Some(entry) if entry.stale || is_special => entry.problem.as_ref(),
             Some(_) => None,
-            None => ground.snapshot.problem_of(key.as_str()),
+            None => input.snapshot.problem_of(key.as_str()),
         };
         match problem {
             Some(problem) => Err(SubmitError::Broken { index, problem: Arc::clone(problem) }),
@@ -322,28 +323,26 @@ impl Desk {
         }
     }
 
-    /// Puts what an event does to the files into the commit, and its collection on the desk.
+    /// Puts what an event does to the files into the commit, and its collection on the state.
     fn write(
         &mut self,
-        ground: &Ground<'_>,
+        input: &Input<'_>,
         event: &Event,
         exact: Option<&Exact>,
         commit: &mut Commit,
     ) -> Result<Outcome, Refusal> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
-                self.clear_for(ground, after.key(), exact, commit);
+                self.clear_for(input, after.key(), exact, commit);
                 (exact.file.clone(), exact.bytes.to_vec(), after)
             }
-            (Event::Created(after), None) => {
-                (layout::new_file_name(after.key()), format::write(after), after)
-            }
+            (Event::Created(after), None) => (file_name::of_new(after.key()), format::write(after), after),
             (Event::Updated { before, after }, None) => {
-                let (file, bytes) = self.edited(ground, before, after);
+                let (file, bytes) = self.edited(input, before, after);
                 (file, bytes, after)
             }
             (Event::Deleted(before), _) => {
-                self.delete(ground, before.key(), commit);
+                self.delete(input, before.key(), commit);
                 return Ok(Outcome::Deleted);
             }
         };
@@ -362,10 +361,10 @@ impl Desk {
         })
     }
 
-    fn edited(&mut self, ground: &Ground<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
+    fn edited(&mut self, input: &Input<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
         let entry = self.catalog.get(before.key().as_str()).expect("an updated collection is in the catalog");
         let file = entry.file();
-        let old = match (self.written.get(&file), ground.sources.get(&entry.blob)) {
+        let old = match (self.written.get(&file), input.sources.get(&entry.blob)) {
             (Some(bytes), _) => bytes.as_slice(),
             (None, Some(bytes)) => bytes.as_slice(),
             (None, None) => unreachable!("BUG: the source of {file} was not read before planning"),
@@ -379,12 +378,12 @@ impl Desk {
 
     /// Removes what would stand in the way of a file that comes back: the file that it replaces
     /// under the other name, and a `.yaml` one that would win over it.
-    fn clear_for(&mut self, ground: &Ground<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
+    fn clear_for(&mut self, input: &Input<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
         let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
         if served.is_some_and(|entry| entry.is_in(&exact.file)) {
             return;
         }
-        self.delete(ground, key, commit);
+        self.delete(input, key, commit);
         commit.files.remove(&exact.file);
     }
 
@@ -403,9 +402,9 @@ impl Desk {
     }
 
     /// Removes every file that stands for the key; those that are gone already drop out of the commit.
-    fn delete(&mut self, ground: &Ground<'_>, key: &Key, commit: &mut Commit) {
+    fn delete(&mut self, input: &Input<'_>, key: &Key, commit: &mut Commit) {
         let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
-        let spare = ground.files_of.get(key).into_iter().flatten().cloned();
+        let spare = input.files_of.get(key).into_iter().flatten().cloned();
         for name in served.into_iter().chain(spare) {
             commit.files.insert(name, None);
         }

@@ -4,13 +4,13 @@
 use std::collections::HashMap;
 
 use crate::engine::handle::{Preview, PreviewedFile};
-use crate::engine::plan::Ground;
+use crate::engine::plan::Input;
 use crate::store::Draft;
 
 /// Shows `drafts` as they would change the files that `earlier` drafts leave behind.
-pub(crate) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
+pub(crate) fn of(input: &Input<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
     let mut files: HashMap<&str, Option<&[u8]>> =
-        ground.heads.iter().map(|(name, bytes)| (name.as_str(), Some(bytes.as_slice()))).collect();
+        input.heads.iter().map(|(name, bytes)| (name.as_str(), Some(bytes.as_slice()))).collect();
     for (name, bytes) in earlier.iter().flat_map(|draft| &draft.files) {
         files.insert(name, bytes.as_deref());
     }
@@ -20,7 +20,7 @@ pub(crate) fn of(ground: &Ground<'_>, earlier: &[Draft], drafts: &[Draft]) -> Ve
         for (name, after) in &draft.files {
             let before = files.insert(name, after.as_deref()).flatten();
             shown.push(PreviewedFile {
-                path: format!("{}/{name}", ground.folder),
+                path: format!("{}/{name}", input.folder),
                 before: before.map(<[u8]>::to_vec),
                 after: after.clone(),
             });

@@ -4,11 +4,11 @@
 //! has it, and is told as a [`Conflict`]. A file that can't be read on one side counts as one value, and what one
 //! side deleted and the other changed stays.
 
+use crate::domain::file_name::FileName;
 use crate::domain::{Attribute, Collection, Key, Patch, Value, changes};
-use crate::format::layout::{FileName, file_name};
 use crate::format::message::{Conflict, Joined, compose_merge};
 use crate::format::{self, FILE_BYTES_MAX};
-use crate::store::remote::{FileSides, Judged, Merger, Side, Sides, Take};
+use crate::store::remote::{FileSides, Judged, Merger, Resolution, Side, Sides};
 
 /// Merges collections as their files mean them.
 #[derive(Debug, Clone)]
@@ -32,15 +32,15 @@ impl Collections {
     }
 
     /// What becomes of one file.
-    fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Take {
+    fn judge(&self, sides: &FileSides, conflicts: &mut Vec<Conflict>) -> Resolution {
         let as_one_value = || vec![Conflict::File(self.path(&sides.name))];
-        let (take, found) = match file_name(&sides.name) {
+        let (take, found) = match FileName::parse(&sides.name) {
             FileName::Collection { key, .. } => {
                 let (take, attributes) = of_collection(&key, sides);
                 let of_key = |attribute| Conflict::Attribute { key: key.clone(), attribute };
                 (take, attributes.map_or_else(as_one_value, |names| names.into_iter().map(of_key).collect()))
             }
-            FileName::BadKey(_) | FileName::Other => (Take::Theirs, as_one_value()),
+            FileName::BadKey(_) | FileName::Other => (Resolution::Theirs, as_one_value()),
         };
         conflicts.extend(found);
         take
@@ -56,9 +56,9 @@ impl Merger for Collections {
                 // It would hide the other one, or be hidden by it.
                 true => {
                     conflicts.push(Conflict::File(self.path(&file.name)));
-                    Take::Theirs
+                    Resolution::Theirs
                 }
-                false if file.theirs == file.base => Take::Ours,
+                false if file.theirs == file.base => Resolution::Ours,
                 false => self.judge(file, &mut conflicts),
             });
         }
@@ -74,8 +74,8 @@ impl Merger for Collections {
 
 /// Whether a file is ours alone and differs in letter case only from one that the other side has made.
 fn rival(file: &FileSides, created: &[String]) -> bool {
-    let FileName::Collection { key, .. } = file_name(&file.name) else { return false };
-    let is_rival = |name: &String| match file_name(name) {
+    let FileName::Collection { key, .. } = FileName::parse(&file.name) else { return false };
+    let is_rival = |name: &String| match FileName::parse(name) {
         FileName::Collection { key: other, .. } => other != key && other.folded() == key.folded(),
         FileName::BadKey(_) | FileName::Other => false,
     };
@@ -83,7 +83,7 @@ fn rival(file: &FileSides, created: &[String]) -> bool {
 }
 
 /// What becomes of a collection, and which attributes conflict; `None` where the file counts as one value.
-fn of_collection(key: &Key, sides: &FileSides) -> (Take, Option<Vec<String>>) {
+fn of_collection(key: &Key, sides: &FileSides) -> (Resolution, Option<Vec<String>>) {
     let FileSides { base, ours, theirs, .. } = sides;
     let read = |side: &Option<Side>| match side {
         Some(Side::File(bytes)) => {
@@ -100,13 +100,13 @@ fn of_collection(key: &Key, sides: &FileSides) -> (Take, Option<Vec<String>>) {
         (was.is_some() && now.is_some() && !names.is_empty()).then_some(names)
     };
     match (ours, theirs) {
-        (None, None) => (Take::Theirs, Some(Vec::new())),
-        (ours, theirs) if ours == theirs => (Take::Theirs, Some(Vec::new())),
-        (None, Some(_)) => (Take::Theirs, what_changed(theirs)),
-        (Some(_), None) => (Take::Ours, what_changed(ours)),
+        (None, None) => (Resolution::Theirs, Some(Vec::new())),
+        (ours, theirs) if ours == theirs => (Resolution::Theirs, Some(Vec::new())),
+        (None, Some(_)) => (Resolution::Theirs, what_changed(theirs)),
+        (Some(_), None) => (Resolution::Ours, what_changed(ours)),
         (Some(_), Some(_)) => match (read(ours), read(theirs)) {
             (Some(ours), Some(theirs)) => of_values(old.as_ref(), &ours, &theirs),
-            (_, _) => (Take::Theirs, None),
+            (_, _) => (Resolution::Theirs, None),
         },
     }
 }
@@ -114,11 +114,11 @@ fn of_collection(key: &Key, sides: &FileSides) -> (Take, Option<Vec<String>>) {
 /// A file and what it says.
 type Version = (Vec<u8>, Collection);
 
-fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Take, Option<Vec<String>>) {
+fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resolution, Option<Vec<String>>) {
     let was = base.map(|(_, collection)| collection);
     let ((_, mine), (_, other)) = (ours, theirs);
     if mine.kind() != other.kind() {
-        return (Take::Theirs, Some(vec!["type".to_owned()]));
+        return (Resolution::Theirs, Some(vec!["type".to_owned()]));
     }
     let (mut taken, mut conflicts) = (Vec::new(), Vec::new());
     for attribute in attributes(was, mine, other) {
@@ -135,12 +135,12 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Take,
     let names: Vec<String> = taken.iter().map(|(name, _)| name.clone()).collect();
     let Ok(merged) = other.reverted(&Patch::new(taken)) else {
         // Each is right alone and both together are not.
-        return (Take::Theirs, Some([names, conflicts].concat()));
+        return (Resolution::Theirs, Some([names, conflicts].concat()));
     };
     match written(base, ours, theirs, &merged) {
-        Some(bytes) if bytes == theirs.0 => (Take::Theirs, Some(conflicts)),
-        Some(bytes) => (Take::Bytes(bytes), Some(conflicts)),
-        None => (Take::Theirs, Some([names, conflicts].concat())),
+        Some(bytes) if bytes == theirs.0 => (Resolution::Theirs, Some(conflicts)),
+        Some(bytes) => (Resolution::Bytes(bytes), Some(conflicts)),
+        None => (Resolution::Theirs, Some([names, conflicts].concat())),
     }
 }
 
@@ -180,7 +180,7 @@ mod tests {
         FileSides { name: name.to_owned(), base, ours, theirs }
     }
 
-    fn judged(files: Vec<FileSides>, created: &[&str]) -> (Vec<Take>, Vec<Conflict>) {
+    fn judged(files: Vec<FileSides>, created: &[&str]) -> (Vec<Resolution>, Vec<Conflict>) {
         let sides = Sides {
             files,
             created: created.iter().map(|it| (*it).to_owned()).collect(),
@@ -197,9 +197,9 @@ mod tests {
     fn check(sides: [Option<&str>; 3], takes: &str, conflicts: &[&str]) {
         let (mut taken, found) = judged(vec![file("posts.yaml", sides)], &[]);
         let text = match taken.remove(0) {
-            Take::Ours => "ours".to_owned(),
-            Take::Theirs => "theirs".to_owned(),
-            Take::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
+            Resolution::Ours => "ours".to_owned(),
+            Resolution::Theirs => "theirs".to_owned(),
+            Resolution::Bytes(bytes) => String::from_utf8(bytes).unwrap(),
         };
         let found: Vec<String> = found.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -277,9 +277,9 @@ mod tests {
         let (taken, conflicts) = judged(vec![file("Posts.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
         assert_eq!(
             (taken, conflicts),
-            (vec![Take::Theirs], vec![Conflict::File("collections/Posts.yaml".to_owned())])
+            (vec![Resolution::Theirs], vec![Conflict::File("collections/Posts.yaml".to_owned())])
         );
         let (taken, _) = judged(vec![file("pages.yaml", [None, Some(BASE), None])], &["posts.yaml"]);
-        assert_eq!(taken, [Take::Ours]);
+        assert_eq!(taken, [Resolution::Ours]);
     }
 }

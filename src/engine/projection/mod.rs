@@ -15,9 +15,9 @@ use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
+use crate::domain::file_name::Ending;
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
-use crate::format::layout::Ending;
 use crate::store::BlobId;
 
 /// One collection as it is served, with everything that an answer needs.
@@ -287,7 +287,7 @@ impl Projection {
     }
 
     /// Waits until the repository has been read, or could not be.
-    pub async fn told(&self) {
+    pub async fn first_reading(&self) {
         let is_told = |(): &()| self.current.load().is_some() || self.trouble.load().is_some();
         // The sender lives as long as this does.
         drop(self.news().wait_for(is_told).await);

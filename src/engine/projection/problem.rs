@@ -92,17 +92,17 @@ impl Problem {
 
     /// A fault as `path:line:column: message`, as editors and compilers write it.
     #[must_use]
-    pub fn told(&self, number: usize) -> String {
+    pub fn diagnostic(&self, number: usize) -> String {
         let Fault { line, column, message } = &self.faults[number];
         let [path, message] = [&self.path, message].map(|text| one_line(text));
         format!("{path}:{line}:{column}: {message}")
     }
 }
 
-/// The first fault, as [`told`](Problem::told).
+/// The first fault, as [`diagnostic`](Problem::diagnostic).
 impl std::fmt::Display for Problem {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.told(0))
+        f.write_str(&self.diagnostic(0))
     }
 }
 

@@ -58,7 +58,7 @@ pub struct Shown {
 
 /// Which collections a reader may see.
 #[derive(Clone, Copy)]
-pub enum Sight<'a> {
+pub enum VisibleKeys<'a> {
     /// All.
     All,
     /// Those with such keys.
@@ -67,7 +67,7 @@ pub enum Sight<'a> {
     One(&'a Key),
 }
 
-impl Sight<'_> {
+impl VisibleKeys<'_> {
     pub(crate) fn sees(self, key: &Key) -> bool {
         match self {
             Self::All => true,
@@ -93,9 +93,9 @@ impl Sight<'_> {
 impl Shown {
     /// What is shown of a snapshot.
     #[must_use]
-    pub fn of(snapshot: &Snapshot, sight: Sight<'_>) -> Self {
-        let (catalog, digest) = sight.of(snapshot);
-        let apart = snapshot.apart().into_iter().filter(|key| sight.sees(key));
+    pub fn of(snapshot: &Snapshot, visible_keys: VisibleKeys<'_>) -> Self {
+        let (catalog, digest) = visible_keys.of(snapshot);
+        let apart = snapshot.apart().into_iter().filter(|key| visible_keys.sees(key));
         let apart = apart.map(|key| (key.clone(), catalog.get(key.as_str()).map(|entry| Mark::of(entry))));
         let apart: BTreeMap<_, _> = apart.collect();
         let is_nothing = snapshot.revision.is_none() && catalog.is_empty() && apart.is_empty();

@@ -18,7 +18,7 @@ fn half_written() -> (MemoryJournal, Running) {
 /// The request that a caller has named.
 fn once(running: &Running, command: Command) -> Result<Written, SubmitError> {
     let submission = Submission {
-        changes: vec![Wish { command, condition: Condition::default() }],
+        changes: vec![ConditionalCommand { command, condition: Condition::default() }],
         author: Actor::anonymous(),
         reason: None,
         request_id: None,
@@ -58,7 +58,10 @@ fn what_is_only_asked_for_waits_for_no_disk() {
     let (journal, running) = half_written();
     let flushes = journal.flushes();
     let submission = Submission {
-        changes: vec![Wish { command: rename("posts", "Second"), condition: Condition::default() }],
+        changes: vec![ConditionalCommand {
+            command: rename("posts", "Second"),
+            condition: Condition::default(),
+        }],
         author: Actor::anonymous(),
         reason: None,
         request_id: None,

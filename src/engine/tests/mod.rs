@@ -44,6 +44,7 @@ fn options() -> Options {
         fallbacks: Arc::new(AtomicU64::new(0)),
         reached: Reached::default(),
         metrics: Arc::default(),
+        give_back: || {},
     }
 }
 
@@ -91,9 +92,9 @@ impl Running {
 
     /// Submits changes that are made all together or not at all.
     fn submit_all(&self, changes: impl IntoIterator<Item = Command>) -> Result<Written, SubmitError> {
-        let wish = |command| Wish { command, condition: Condition::default() };
+        let change = |command| ConditionalCommand { command, condition: Condition::default() };
         let submission = Submission {
-            changes: changes.into_iter().map(wish).collect(),
+            changes: changes.into_iter().map(change).collect(),
             author: Actor::new("Mara", "mara@example.org"),
             reason: None,
             request_id: None,

@@ -13,7 +13,7 @@ use crate::engine::Options;
 use crate::engine::handle::{Job, Submission, SubmitError, Written};
 use crate::engine::idempotency::{Ledger, Made, Scope, replay};
 use crate::engine::mirror::Mirror;
-use crate::engine::plan::input::{ground, keys_of, names_with_rivals};
+use crate::engine::plan::input::{input, keys_of, names_with_rivals};
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
 use crate::engine::writer::refuse::{reason, refuse, unavailable};
@@ -101,11 +101,11 @@ impl<J: Journal> Group<'_, J> {
         self.answer_known(jobs)?;
         self.defer(jobs);
         let expected = self.mirror.snapshot().revision;
-        let ground = ground(self.mirror, self.options, jobs)?;
+        let input = input(self.mirror, self.options, jobs)?;
         let started = Instant::now();
         let Plan { drafts, answers, catalog, fallbacks } =
-            plan(&ground, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
-        let now = ground.now;
+            plan(&input, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
+        let now = input.now;
         let mut committed = Vec::new();
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
@@ -206,7 +206,6 @@ impl<J: Journal> Group<'_, J> {
         let snapshot = self.mirror.snapshot();
         for (job, answer) in jobs.into_iter().zip(answers) {
             job.answer(answer.map(|Granted { outcomes, preview, draft: _ }| Written {
-                snapshot: snapshot.clone(),
                 revision: snapshot.revision,
                 outcomes,
                 preview,

@@ -1,13 +1,13 @@
-//! What the writer takes up in one turn: everything that has queued up.
+//! What the writer takes up at once: everything that has queued up.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::engine::handle::{Job, Question};
 use crate::engine::writer::signal::Hint;
 
-/// What a turn of the loop has gathered.
+/// What has come since the loop looked last.
 #[derive(Default)]
-pub(crate) struct Turn {
+pub(crate) struct Received {
     pub(crate) jobs: VecDeque<Job>,
     pub(crate) questions: Vec<Question>,
     pub(crate) hints: Hints,
@@ -16,7 +16,7 @@ pub(crate) struct Turn {
     pub(crate) idle: bool,
 }
 
-/// Notices of one turn, merged.
+/// The notices of one batch of signals, merged.
 #[derive(Default)]
 pub(crate) struct Hints {
     everything: bool,

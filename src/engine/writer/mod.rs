@@ -20,11 +20,10 @@ use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::writer::group::Group;
-use crate::engine::writer::inbox::Turn;
+use crate::engine::writer::inbox::Received;
 use crate::engine::writer::refuse::{reason, refusal};
 use crate::engine::writer::signal::{Hint, Signal};
 use crate::engine::{Options, chain};
-use crate::memory;
 use crate::store::{Journal, StoreError};
 use crate::telemetry::Limit;
 
@@ -92,18 +91,18 @@ impl<J: Journal> Writer<J> {
         // Whoever follows the heads must hear of the end, a panic's too.
         let _end = End(self.projection.clone());
         self.read_if_due();
-        while let Some(turn) = runtime.block_on(self.gather()) {
+        while let Some(received) = runtime.block_on(self.gather()) {
             self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
-            self.act(turn.hints.merged());
+            self.act(received.hints.merged());
             let mut jobs = std::mem::take(&mut self.deferred);
-            jobs.extend(turn.jobs);
-            self.commit(jobs, turn.stop);
-            self.recall(turn.questions);
-            if turn.stop {
+            jobs.extend(received.jobs);
+            self.commit(jobs, received.stop);
+            self.replay(received.questions);
+            if received.stop {
                 break;
             }
-            if turn.idle || self.untended >= UNTENDED_MOVES_MAX {
+            if received.idle || self.untended >= UNTENDED_MOVES_MAX {
                 self.tend();
             }
             self.projection.note_busy(None);
@@ -112,8 +111,8 @@ impl<J: Journal> Writer<J> {
     }
 
     /// Waits for the first signal, or for the moment to look again, and takes what else waits.
-    async fn gather(&mut self) -> Option<Turn> {
-        let mut turn = Turn::default();
+    async fn gather(&mut self) -> Option<Received> {
+        let mut received = Received::default();
         let first = match self.wake_at() {
             None => Some(self.inbox.recv().await?),
             Some(at) => match timeout_at(at.into(), self.inbox.recv()).await {
@@ -121,16 +120,16 @@ impl<J: Journal> Writer<J> {
                 Err(_) => None,
             },
         };
-        turn.idle = first.is_none();
+        received.idle = first.is_none();
         let mut next = first;
         while let Some(signal) = next.take() {
             match signal {
-                Signal::Submit(job) => turn.jobs.push_back(job),
-                Signal::Recall(question) => turn.questions.push(question),
-                Signal::Changed(hint) => turn.hints.add(hint),
-                Signal::Shutdown => turn.stop = true,
+                Signal::Submit(job) => received.jobs.push_back(job),
+                Signal::Replay(question) => received.questions.push(question),
+                Signal::Changed(hint) => received.hints.add(hint),
+                Signal::Shutdown => received.stop = true,
             }
-            if turn.jobs.len() + turn.questions.len() < self.options.batch_len_max {
+            if received.jobs.len() + received.questions.len() < self.options.batch_len_max {
                 next = self.inbox.try_recv().ok();
             } else if !self.inbox.is_empty() {
                 self.options.reached.count(Limit::BatchLen);
@@ -139,9 +138,9 @@ impl<J: Journal> Writer<J> {
         if let State::Mirrored(mirror) = &self.state
             && self.look_again_at(mirror).is_some_and(|at| at <= Instant::now())
         {
-            turn.hints.add(mirror.look_again_hint());
+            received.hints.add(mirror.look_again_hint());
         }
-        Some(turn)
+        Some(received)
     }
 
     fn wake_at(&self) -> Option<Instant> {
@@ -196,7 +195,7 @@ impl<J: Journal> Writer<J> {
                 self.projection.publish(snapshot.clone());
                 self.state = State::Mirrored(Box::new(mirror));
                 self.note(None);
-                memory::give_back();
+                (self.options.give_back)();
             }
             Err((journal, error)) => {
                 let again_at = Instant::now() + self.options.retry_wait;
@@ -271,7 +270,7 @@ impl<J: Journal> Writer<J> {
     }
 
     /// Answers what is asked about the commits of earlier requests.
-    fn recall(&mut self, questions: Vec<Question>) {
+    fn replay(&mut self, questions: Vec<Question>) {
         for question in questions {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),

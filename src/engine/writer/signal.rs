@@ -8,7 +8,7 @@ pub enum Signal {
     /// Somebody wants a change.
     Submit(Job),
     /// Somebody wants to hear again what was granted.
-    Recall(Question),
+    Replay(Question),
     /// Something may have changed in the repository.
     Changed(Hint),
     /// Finish what is queued and stop.

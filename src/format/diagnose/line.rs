@@ -15,7 +15,7 @@ pub(crate) struct Line<'t> {
 }
 
 /// What is wrong in a line, and a line that can be read in its place.
-pub(crate) struct Slip {
+pub(crate) struct LineFault {
     /// The byte in the whole text.
     pub(crate) at: usize,
     pub(crate) message: String,
@@ -123,7 +123,7 @@ impl<'t> Line<'t> {
     }
 
     /// What is wrong in this line alone.
-    pub(crate) fn slipped(&self, text: &str) -> Option<Slip> {
+    pub(crate) fn slipped(&self, text: &str) -> Option<LineFault> {
         if self.says_nothing() {
             return None;
         }
@@ -133,18 +133,18 @@ impl<'t> Line<'t> {
                 let instead = self.blank_value();
                 let is_name = at > 0 && is_name(rest[..at].trim_end());
                 let value = from + if is_name { at + 1 } else { 0 };
-                self.value(value).map(|(at, message)| Slip { at: self.start + at, message, instead })
+                self.value(value).map(|(at, message)| LineFault { at: self.start + at, message, instead })
             }
             None if from > self.indent() => {
                 let instead = self.blank_value();
-                self.value(from).map(|(at, message)| Slip { at: self.start + at, message, instead })
+                self.value(from).map(|(at, message)| LineFault { at: self.start + at, message, instead })
             }
             None => self.colon(from, rest, text),
         })
     }
 
     /// A tab or another blank that is none where the line begins.
-    pub(crate) fn indented_oddly(&self) -> Option<Slip> {
+    pub(crate) fn indented_oddly(&self) -> Option<LineFault> {
         let rest = self.text.trim_start_matches(' ');
         let first = rest.chars().next()?;
         let message = match first {
@@ -153,20 +153,20 @@ impl<'t> Line<'t> {
             _ => return None,
         };
         let instead = self.text.replace('\t', "  ").replace(is_odd_blank, " ");
-        Some(Slip { at: self.first(), message, instead })
+        Some(LineFault { at: self.first(), message, instead })
     }
 
     /// A dash without a blank.
-    fn dash(&self, from: usize, rest: &str) -> Option<Slip> {
+    fn dash(&self, from: usize, rest: &str) -> Option<LineFault> {
         let item = rest.strip_prefix('-')?;
         let follows = item.chars().next().is_some_and(|c| !matches!(c, ' ' | '-'));
         let message = || format!("write a blank after the dash: `- {}`", shown(item.trim()));
         let instead = format!("{}- {}", &self.text[..from], item.trim_start());
-        follows.then(|| Slip { at: self.start + from, message: message(), instead })
+        follows.then(|| LineFault { at: self.start + from, message: message(), instead })
     }
 
     /// A name that no colon follows as it should.
-    fn colon(&self, from: usize, rest: &str, text: &str) -> Option<Slip> {
+    fn colon(&self, from: usize, rest: &str, text: &str) -> Option<LineFault> {
         let signs = [':', '：', '='];
         let (at, sign) = rest.char_indices().find(|(_, c)| signs.contains(c)).unzip();
         let end = at.unwrap_or_else(|| rest.find(char::is_whitespace).unwrap_or(rest.len()));
@@ -188,14 +188,14 @@ impl<'t> Line<'t> {
             (Some(_), _) => (end, format!("write a colon and a blank in place of `=`: {example}")),
             (None, _) => return Some(self.no_colon(from + name.len(), name, value, text)),
         };
-        Some(Slip { at: self.start + from + at, message, instead: self.named(name, value, text) })
+        Some(LineFault { at: self.start + from + at, message, instead: self.named(name, value, text) })
     }
 
-    fn no_colon(&self, at: usize, name: &str, value: &str, text: &str) -> Slip {
+    fn no_colon(&self, at: usize, name: &str, value: &str, text: &str) -> LineFault {
         let value_shown = if value.is_empty() { "…" } else { value };
         let message =
             format!("no colon after `{}`; write `{}: {}`", shown(name), shown(name), shown(value_shown));
-        Slip { at: self.start + at, message, instead: self.named(name, value, text) }
+        LineFault { at: self.start + at, message, instead: self.named(name, value, text) }
     }
 
     /// The line as it may have been meant.

@@ -9,7 +9,7 @@ fn faults(text: &str) -> Vec<Fault> {
 
 /// All that is told of a text, as `line:column: message`.
 #[track_caller]
-fn told(text: &str, expected: &[&str]) {
+fn assert_diagnosed(text: &str, expected: &[&str]) {
     let told: Vec<String> =
         faults(text).into_iter().map(|it| format!("{}:{}: {}", it.line, it.column, it.message)).collect();
     assert_eq!(told, expected, "{text}");
@@ -18,9 +18,9 @@ fn told(text: &str, expected: &[&str]) {
 /// The same of a line below `type: document` and above another one.
 #[track_caller]
 fn line(line: &str, expected: &str) {
-    told(&format!("type: document\n{line}\nrecursive: true\n"), &[expected]);
-    told(&format!("type: document\r\n{line}\r\n"), &[expected]);
-    told(&format!("type: document\n{line}"), &[expected]);
+    assert_diagnosed(&format!("type: document\n{line}\nrecursive: true\n"), &[expected]);
+    assert_diagnosed(&format!("type: document\r\n{line}\r\n"), &[expected]);
+    assert_diagnosed(&format!("type: document\n{line}"), &[expected]);
 }
 
 #[test]
@@ -32,8 +32,11 @@ fn a_colon_is_told_where_it_stands_or_should() {
     line("name：Posts", "2:5: a full-width colon stands here; type `:` and a blank: `name: Posts`");
     line("name = Posts", "2:6: write a colon and a blank in place of `=`: `name: Posts`");
     line("name=Posts", "2:5: write a colon and a blank in place of `=`: `name: Posts`");
-    told("type:document\nname: Posts\n", &["1:5: write a blank after the colon: `type: document`"]);
-    told(
+    assert_diagnosed(
+        "type:document\nname: Posts\n",
+        &["1:5: write a blank after the colon: `type: document`"],
+    );
+    assert_diagnosed(
         "type： document\nname: Posts\n",
         &["1:5: a full-width colon stands here; type `:` and a blank: `type: document`"],
     );
@@ -85,9 +88,9 @@ fn quotes_are_told_where_they_stand() {
 #[test]
 fn what_an_editor_may_have_meant_is_served_as_it_is() {
     for text in ["name: “Posts”", "name: Posts\u{a0}", "format: «md»", "x-a: ‘b’", "x-“a”: b"] {
-        told(&format!("type: document\n{text}\n"), &[]);
+        assert_diagnosed(&format!("type: document\n{text}\n"), &[]);
     }
-    told(
+    assert_diagnosed(
         "type: “document”\n",
         &["1:7: type: typographic quotes stand here; type `\"` in their place: \"document\""],
     );
@@ -97,9 +100,9 @@ fn what_an_editor_may_have_meant_is_served_as_it_is() {
 fn brackets_are_told_where_they_open() {
     let open = "2:7: this `[` is never closed; write `]` behind its end, or put the text in quotes";
     line("name: [a", open);
-    told("type: document\nname: {a: b\n", &[&open.replace('[', "{").replace(']', "}")]);
-    told("type: media\naccept: [.pdf}\n", &["2:14: `}` closes what `[` has opened; write `]`"]);
-    told(
+    assert_diagnosed("type: document\nname: {a: b\n", &[&open.replace('[', "{").replace(']', "}")]);
+    assert_diagnosed("type: media\naccept: [.pdf}\n", &["2:14: `}` closes what `[` has opened; write `]`"]);
+    assert_diagnosed(
         "{\"type\": \"document\" \"name\": \"Posts\"}\n",
         &["1:21: a comma is missing before this, or `{` is not closed with `}`"],
     );
@@ -120,27 +123,27 @@ fn what_is_nested_too_deep_is_told_so() {
 #[test]
 fn blanks_and_indentation_are_told() {
     line("name:\tPosts", "2:6: a tab stands here; type a blank");
-    told("type:\tdocument\n", &["1:6: a tab stands here; type a blank"]);
+    assert_diagnosed("type:\tdocument\n", &["1:6: a tab stands here; type a blank"]);
     line("\tname: Posts", "2:1: a tab indents this line; YAML is indented with blanks");
     line(
         " name: Posts",
         "2:2: this line is indented further than the one above, which has its value already; begin it in column 1",
     );
-    told(
+    assert_diagnosed(
         "type: document\nunpublishedStatuses:\n    draft:\n      directory: d\n      name: D\n   gone:\n",
         &[
             "6:4: no line above begins in this column; indent this one like those that it belongs to, for example to column 5",
         ],
     );
-    told(
+    assert_diagnosed(
         "type: media\naccept:\n  -image/png\n",
         &["3:3: accept: write a blank after the dash: `- image/png`"],
     );
-    told(
+    assert_diagnosed(
         "type: media\naccept:\n- image/png\n-image/gif\n",
         &["4:1: write a blank after the dash: `- image/gif`"],
     );
-    told(
+    assert_diagnosed(
         "type: document\nrecursive: true\u{a0}\n",
         &["2:16: recursive: a no-break space stands here; type a blank"],
     );
@@ -148,7 +151,7 @@ fn blanks_and_indentation_are_told() {
 
 #[test]
 fn several_attributes_on_a_line_are_told_at_the_comma() {
-    told(
+    assert_diagnosed(
         "type: document, name: Posts\n",
         &["1:15: each attribute stands on a line of its own, without a comma; begin a new line with `name`"],
     );
@@ -172,7 +175,7 @@ fn a_conflict_is_told_with_the_lines_to_remove() {
 
 #[test]
 fn every_fault_of_a_file_is_told_whatever_its_kind() {
-    told(
+    assert_diagnosed(
         "type: documnt\nname:Posts\nnmae: x\nformat: @md\nrecursive: \"no\"\ndirectory = a\n",
         &[
             "1:7: type: expected `document` or `media`, found \"documnt\"",

@@ -12,7 +12,7 @@
 
 use std::ops::Range;
 
-use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
 use crate::format::tree;
 use crate::format::tree::{Content, Node};
@@ -67,30 +67,30 @@ pub(crate) fn ended(text: &str) -> Option<String> {
     }
     let stripped = indicators.replace(['+', '-'], "") + "-";
     let (before, after) = (&text[..last.start], &text[last.start + indicators.len()..]);
-    Some(format!("{before}{stripped}{after}{}", Sheet::new(text).line_end))
+    Some(format!("{before}{stripped}{after}{}", SourceText::new(text).line_end))
 }
 
 /// Keeps the blank lines and the comment from a byte on out of a text that ends above: the blank
 /// lines lose their blanks, or go if the text would take even empty ones (`keeps`), and each line
 /// of the comment moves to the column, if it stands further in. A comment ends the text, so what
 /// follows it may stay.
-pub(crate) fn set_apart(sheet: Sheet<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
+pub(crate) fn set_apart(source: SourceText<'_>, from: usize, column: usize, keeps: bool) -> Vec<Splice> {
     let mut splices = Vec::new();
     let mut at = from;
     let mut in_comment = false;
-    while at < sheet.text.len() {
-        let next = sheet.next_line(at);
-        let line = sheet.text[at..next].trim_end_matches(['\r', '\n']);
+    while at < source.text.len() {
+        let next = source.next_line(at);
+        let line = source.text[at..next].trim_end_matches(['\r', '\n']);
         let indent = line.len() - line.trim_start_matches(' ').len();
         if line[indent..].starts_with('#') && indent > column {
             in_comment = true;
-            splices.push(sheet.replace(at + column..at + indent, ""));
+            splices.push(source.replace(at + column..at + indent, ""));
         } else if in_comment || !line.trim().is_empty() {
             break;
         } else if keeps {
-            splices.push(sheet.replace(at..next, ""));
+            splices.push(source.replace(at..next, ""));
         } else if !line.is_empty() {
-            splices.push(sheet.replace(at..at + line.len(), ""));
+            splices.push(source.replace(at..at + line.len(), ""));
         }
         at = next;
     }

@@ -24,7 +24,7 @@ mod value;
 use crate::domain::{Attribute, Change, Collection, Kind, Shorthand, changes};
 use crate::format::edit::parts::{Insertion, Part, Parts};
 use crate::format::edit::proof::Proof;
-use crate::format::edit::splice::{Sheet, Splice, applied};
+use crate::format::edit::splice::{SourceText, Splice, applied};
 use crate::format::edit::step::Step;
 use crate::format::edit::value::style_behind;
 use crate::format::read::BYTE_ORDER_MARK;
@@ -60,7 +60,7 @@ fn edited(text: &str, before: &Collection, after: &Collection) -> Result<(String
         _ => return Err("the file does not read as the collection it is said to hold".to_owned()),
     };
     let changes = changes(Some(before), Some(after));
-    let edit = Edit { sheet: Sheet::new(text), root: &root, after, changes: &changes };
+    let edit = Edit { source: SourceText::new(text), root: &root, after, changes: &changes };
     let whole = || changes.iter().map(|change| change.attribute.as_str()).collect::<Vec<_>>();
     edit.taken(false)
         .or_else(|| edit.taken(true))
@@ -78,11 +78,11 @@ fn listed(names: &[&str]) -> String {
 
 /// The whole file anew, with the comment at its top and its line ends.
 fn rewritten(text: &str, after: &Collection) -> String {
-    let sheet = Sheet::new(text);
+    let source = SourceText::new(text);
     let is_leading = |line: &&str| line.starts_with('#') || line.trim().is_empty();
     let leading: String = text.split_inclusive('\n').take_while(is_leading).collect();
     let leading = if leading.contains('#') { leading } else { String::new() };
-    format!("{leading}{}", sheet.lines(&write::write(after)))
+    format!("{leading}{}", source.lines(&write::write(after)))
 }
 
 /// The names in a file that make up an attribute.
@@ -94,7 +94,7 @@ fn names(attribute: &str) -> impl Iterator<Item = &str> {
 
 /// All changes of a file.
 struct Edit<'a> {
-    sheet: Sheet<'a>,
+    source: SourceText<'a>,
     root: &'a Node,
     after: &'a Collection,
     changes: &'a [Change],
@@ -123,12 +123,12 @@ impl Edit<'_> {
     fn in_place(&self, change: &Change) -> Option<Step> {
         let Change { attribute, from, to } = change;
         if attribute == Attribute::UnpublishedStatuses.as_str() {
-            return statuses::changed(self.sheet, self.root, to.as_ref());
+            return statuses::changed(self.source, self.root, to.as_ref());
         }
         let mut step = Step::default();
         match (self.root.entry(attribute), to) {
             (Some(entry), Some(to)) => {
-                step.change(self.sheet, self.root, entry, from.as_ref()?, to)?;
+                step.change(self.source, self.root, entry, from.as_ref()?, to)?;
             }
             (Some(entry), None) => step.remove(entry),
             (None, Some(to)) => step.add(attribute, to),
@@ -144,7 +144,7 @@ impl Edit<'_> {
         present.sort_by_key(|entry| entry.start);
         match (present.split_first(), to) {
             (Some((first, others)), Some(to)) => {
-                step.write(self.sheet, self.root, first, attribute, to);
+                step.write(self.source, self.root, first, attribute, to);
                 others.iter().for_each(|entry| step.remove(entry));
             }
             (Some(_), None) => present.iter().for_each(|entry| step.remove(entry)),
@@ -174,7 +174,7 @@ impl Edit<'_> {
             }
         }
         let mut splices = step.splices;
-        splices.extend(Parts::of(self.sheet, self.root)?.changed(&gone, &insertions)?);
+        splices.extend(Parts::of(self.source, self.root)?.changed(&gone, &insertions)?);
         splices.sort_by_key(|splice| (splice.at.start, splice.at.end));
         Some(splices)
     }
@@ -190,17 +190,17 @@ impl Edit<'_> {
     /// The text with these splices made, if it is right.
     fn proven(&self, splices: Vec<Splice>) -> Option<String> {
         let names = self.changes.iter().flat_map(|change| names(&change.attribute)).collect();
-        let proof = Proof { text: self.sheet.text, root: self.root, after: self.after, names };
-        let text = applied(self.sheet.text, &splices)?;
+        let proof = Proof { text: self.source.text, root: self.root, after: self.after, names };
+        let text = applied(self.source.text, &splices)?;
         self.endings(text).into_iter().find(|text| proof.holds(text, &splices))
     }
 
     /// The text with the last line end that it should have, best first: none if there was none,
     /// unless a text behind `|` has come to stand last and needs it.
     fn endings(&self, text: String) -> Vec<String> {
-        let end = self.sheet.line_end;
+        let end = self.source.line_end;
         match text.strip_suffix(end) {
-            Some(stripped) if !self.sheet.text.ends_with('\n') => vec![stripped.to_owned(), text],
+            Some(stripped) if !self.source.text.ends_with('\n') => vec![stripped.to_owned(), text],
             Some(_) => vec![text],
             None => {
                 let ended = format!("{text}{end}");

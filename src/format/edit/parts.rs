@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::domain::Value;
 use crate::format::edit::below;
 use crate::format::edit::below::Ending;
-use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
 use crate::format::tree::{Content, Layout, Node};
 use crate::format::write;
@@ -33,7 +33,7 @@ pub(crate) struct Insertion<'v> {
 /// The parts of one list or map.
 #[derive(Debug)]
 pub(crate) struct Parts<'t> {
-    sheet: Sheet<'t>,
+    source: SourceText<'t>,
     /// Each part; in a block list from its dash.
     spans: Vec<Range<usize>>,
     /// How each part ends.
@@ -45,7 +45,7 @@ pub(crate) struct Parts<'t> {
 
 impl<'t> Parts<'t> {
     /// Finds the parts, if they stand in a way that is understood.
-    pub(crate) fn of(sheet: Sheet<'t>, node: &Node) -> Option<Self> {
+    pub(crate) fn of(source: SourceText<'t>, node: &Node) -> Option<Self> {
         let block = match node.layout()? {
             Layout::Block => true,
             Layout::Flow => false,
@@ -53,20 +53,20 @@ impl<'t> Parts<'t> {
         };
         let endings = match &node.content {
             Content::Map(entries, _) => {
-                entries.iter().map(|entry| Ending::of(sheet.text, &entry.value)).collect()
+                entries.iter().map(|entry| Ending::of(source.text, &entry.value)).collect()
             }
-            Content::List(items, _) => items.iter().map(|item| Ending::of(sheet.text, item)).collect(),
+            Content::List(items, _) => items.iter().map(|item| Ending::of(source.text, item)).collect(),
             Content::Scalar(..) => Vec::new(),
         };
         let spans = match &node.content {
             Content::Map(entries, _) => Some(entries.iter().map(|entry| entry.span()).collect()),
             Content::List(items, _) if block => {
-                items.iter().map(|item| Some(dash(sheet.text, item)?..item.span.end)).collect()
+                items.iter().map(|item| Some(dash(source.text, item)?..item.span.end)).collect()
             }
             Content::List(items, _) => Some(items.iter().map(|item| item.span.clone()).collect()),
             Content::Scalar(..) => None,
         };
-        Some(Self { sheet, spans: spans?, endings, whole: node.span.clone(), block })
+        Some(Self { source, spans: spans?, endings, whole: node.span.clone(), block })
     }
 
     /// Takes parts out, not all of them, and adds others.
@@ -90,7 +90,7 @@ impl<'t> Parts<'t> {
     }
 
     fn removed_from_block(&self, gone: &[usize]) -> Option<Vec<Splice>> {
-        if !gone.iter().all(|&at| self.sheet.begins_line(self.spans[at].start)) {
+        if !gone.iter().all(|&at| self.source.begins_line(self.spans[at].start)) {
             return None;
         }
         let runs = gone.chunk_by(|one, two| one + 1 == *two);
@@ -100,19 +100,19 @@ impl<'t> Parts<'t> {
     /// Takes the lines of parts that follow each other out of a block list or map, and keeps what
     /// stands below them out of a text behind `|` that now stands above.
     fn run_removed(&self, run: &[usize]) -> Vec<Splice> {
-        let lines = run.iter().map(|&at| self.sheet.without_lines(&self.spans[at]));
+        let lines = run.iter().map(|&at| self.source.without_lines(&self.spans[at]));
         let mut splices: Vec<Splice> = lines.collect();
         let above = run[0].checked_sub(1);
         if let Some((above, keeps)) = above.and_then(|above| Some((above, self.endings[above].text()?))) {
-            let mut from = self.sheet.next_line(self.spans[above].end);
-            let column = self.sheet.column(self.spans[run[0]].start);
+            let mut from = self.source.next_line(self.spans[above].end);
+            let column = self.source.column(self.spans[run[0]].start);
             for &at in run {
-                let gap = from..self.sheet.line_start(self.spans[at].start);
-                if self.sheet.text.get(gap).is_some_and(|gap| gap.contains('#')) {
+                let gap = from..self.source.line_start(self.spans[at].start);
+                if self.source.text.get(gap).is_some_and(|gap| gap.contains('#')) {
                     return splices;
                 }
-                from = self.sheet.next_line(self.spans[at].end);
-                splices.extend(below::set_apart(self.sheet, from, column, keeps));
+                from = self.source.next_line(self.spans[at].end);
+                splices.extend(below::set_apart(self.source, from, column, keeps));
             }
         }
         splices
@@ -120,22 +120,22 @@ impl<'t> Parts<'t> {
 
     fn inserted_into_block(&self, anchor: usize, new: &Insertion<'_>) -> Option<Splice> {
         let span = self.spans.get(anchor)?;
-        Some(self.sheet.lines_behind(span.end, &self.lines(self.sheet.column(span.start), new)))
+        Some(self.source.lines_behind(span.end, &self.lines(self.source.column(span.start), new)))
     }
 
     /// Adds parts before the first.
     fn inserted_first(&self, new: &Insertion<'_>) -> Option<Splice> {
         let first = self.spans.first()?.start;
         if self.block {
-            if !self.sheet.begins_line(first) {
+            if !self.source.begins_line(first) {
                 return None;
             }
-            let start = self.sheet.line_start(first);
-            let lines = self.sheet.lines(&self.lines(self.sheet.column(first), new));
-            return Some(self.sheet.replace(start..start, lines));
+            let start = self.source.line_start(first);
+            let lines = self.source.lines(&self.lines(self.source.column(first), new));
+            return Some(self.source.replace(start..start, lines));
         }
         let new: String = new.flow().iter().map(|part| format!("{part}, ")).collect();
-        Some(self.sheet.replace(first..first, new))
+        Some(self.source.replace(first..first, new))
     }
 
     fn lines(&self, column: usize, new: &Insertion<'_>) -> String {
@@ -154,17 +154,17 @@ impl<'t> Parts<'t> {
         let span = self.spans.get(anchor)?;
         let new = new.flow();
         if !self.has_own_lines(anchor) {
-            return Some(vec![self.sheet.replace(span.end..span.end, format!(", {}", new.join(", ")))]);
+            return Some(vec![self.source.replace(span.end..span.end, format!(", {}", new.join(", ")))]);
         }
-        let stop = self.sheet.line_stop(span.end);
-        let indent = &self.sheet.text[self.sheet.line_start(span.start)..span.start];
-        let between = format!(",{}{indent}", self.sheet.line_end);
+        let stop = self.source.line_stop(span.end);
+        let indent = &self.source.text[self.source.line_start(span.start)..span.start];
+        let between = format!(",{}{indent}", self.source.line_end);
         let is_last = self.is_last_kept(anchor, gone);
         let last = if is_last && self.comma(self.spans.len() - 1).is_none() { "" } else { "," };
-        let lines = format!("{}{indent}{}{last}", self.sheet.line_end, new.join(&between));
-        let mut splices = vec![self.sheet.replace(stop..stop, lines)];
+        let lines = format!("{}{indent}{}{last}", self.source.line_end, new.join(&between));
+        let mut splices = vec![self.source.replace(stop..stop, lines)];
         if self.comma(anchor).is_none() {
-            splices.push(self.sheet.replace(span.end..span.end, ","));
+            splices.push(self.source.replace(span.end..span.end, ","));
         }
         Some(splices)
     }
@@ -182,17 +182,17 @@ impl<'t> Parts<'t> {
             let before = first.checked_sub(1);
             let trailing = last + 1 == self.spans.len();
             if run.iter().all(|&at| self.has_own_lines(at)) {
-                splices.extend(run.iter().map(|&at| self.sheet.without_lines(&self.spans[at])));
+                splices.extend(run.iter().map(|&at| self.source.without_lines(&self.spans[at])));
                 let is_followed = added.iter().any(|insertion| insertion.behind == before);
                 if trailing && !is_followed && self.comma(last).is_none() {
                     let comma = before.and_then(|before| self.comma(before));
-                    splices.extend(comma.map(|comma| self.sheet.replace(comma..comma + 1, "")));
+                    splices.extend(comma.map(|comma| self.source.replace(comma..comma + 1, "")));
                 }
             } else if !trailing {
-                splices.push(self.sheet.replace(self.spans[first].start..self.spans[last + 1].start, ""));
+                splices.push(self.source.replace(self.spans[first].start..self.spans[last + 1].start, ""));
             } else {
                 let before = self.spans.get(before?)?;
-                splices.push(self.sheet.replace(before.end..self.spans[last].end, ""));
+                splices.push(self.source.replace(before.end..self.spans[last].end, ""));
             }
         }
         Some(splices)
@@ -202,16 +202,16 @@ impl<'t> Parts<'t> {
     /// bracket.
     fn has_own_lines(&self, at: usize) -> bool {
         let span = &self.spans[at];
-        let rest = &self.sheet.text[span.end..self.sheet.line_stop(span.end)];
+        let rest = &self.source.text[span.end..self.source.line_stop(span.end)];
         let rest = rest.trim_start().trim_start_matches(',').trim_start();
-        self.sheet.begins_line(span.start) && (rest.is_empty() || rest.starts_with('#'))
+        self.source.begins_line(span.start) && (rest.is_empty() || rest.starts_with('#'))
     }
 
     /// Where the comma behind a part stands, if it follows in the same line.
     fn comma(&self, at: usize) -> Option<usize> {
         let from = self.spans[at].end;
         let to = self.spans.get(at + 1).map_or(self.whole.end, |next| next.start);
-        let rest = self.sheet.text.get(from..to)?;
+        let rest = self.source.text.get(from..to)?;
         let blanks = rest.len() - rest.trim_start_matches([' ', '\t']).len();
         rest[blanks..].starts_with(',').then_some(from + blanks)
     }

@@ -30,14 +30,14 @@ pub(crate) fn applied(text: &str, splices: &[Splice]) -> Option<String> {
 
 /// The text of a file as lines.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sheet<'t> {
+pub(crate) struct SourceText<'t> {
     /// The text.
     pub(crate) text: &'t str,
     /// How its lines end: as the first one does.
     pub(crate) line_end: &'static str,
 }
 
-impl<'t> Sheet<'t> {
+impl<'t> SourceText<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
         let first = text.split_inclusive('\n').next().unwrap_or_default();
         Self { text, line_end: if first.ends_with("\r\n") { "\r\n" } else { "\n" } }

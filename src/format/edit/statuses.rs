@@ -2,7 +2,7 @@
 //! shorthands (`draftDirectory`) that each stand for one of its entries.
 
 use crate::domain::{Attribute, Shorthand, Value};
-use crate::format::edit::splice::Sheet;
+use crate::format::edit::splice::SourceText;
 use crate::format::edit::step::Step;
 use crate::format::read;
 use crate::format::tree::{Entry, Node};
@@ -11,7 +11,7 @@ use crate::format::tree::{Entry, Node};
 ///
 /// A shorthand stays as long as its status is just what the shorthand says; only its directory
 /// changes then. A status that needs more goes into the map.
-pub(crate) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
+pub(crate) fn changed(source: SourceText<'_>, root: &Node, to: Option<&Value>) -> Option<Step> {
     let name = Attribute::UnpublishedStatuses;
     let explicit = root.entry(name.as_str());
     let from = explicit.and_then(|_| value_in(root, name.as_str()));
@@ -33,7 +33,7 @@ pub(crate) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Opti
                 kept = true;
                 let old = value_in(root, shorthand.as_str())?;
                 if normal(&old) != directory {
-                    step.change(sheet, root, entry, &old, &directory)?;
+                    step.change(source, root, entry, &old, &directory)?;
                 }
             }
             Some((_, None)) | None => step.remove(entry),
@@ -42,7 +42,7 @@ pub(crate) fn changed(sheet: Sheet<'_>, root: &Node, to: Option<&Value>) -> Opti
     let needed = !wanted.is_empty() || (to.is_some() && !kept);
     let wanted = Value::Map(wanted.into());
     match (explicit, needed) {
-        (Some(entry), true) => step.change(sheet, root, entry, &from?, &wanted)?,
+        (Some(entry), true) => step.change(source, root, entry, &from?, &wanted)?,
         (Some(entry), false) if !(kept && from.as_ref() == Some(&wanted)) => step.remove(entry),
         (None, true) => step.add(name.as_str(), &wanted),
         (Some(_) | None, false) => {}

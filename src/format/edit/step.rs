@@ -1,7 +1,7 @@
 //! What becomes of the entries of the root.
 
 use crate::domain::Value;
-use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::edit::value;
 use crate::format::edit::value::Place;
 use crate::format::scalar::Style;
@@ -23,21 +23,28 @@ impl Step {
     /// Changes the value of an entry, if that can be done in place.
     pub(crate) fn change(
         &mut self,
-        sheet: Sheet<'_>,
+        source: SourceText<'_>,
         root: &Node,
         entry: &Entry,
         from: &Value,
         to: &Value,
     ) -> Option<()> {
-        let place = Place::of(sheet, root, entry);
-        self.splices.extend(value::changed(sheet, place, &entry.value, from, to)?);
+        let place = Place::of(source, root, entry);
+        self.splices.extend(value::changed(source, place, &entry.value, from, to)?);
         Some(())
     }
 
     /// Writes an entry anew where it stands.
-    pub(crate) fn write(&mut self, sheet: Sheet<'_>, root: &Node, entry: &Entry, name: &str, value: &Value) {
+    pub(crate) fn write(
+        &mut self,
+        source: SourceText<'_>,
+        root: &Node,
+        entry: &Entry,
+        name: &str,
+        value: &Value,
+    ) {
         let with = match root.layout() {
-            Some(Layout::Block) => sheet.block_entry(sheet.column(entry.start), name, value),
+            Some(Layout::Block) => source.block_entry(source.column(entry.start), name, value),
             _ => write::flow_entry(name, value, Style::Plain),
         };
         self.splices.push(Splice { at: entry.span(), with });

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::domain::Value;
 use crate::format::edit::parts::{Insertion, Part, Parts};
-use crate::format::edit::splice::{Sheet, Splice};
+use crate::format::edit::splice::{SourceText, Splice};
 use crate::format::scalar::Style;
 use crate::format::tree::{Content, Entry, Layout, Node};
 use crate::format::{scalar, write};
@@ -30,9 +30,9 @@ pub(crate) enum Place<'n> {
 
 impl<'n> Place<'n> {
     /// Where the value of a map's entry stands.
-    pub(crate) fn of(sheet: Sheet<'_>, map: &Node, entry: &'n Entry) -> Self {
+    pub(crate) fn of(source: SourceText<'_>, map: &Node, entry: &'n Entry) -> Self {
         match map.layout() {
-            Some(Layout::Block) => Self::Entry { entry, column: sheet.column(entry.start) },
+            Some(Layout::Block) => Self::Entry { entry, column: source.column(entry.start) },
             Some(Layout::Flow | Layout::Pair) | None => Self::Flow,
         }
     }
@@ -40,7 +40,7 @@ impl<'n> Place<'n> {
 
 /// Changes a value with the fewest bytes: inside it if possible, else all of it.
 pub(crate) fn changed(
-    sheet: Sheet<'_>,
+    source: SourceText<'_>,
     place: Place<'_>,
     node: &Node,
     from: &Value,
@@ -49,54 +49,60 @@ pub(crate) fn changed(
     if from == to {
         return Some(Vec::new());
     }
-    inside(sheet, place, node, from, to)
-        .or_else(|| replaced(sheet, place, node, to).map(|splice| vec![splice]))
+    inside(source, place, node, from, to)
+        .or_else(|| replaced(source, place, node, to).map(|splice| vec![splice]))
 }
 
-fn inside(sheet: Sheet<'_>, place: Place<'_>, node: &Node, from: &Value, to: &Value) -> Option<Vec<Splice>> {
+fn inside(
+    source: SourceText<'_>,
+    place: Place<'_>,
+    node: &Node,
+    from: &Value,
+    to: &Value,
+) -> Option<Vec<Splice>> {
     match (&node.content, from, to) {
         (Content::Scalar(_, style), _, Value::Null | Value::Bool(_) | Value::Number(_) | Value::Text(_)) => {
             if node.span.is_empty() {
                 return None;
             }
-            Some(vec![sheet.replace(node.span.clone(), scalar(sheet, place, node, *style, to))])
+            Some(vec![source.replace(node.span.clone(), scalar(source, place, node, *style, to))])
         }
         (Content::Map(entries, _), Value::Map(old), Value::Map(new)) => {
-            members(sheet, node, entries, old, new)
+            members(source, node, entries, old, new)
         }
-        (Content::List(nodes, _), Value::List(old), Value::List(new)) => items(sheet, node, nodes, old, new),
+        (Content::List(nodes, _), Value::List(old), Value::List(new)) => items(source, node, nodes, old, new),
         _ => None,
     }
 }
 
 /// A scalar in the style of the one that it replaces; the comment behind `|` or `>` stays.
-fn scalar(sheet: Sheet<'_>, place: Place<'_>, node: &Node, style: Style, to: &Value) -> String {
+fn scalar(source: SourceText<'_>, place: Place<'_>, node: &Node, style: Style, to: &Value) -> String {
     let in_flow = matches!(place, Place::Flow);
     if style != Style::Block {
         return scalar::written(to, style, in_flow);
     }
-    let header = &sheet.text[node.span.start..sheet.line_stop(node.span.start).min(node.span.end)];
+    let header = &source.text[node.span.start..source.line_stop(node.span.start).min(node.span.end)];
     let comment = header.find('#').map_or(String::new(), |at| format!(" {}", &header[at..]));
-    literal(sheet, node, to, &comment)
+    literal(source, node, to, &comment)
         .unwrap_or_else(|| format!("{}{comment}", scalar::written(to, style, in_flow)))
 }
 
 /// A text of several lines behind a `|`, indented as the one that it replaces.
-fn literal(sheet: Sheet<'_>, node: &Node, to: &Value, comment: &str) -> Option<String> {
+fn literal(source: SourceText<'_>, node: &Node, to: &Value, comment: &str) -> Option<String> {
     let text = to.as_text()?;
     let body = text.strip_suffix('\n').unwrap_or(text);
     let fits = |line: &str| line.is_empty() || (line.trim() == line && scalar::is_readable_line(line));
-    let is_literal = sheet.text[node.span.start..].starts_with('|');
+    let is_literal = source.text[node.span.start..].starts_with('|');
     let has_edges = body.starts_with('\n') || body.ends_with('\n') || body.is_empty();
     if !is_literal || !text.contains('\n') || has_edges || !body.split('\n').all(fits) {
         return None;
     }
-    let content = sheet.text[node.span.clone()].lines().skip(1).find(|line| !line.trim().is_empty())?;
+    let content = source.text[node.span.clone()].lines().skip(1).find(|line| !line.trim().is_empty())?;
     let indent = &content[..content.len() - content.trim_start_matches(' ').len()];
     let chomp = if body.len() == text.len() { "-" } else { "" };
     let mut lines = format!("|{chomp}{comment}");
     for line in body.split('\n') {
-        lines.push_str(sheet.line_end);
+        lines.push_str(source.line_end);
         if !line.is_empty() {
             lines.push_str(indent);
             lines.push_str(line);
@@ -106,7 +112,7 @@ fn literal(sheet: Sheet<'_>, node: &Node, to: &Value, comment: &str) -> Option<S
 }
 
 fn members(
-    sheet: Sheet<'_>,
+    source: SourceText<'_>,
     node: &Node,
     entries: &[Entry],
     old: &[(String, Value)],
@@ -118,8 +124,8 @@ fn members(
     for (at, entry) in entries.iter().enumerate() {
         match wanted.get(entry.name()) {
             Some(to) => {
-                let place = Place::of(sheet, node, entry);
-                splices.extend(changed(sheet, place, &entry.value, old.get(entry.name())?, to)?);
+                let place = Place::of(source, node, entry);
+                splices.extend(changed(source, place, &entry.value, old.get(entry.name())?, to)?);
                 last = Some(at);
             }
             None => gone.push(at),
@@ -132,7 +138,7 @@ fn members(
         let style = style_behind(node, &entries[last?]);
         insertions.push(Insertion { behind: Some(last?), parts: fresh, style });
     }
-    splices.extend(Parts::of(sheet, node)?.changed(&gone, &insertions)?);
+    splices.extend(Parts::of(source, node)?.changed(&gone, &insertions)?);
     Some(splices)
 }
 
@@ -148,7 +154,13 @@ fn named(members: &[(String, Value)]) -> HashMap<&str, &Value> {
     members.iter().map(|(name, value)| (name.as_str(), value)).collect()
 }
 
-fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Value]) -> Option<Vec<Splice>> {
+fn items(
+    source: SourceText<'_>,
+    node: &Node,
+    nodes: &[Node],
+    old: &[Value],
+    new: &[Value],
+) -> Option<Vec<Splice>> {
     let place = if node.layout() == Some(Layout::Block) { Place::Item } else { Place::Flow };
     let mut kept = aligned(old, new);
     kept.push((old.len(), new.len()));
@@ -156,7 +168,7 @@ fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Va
     let (mut at, mut to) = (0, 0);
     for (old_next, new_next) in kept {
         while at < old_next && to < new_next {
-            splices.extend(changed(sheet, place, nodes.get(at)?, &old[at], &new[to])?);
+            splices.extend(changed(source, place, nodes.get(at)?, &old[at], &new[to])?);
             (at, to) = (at + 1, to + 1);
         }
         gone.extend(at..old_next);
@@ -168,7 +180,7 @@ fn items(sheet: Sheet<'_>, node: &Node, nodes: &[Node], old: &[Value], new: &[Va
         }
         (at, to) = (old_next + 1, new_next + 1);
     }
-    splices.extend(Parts::of(sheet, node)?.changed(&gone, &insertions)?);
+    splices.extend(Parts::of(source, node)?.changed(&gone, &insertions)?);
     Some(splices)
 }
 
@@ -212,29 +224,29 @@ fn aligned_at_ends(old: &[Value], new: &[Value]) -> Vec<(usize, usize)> {
 }
 
 /// Writes the whole value anew.
-fn replaced(sheet: Sheet<'_>, place: Place<'_>, node: &Node, to: &Value) -> Option<Splice> {
+fn replaced(source: SourceText<'_>, place: Place<'_>, node: &Node, to: &Value) -> Option<Splice> {
     let in_brackets = node.layout() == Some(Layout::Flow);
     match place {
         Place::Flow if node.span.is_empty() => None,
-        Place::Flow => Some(sheet.replace(node.span.clone(), write::flow(to, Style::Plain))),
+        Place::Flow => Some(source.replace(node.span.clone(), write::flow(to, Style::Plain))),
         Place::Item | Place::Entry { .. } if in_brackets => {
-            Some(sheet.replace(node.span.clone(), write::flow(to, Style::Plain)))
+            Some(source.replace(node.span.clone(), write::flow(to, Style::Plain)))
         }
         Place::Item => {
             if node.span.is_empty() {
                 return None;
             }
             let mut lines = String::new();
-            write::value(&mut lines, sheet.column(node.span.start), to);
-            Some(sheet.replace(node.span.clone(), sheet.lines(lines.trim_end_matches('\n'))))
+            write::value(&mut lines, source.column(node.span.start), to);
+            Some(source.replace(node.span.clone(), source.lines(lines.trim_end_matches('\n'))))
         }
         Place::Entry { entry, column } => {
             let key = entry.key.span.end;
-            let rest = &sheet.text[key..];
+            let rest = &source.text[key..];
             let colon = key + (rest.len() - rest.trim_start_matches(' ').len()) + 1;
             let mut lines = String::from(":");
             write::behind_colon(&mut lines, column, to, Style::Plain);
-            Some(sheet.replace(key..node.span.end.max(colon), sheet.lines(lines.trim_end_matches('\n'))))
+            Some(source.replace(key..node.span.end.max(colon), source.lines(lines.trim_end_matches('\n'))))
         }
     }
 }

@@ -38,7 +38,7 @@ use std::fmt::Write as _;
 use uuid::Uuid;
 
 pub use crate::format::message::merge::{Conflict, Joined, compose_merge, conflicts, is_merge};
-pub use crate::format::message::parse::{Message, Told, ToldOrigin, idempotency, parse};
+pub use crate::format::message::parse::{EventTrailers, Message, OriginTrailer, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
 

@@ -18,18 +18,18 @@ pub struct Message {
     /// The whole message without its trailers, whoever wrote it: why, in a person's own commit.
     pub text: String,
     /// What the trailers tell of each event, in their order; empty for a person's commit.
-    pub events: Vec<Told>,
+    pub events: Vec<EventTrailers>,
     /// The request that asked.
     pub request_id: Option<String>,
     /// Where the trailers say that the change comes from; without one it is the API.
-    pub origin: Option<ToldOrigin>,
+    pub origin: Option<OriginTrailer>,
     /// What the commit takes back.
     pub reverses: Option<Reverses>,
 }
 
 /// Where a commit of the service comes from, as its trailer `Collectory-Origin` tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ToldOrigin {
+pub enum OriginTrailer {
     /// A person's saved edit that the service committed.
     WorkTree,
     /// The command line.
@@ -40,7 +40,7 @@ pub enum ToldOrigin {
 
 /// What the trailers tell of one event.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Told {
+pub struct EventTrailers {
     /// The collection.
     pub key: Key,
     /// What happened, such as `collection.updated`; absent for a file that could not be read.
@@ -75,17 +75,17 @@ pub fn parse(message: &str) -> Message {
         reason: (!reason.is_empty()).then_some(reason),
         text,
         request_id: value_of(&trailers, REQUEST_ID).map(str::to_owned),
-        origin: value_of(&trailers, ORIGIN).and_then(told_origin),
+        origin: value_of(&trailers, ORIGIN).and_then(origin_trailer),
         reverses: reverses(&trailers),
         events,
     }
 }
 
-fn told_origin(value: &str) -> Option<ToldOrigin> {
+fn origin_trailer(value: &str) -> Option<OriginTrailer> {
     match value {
-        WORK_TREE => Some(ToldOrigin::WorkTree),
-        COMMAND => Some(ToldOrigin::Command),
-        MERGE => Some(ToldOrigin::Merge),
+        WORK_TREE => Some(OriginTrailer::WorkTree),
+        COMMAND => Some(OriginTrailer::Command),
+        MERGE => Some(OriginTrailer::Merge),
         _ => None,
     }
 }
@@ -138,7 +138,7 @@ fn value_of<'a>(trailers: &'a [Trailer], name: &str) -> Option<&'a str> {
 
 /// The events that trailers tell: each begins with its action, or with its key where none is
 /// told. One whose key is none is left out.
-fn events(trailers: &[Trailer]) -> Vec<Told> {
+fn events(trailers: &[Trailer]) -> Vec<EventTrailers> {
     #[derive(Default)]
     struct Group<'a> {
         action: Option<&'a str>,
@@ -164,7 +164,7 @@ fn events(trailers: &[Trailer]) -> Vec<Told> {
     let told = groups.into_iter().filter_map(|group| {
         let key = Key::parse(group.key?).ok()?;
         let id = group.id.and_then(|id| Uuid::parse_str(id).ok());
-        Some(Told { key, action: group.action.map(str::to_owned), id })
+        Some(EventTrailers { key, action: group.action.map(str::to_owned), id })
     });
     told.collect()
 }

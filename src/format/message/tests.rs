@@ -70,7 +70,7 @@ fn an_update_is_told_as_the_design_shows_it() {
             subject: "Update posts: name, recursive".into(),
             reason: Some("Mara asked".into()),
             text: "Update posts: name, recursive\n\nMara asked\n\nname: \"Posts\" -> \"All posts\"\nrecursive: (none) -> true".into(),
-            events: vec![Told {
+            events: vec![EventTrailers {
                 key: key("posts"),
                 action: Some("collection.updated".into()),
                 id: Some(id())
@@ -176,8 +176,8 @@ fn a_saved_file_is_told_as_edited_by_hand_even_if_it_is_broken() {
     let about = About { by_hand: Some((&posts, ByHand::Edit)), ..About::default() };
     let broken = compose(&[], &about);
     assert_eq!(broken, "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n");
-    assert_eq!(parse(&broken).events, [Told { key: posts.clone(), action: None, id: None }]);
-    assert_eq!(parse(&broken).origin, Some(ToldOrigin::WorkTree));
+    assert_eq!(parse(&broken).events, [EventTrailers { key: posts.clone(), action: None, id: None }]);
+    assert_eq!(parse(&broken).origin, Some(OriginTrailer::WorkTree));
     let gone = compose(&[], &About { by_hand: Some((&posts, ByHand::Delete)), ..About::default() });
     assert!(gone.starts_with("Delete posts by hand\n"), "{gone}");
     let event = updated(&self::posts(), &[("name", "All".into())]);

@@ -1,6 +1,7 @@
 //! What a policy file may say, and how it is edited.
 
 use crate::domain::Key;
+use crate::format::policy::edit::EditError;
 use crate::format::policy::testing::token;
 use crate::format::policy::*;
 

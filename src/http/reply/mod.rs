@@ -3,7 +3,6 @@
 //! What every answer carries is put on here, once. Nothing here knows what the bytes of an answer say.
 
 pub(crate) mod compress;
-pub(crate) mod rejection;
 
 use std::mem;
 

@@ -58,9 +58,9 @@ where
 }
 
 /// One chunk.
-struct Whole(Option<Bytes>);
+struct SingleChunk(Option<Bytes>);
 
-impl Chunks for Whole {
+impl Chunks for SingleChunk {
     fn poll(&mut self, _: &mut Context<'_>) -> Poll<Option<Result<Bytes, Broken>>> {
         Poll::Ready(self.0.take().filter(|bytes| !bytes.is_empty()).map(Ok))
     }
@@ -97,7 +97,7 @@ impl Body {
     /// A body that is there already.
     pub(crate) fn whole(bytes: Bytes) -> Self {
         let declared_bytes = bytes.len();
-        let chunks: Box<dyn Chunks> = Box::new(Whole(Some(bytes)));
+        let chunks: Box<dyn Chunks> = Box::new(SingleChunk(Some(bytes)));
         Self { chunks: Some(chunks), declared_bytes, is_held_back: false, room: None }
     }
 

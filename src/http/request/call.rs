@@ -1,7 +1,6 @@
 //! One request under way: its head, and what its handler may do with it.
 
 use std::future::{Future, poll_fn};
-use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,11 +36,6 @@ const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a client that sends no more is waited with for what is looked up.
 const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
-
-/// The other end of a connection, for another server than ours to put into the extensions of each request;
-/// see [`Routes::filter`](crate::http::Routes::filter).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Peer(pub SocketAddr);
 
 /// A request without its body.
 pub(crate) struct Call<'a> {

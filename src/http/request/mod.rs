@@ -1,4 +1,4 @@
-//! One request on its way in: its head, its body, and what its header fields wish for.
+//! One request on its way in: its head, its body, and what its header fields ask for.
 //!
 //! Nothing here knows which path leads where (`routes`) or what a document says (`jsonapi`). A body is never
 //! read before the caller is known, and never beyond its limit.

@@ -5,7 +5,7 @@ use serde_json::json;
 use warp::http::StatusCode;
 
 use crate::domain::Key;
-use crate::engine::history::{At, EventPage, Filter, HistoryError, Page, Seeing, Sheet, Side, View};
+use crate::engine::history::{At, EventPage, EventTable, Filter, HistoryError, Page, Seeing, Side, View};
 use crate::http::authorize::{Action, Allowed, Denied};
 use crate::http::jsonapi::document::{history, self_link};
 use crate::http::jsonapi::error::ApiError;
@@ -171,13 +171,13 @@ async fn page(
 /// One page of events as a table, or all of them from there on.
 fn table(view: &View, filter: &Filter, mut page: Page, is_whole: bool) -> Result<Bytes, HistoryError> {
     let unwritten = |_| HistoryError::Unreadable("the table could not be written".into());
-    let mut sheet = Sheet::new().map_err(unwritten)?;
+    let mut table = EventTable::new().map_err(unwritten)?;
     loop {
         let found = view.events(filter, &page)?;
-        found.events.iter().try_for_each(|event| sheet.push(event)).map_err(unwritten)?;
+        found.events.iter().try_for_each(|event| table.push(event)).map_err(unwritten)?;
         match found.cursors.last() {
             Some(last) if is_whole && found.has_older => page.at = At::After(*last),
-            Some(_) | None => return sheet.take().map(Bytes::from).map_err(unwritten),
+            Some(_) | None => return table.take().map(Bytes::from).map_err(unwritten),
         }
     }
 }

@@ -28,9 +28,6 @@ pub(crate) fn live() -> Reply {
 /// since reads go on. Where somebody decides who may do
 /// what, a stranger is told none of that, but on the listener that is for operators.
 pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
-    if let Some(obstacle) = call.context.readiness.obstacle() {
-        return Err(ApiError::unavailable((*obstacle).clone(), RETRY_AFTER));
-    }
     let snapshot = call.snapshot()?;
     if let Some(trouble) = call.context.projection.trouble() {
         let detail = format!("What was read last is served, but {trouble}.");
@@ -59,7 +56,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
             format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()).into();
     }
     if let Some(SharedBranch { remote, .. }) = &call.context.remote {
-        meta["remote"] = told(remote, tells_all);
+        meta["remote"] = remote_status(remote, tells_all);
     }
     if !tells_all {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));
@@ -89,7 +86,7 @@ fn is_stale(call: &Call<'_>, shared: &SharedBranch) -> bool {
 }
 
 /// How it stands with the remote; a stranger is told no more than that.
-fn told(remote: &Remote, tells_all: bool) -> Value {
+fn remote_status(remote: &Remote, tells_all: bool) -> Value {
     let status = remote.status();
     if !tells_all {
         return json!({"state": status.state.as_str()});

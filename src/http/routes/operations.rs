@@ -11,7 +11,7 @@ use warp::http::StatusCode;
 use warp::http::header::{IF_MATCH, IF_NONE_MATCH};
 
 use crate::domain::{Actor, Command, Key, Kind, Value};
-use crate::engine::{Condition, Entry, Outcome, SubmitError, Wish};
+use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, SubmitError};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::document::kind_of;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject, index_of};
@@ -55,7 +55,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     }
     require_conditions(call, &batch.changes)?;
     let has_data: Vec<bool> =
-        batch.changes.iter().map(|wish| !matches!(wish.command, Command::Delete { .. })).collect();
+        batch.changes.iter().map(|change| !matches!(change.command, Command::Delete { .. })).collect();
     let preferences = asked.preferences;
     let written = submit::submit(call, batch.changes, author, asked).await.map_err(|error| {
         let index = index_of(&error);
@@ -72,7 +72,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
     let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
     let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
     let reply = reply.of_revision(written.revision);
-    submit::told_as_asked(call, reply, results, written, preferences).await
+    submit::with_preferences(call, reply, results, written, preferences).await
 }
 
 fn pointer(index: usize) -> String {
@@ -93,8 +93,8 @@ fn shown(outcome: &Outcome) -> Option<&Entry> {
 async fn authorize(call: &Call<'_>, batch: Option<&Batch>) -> Result<Actor, ApiError> {
     let mut author = None;
     let changes = batch.map_or(&[][..], |batch| &batch.changes);
-    for (index, wish) in changes.iter().enumerate() {
-        let action = match &wish.command {
+    for (index, change) in changes.iter().enumerate() {
+        let action = match &change.command {
             Command::Create(collection) => {
                 Action::Create { key: Some(collection.key()), content: Some(collection) }
             }
@@ -127,11 +127,11 @@ fn asked_wrongly(call: &Call<'_>) -> Vec<ErrorObject> {
 }
 
 /// Where changes need a precondition, each operation that does more than add states its own.
-fn require_conditions(call: &Call<'_>, changes: &[Wish]) -> Result<(), ApiError> {
-    let first = changes.iter().position(|wish| match wish.command {
+fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result<(), ApiError> {
+    let first = changes.iter().position(|change| match change.command {
         Command::Create(_) => false,
         Command::Update { .. } | Command::Delete { .. } | Command::Restore(_) => {
-            wish.condition.if_match.is_none()
+            change.condition.if_match.is_none()
         }
     });
     match first.filter(|_| call.context.require_if_match) {
@@ -142,7 +142,7 @@ fn require_conditions(call: &Call<'_>, changes: &[Wish]) -> Result<(), ApiError>
 
 /// The operations of a body as far as they could be read, and what is wrong with the others.
 struct Batch {
-    changes: Vec<Wish>,
+    changes: Vec<ConditionalCommand>,
     faults: Vec<ErrorObject>,
 }
 
@@ -162,8 +162,8 @@ impl Batch {
         let mut batch = Self { changes: Vec::with_capacity(operations.len()), faults: Vec::new() };
         let mut names = Names { call, local: HashMap::new() };
         for (index, operation) in operations.into_iter().enumerate() {
-            match names.wish(operation) {
-                Ok(wish) => batch.changes.push(wish),
+            match names.change(operation) {
+                Ok(change) => batch.changes.push(change),
                 Err(faults) => {
                     let error = ApiError::from(faults).below(&pointer(index));
                     batch.faults.extend(error.into_errors());
@@ -216,7 +216,7 @@ struct Names<'a> {
 }
 
 impl Names<'_> {
-    fn wish(&mut self, operation: Value) -> Result<Wish, Faults> {
+    fn change(&mut self, operation: Value) -> Result<ConditionalCommand, Faults> {
         let Value::Map(members) = operation else {
             return invalid("", format!("an operation is an object, found {}", article(&operation)));
         };
@@ -234,7 +234,7 @@ impl Names<'_> {
         let condition = condition_of(parts.meta.take());
         let command = self.command(parts);
         match (command, condition) {
-            (Ok(command), Ok(condition)) => Ok(Wish { command, condition }),
+            (Ok(command), Ok(condition)) => Ok(ConditionalCommand { command, condition }),
             (command, condition) => {
                 Err([command.err(), condition.err()].into_iter().flatten().flatten().collect())
             }

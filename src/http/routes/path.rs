@@ -12,7 +12,7 @@ use crate::http::context::{Context, Guard};
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
-use crate::http::routes::table::{Answering, Operation, ROUTES, Route, Stands, Takes};
+use crate::http::routes::table::{Answering, Mount, Operation, Operations, ROUTES, Route};
 use crate::telemetry::Limit;
 
 /// A route, and what a path says where the route varies.
@@ -88,13 +88,13 @@ pub(crate) fn lookup(path: &str, context: &Context) -> Option<Found> {
     let path = &*plain(path);
     let below = path.strip_prefix(context.base_path.as_str());
     ROUTES.iter().find_map(|route| {
-        let place = match route.stands {
-            Stands::Below => below,
-            Stands::Anywhere if path == route.path.text => Some(path),
-            Stands::Anywhere => below,
-            Stands::WithAuthorizer => below.filter(|_| matches!(context.guard, Guard::With(_))),
+        let place = match route.mount {
+            Mount::Below => below,
+            Mount::Anywhere if path == route.path.text => Some(path),
+            Mount::Anywhere => below,
+            Mount::WithAuthorizer => below.filter(|_| matches!(context.guard, Guard::With(_))),
         };
-        Some(Found { route, target: target(&route.takes, route.path.captured(place?)?)? })
+        Some(Found { route, target: target(&route.operations, route.path.captured(place?)?)? })
     })
 }
 
@@ -148,12 +148,12 @@ impl Template {
 }
 
 /// The operations, if the segment can be what they take.
-fn target(takes: &'static Takes, segment: &str) -> Option<Target> {
-    Some(match takes {
-        Takes::Fixed(operations) => Target::Fixed(operations),
+fn target(operations: &'static Operations, segment: &str) -> Option<Target> {
+    Some(match operations {
+        Operations::Fixed(operations) => Target::Fixed(operations),
         // A key has neither a slash nor a percent sign: what was left encoded is none.
-        Takes::OfKey(operations) => Target::OfKey(operations, Key::parse(segment).ok()?),
-        Takes::OfEvent(operations) => {
+        Operations::OfKey(operations) => Target::OfKey(operations, Key::parse(segment).ok()?),
+        Operations::OfEvent(operations) => {
             let id = decoded(segment).filter(|id| !id.is_empty())?;
             Target::OfEvent(operations, EventId(id.into_owned()))
         }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use warp::http::StatusCode;
 
 use crate::domain::{Actor, Refusal};
-use crate::engine::{Condition, Fingerprint, Once, Submission, SubmitError, Wish, Written};
+use crate::engine::{Condition, ConditionalCommand, Fingerprint, Once, Submission, SubmitError, Written};
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::{document, etag};
@@ -26,12 +26,12 @@ pub(crate) fn if_match_required() -> ErrorObject {
     )
 }
 
-/// Hands wishes to the writer, all or nothing, and waits until they are durable.
+/// Hands changes to the writer, all or nothing, and waits until they are durable.
 ///
 /// A client that hangs up drops this future; what was handed over is carried out all the same.
 pub(crate) async fn submit(
     call: &Call<'_>,
-    changes: Vec<Wish>,
+    changes: Vec<ConditionalCommand>,
     author: Actor,
     asked: Asked,
 ) -> Result<Written, SubmitError> {
@@ -138,7 +138,7 @@ impl Asked {
 /// # Errors
 ///
 /// 503 when there is no room to find out what would change.
-pub(crate) async fn told_as_asked(
+pub(crate) async fn with_preferences(
     call: &Call<'_>,
     reply: Reply,
     body: Bytes,
@@ -160,7 +160,7 @@ pub(crate) async fn told_as_asked(
 }
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.
-pub(crate) fn told(error: SubmitError, condition: &Condition) -> ApiError {
+pub(crate) fn refused(error: SubmitError, condition: &Condition) -> ApiError {
     match error {
         SubmitError::Condition { current, .. } => {
             ApiError::precondition(etag::failed(condition, current.as_deref()), current)

@@ -38,13 +38,13 @@ pub(crate) const REMOTE: &str = "/remote/";
 pub(crate) struct Route {
     /// The path below the base path.
     pub(crate) path: Template,
-    pub(crate) stands: Stands,
-    pub(crate) takes: Takes,
+    pub(crate) mount: Mount,
+    pub(crate) operations: Operations,
 }
 
 /// Where a path is found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stands {
+pub(crate) enum Mount {
     /// Below the base path.
     Below,
     /// There, and at the root too, wherever the API stands: whoever watches over processes asks there.
@@ -54,7 +54,7 @@ pub(crate) enum Stands {
 }
 
 /// The methods of a path, by what varies in it.
-pub(crate) enum Takes {
+pub(crate) enum Operations {
     /// Nothing.
     Fixed(&'static [Operation<()>]),
     /// The key of a collection.
@@ -98,22 +98,22 @@ macro_rules! open {
     };
 }
 
-const fn below(path: &'static str, takes: Takes) -> Route {
-    Route { path: Template::new(path), stands: Stands::Below, takes }
+const fn below(path: &'static str, operations: Operations) -> Route {
+    Route { path: Template::new(path), mount: Mount::Below, operations }
 }
 
 /// Everything that can be asked for; what is asked for most comes first.
 pub(crate) static ROUTES: &[Route] = &[
     below(
         COLLECTIONS,
-        Takes::Fixed(&[
+        Operations::Fixed(&[
             on!(GET, List | ListPast | Follow, |call, (), _| Box::pin(collections::list(call))),
             on!(POST, Create, |call, (), body| Box::pin(collections::create(call, body))),
         ]),
     ),
     below(
         COLLECTION,
-        Takes::OfKey(&[
+        Operations::OfKey(&[
             on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
                 explained(call, &key, collections::read(call, &key).await).await
             })),
@@ -123,86 +123,97 @@ pub(crate) static ROUTES: &[Route] = &[
     ),
     below(
         "/collections/{key}/events",
-        Takes::OfKey(&[on!(GET, ListEvents | StreamEvents, |call, key, _| {
+        Operations::OfKey(&[on!(GET, ListEvents | StreamEvents, |call, key, _| {
             Box::pin(events::of_collection(call, key))
         })]),
     ),
     below(
         "/collections/{key}/blame",
-        Takes::OfKey(&[on!(GET, ReadBlame, |call, key, _| Box::pin(async move {
+        Operations::OfKey(&[on!(GET, ReadBlame, |call, key, _| Box::pin(async move {
             explained(call, &key, past::blame(call, key.clone()).await).await
         }))]),
     ),
     below(
         "/collections/{key}/restore",
-        Takes::OfKey(&[on!(POST, Restore, |call, key, body| Box::pin(undo::restore(call, key, body)))]),
+        Operations::OfKey(&[on!(POST, Restore, |call, key, body| Box::pin(undo::restore(call, key, body)))]),
     ),
     below(
         "/operations",
-        Takes::Fixed(&[on!(POST, Create | Update | Delete, |call, (), body| {
+        Operations::Fixed(&[on!(POST, Create | Update | Delete, |call, (), body| {
             Box::pin(operations::operate(call, body))
         })]),
     ),
     below(
         "/events",
-        Takes::Fixed(&[on!(GET, ListEvents | StreamEvents, |call, (), _| Box::pin(events::list(call)))]),
+        Operations::Fixed(&[on!(GET, ListEvents | StreamEvents, |call, (), _| Box::pin(events::list(call)))]),
     ),
     below(
         "/events/{id}",
-        Takes::OfEvent(&[on!(GET, ReadEvent, |call, id, _| Box::pin(events::read(call, id)))]),
+        Operations::OfEvent(&[on!(GET, ReadEvent, |call, id, _| Box::pin(events::read(call, id)))]),
     ),
     below(
         "/events/{id}/undo",
-        Takes::OfEvent(&[on!(POST, UndoEvent, |call, id, body| Box::pin(undo::undo(call, id, body)))]),
+        Operations::OfEvent(&[on!(POST, UndoEvent, |call, id, body| Box::pin(undo::undo(call, id, body)))]),
     ),
-    below("/diff", Takes::Fixed(&[on!(GET, ReadDifference, |call, (), _| Box::pin(past::difference(call)))])),
+    below(
+        "/diff",
+        Operations::Fixed(&[on!(GET, ReadDifference, |call, (), _| Box::pin(past::difference(call)))]),
+    ),
     below(
         "/sync-token",
-        Takes::Fixed(&[on!(GET, ReadSyncToken, |call, (), _| Box::pin(past::sync_token(call)))]),
+        Operations::Fixed(&[on!(GET, ReadSyncToken, |call, (), _| Box::pin(past::sync_token(call)))]),
     ),
-    below("/changes", Takes::Fixed(&[on!(GET, ReadChanges, |call, (), _| Box::pin(past::changes(call)))])),
+    below(
+        "/changes",
+        Operations::Fixed(&[on!(GET, ReadChanges, |call, (), _| Box::pin(past::changes(call)))]),
+    ),
     below(
         "/capabilities",
-        Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(past::capabilities(call)))]),
+        Operations::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(past::capabilities(call)))]),
     ),
     below(
         "/collection.schema.json",
-        Takes::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(schema::read(call)))]),
+        Operations::Fixed(&[on!(GET, ReadCapabilities, |call, (), _| Box::pin(schema::read(call)))]),
     ),
-    below("/problems", Takes::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))])),
+    below(
+        "/problems",
+        Operations::Fixed(&[on!(GET, ReadProblems, |call, (), _| Box::pin(problems::list(call)))]),
+    ),
     // Who signs a notice need not be asked about.
     below(
         "/remote/notices",
-        Takes::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
+        Operations::Fixed(&[open!(POST, |call, (), body| Box::pin(remote::notice(call, body)))]),
     ),
-    below("/webhooks", Takes::Fixed(&[on!(GET, Operate, |call, (), _| Box::pin(webhooks::list(call)))])),
+    below("/webhooks", Operations::Fixed(&[on!(GET, Operate, |call, (), _| Box::pin(webhooks::list(call)))])),
     below(
         "/remote/accept",
-        Takes::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::accept(call)))]),
+        Operations::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::accept(call)))]),
     ),
     below(
         "/remote/restore",
-        Takes::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::restore(call)))]),
+        Operations::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::restore(call)))]),
     ),
     Route {
         path: Template::new("/openapi.json"),
-        stands: Stands::WithAuthorizer,
-        takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::json(call)))]),
+        mount: Mount::WithAuthorizer,
+        operations: Operations::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::json(call)))]),
     },
     Route {
         path: Template::new("/openapi.yaml"),
-        stands: Stands::WithAuthorizer,
-        takes: Takes::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::yaml(call)))]),
+        mount: Mount::WithAuthorizer,
+        operations: Operations::Fixed(&[on!(GET, ReadOpenApi, |call, (), _| Box::pin(openapi::yaml(call)))]),
     },
     Route {
         path: Template::new(LIVE),
-        stands: Stands::Anywhere,
-        takes: Takes::Fixed(&[open!(GET, |_, (), _| Box::pin(async { Ok(health::live()) }))]),
+        mount: Mount::Anywhere,
+        operations: Operations::Fixed(&[open!(GET, |_, (), _| Box::pin(async { Ok(health::live()) }))]),
     },
     Route {
         path: Template::new(READY),
-        stands: Stands::Anywhere,
-        takes: Takes::Fixed(&[open!(GET, |call, (), _| Box::pin(async { health::ready(call, false) }))]),
+        mount: Mount::Anywhere,
+        operations: Operations::Fixed(&[open!(GET, |call, (), _| Box::pin(async {
+            health::ready(call, false)
+        }))]),
     },
 ];
 
@@ -212,10 +223,10 @@ impl Route {
         fn of<P>(operations: &[Operation<P>]) -> Vec<&Method> {
             operations.iter().map(|operation| &operation.method).collect()
         }
-        match &self.takes {
-            Takes::Fixed(operations) => of(operations),
-            Takes::OfKey(operations) => of(operations),
-            Takes::OfEvent(operations) => of(operations),
+        match &self.operations {
+            Operations::Fixed(operations) => of(operations),
+            Operations::OfKey(operations) => of(operations),
+            Operations::OfEvent(operations) => of(operations),
         }
     }
 }

@@ -40,7 +40,7 @@ pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Resul
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
     let request = Request::of(call, key, allowed, &sent)?;
     let done = history.undo(request.engine(), uuid, &request.undoer).await;
-    let done = request.told(done).await;
+    let done = request.refused(done).await;
     request.answer(done, StatusCode::CREATED).await
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     let done = match call.looking(resolve).await {
         Ok(revision) => {
             let done = history.restore(request.engine(), &request.key, revision, &request.undoer).await;
-            request.told(done).await
+            request.refused(done).await
         }
         Err(error) => Err(error),
     };
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
         (&self.call.context.handle, &self.call.context.projection)
     }
 
-    async fn told(&self, done: Result<Written, UndoRefusal>) -> Result<Written, ApiError> {
+    async fn refused(&self, done: Result<Written, UndoRefusal>) -> Result<Written, ApiError> {
         let refusal = match done {
             Ok(written) => return Ok(written),
             Err(refusal) => refusal,
@@ -119,7 +119,7 @@ impl<'a> Request<'a> {
         Err(match refusal {
             UndoRefusal::Submit(error) => {
                 let error = submit::discreet(self.call, error).await;
-                submit::told(error, &self.undoer.condition).without_pointers()
+                submit::refused(error, &self.undoer.condition).without_pointers()
             }
             refusal @ (UndoRefusal::ChangedSince { .. }
             | UndoRefusal::FileChangedSince
@@ -133,16 +133,16 @@ impl<'a> Request<'a> {
     async fn answer(&self, done: Result<Written, ApiError>, updated: StatusCode) -> Result<Reply, ApiError> {
         let done = match done {
             Ok(done) => done,
-            Err(refusal) => self.recalled().await?.ok_or(refusal)?,
+            Err(refusal) => self.replayed().await?.ok_or(refusal)?,
         };
         written(self.call, done, self.preferences, &self.fields, updated).await
     }
 
-    async fn recalled(&self) -> Result<Option<Written>, ApiError> {
+    async fn replayed(&self) -> Result<Option<Written>, ApiError> {
         let Undoer { author, once, dry_run, condition, .. } = &self.undoer;
         let Some(once) = once.as_ref().filter(|_| !dry_run) else { return Ok(None) };
-        let recalled = self.call.context.handle.recall(author, once, &self.key).await;
-        recalled.map_err(|error| submit::told(error, condition))
+        let replayed = self.call.context.handle.replay(author, once, &self.key).await;
+        replayed.map_err(|error| submit::refused(error, condition))
     }
 }
 

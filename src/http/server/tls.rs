@@ -33,12 +33,12 @@ pub struct Tls {
     certificate: PathBuf,
     key: PathBuf,
     config: ArcSwap<ServerConfig>,
-    looked: Mutex<Looked>,
+    last_reading: Mutex<LastReading>,
 }
 
-/// What the files were when somebody last looked.
+/// What the files were when they were read last.
 #[derive(Debug)]
-struct Looked {
+struct LastReading {
     at: Instant,
     /// `None` where they could not be used, so that they are read again at the next look.
     stamps: Option<[Stamp; 2]>,
@@ -111,13 +111,13 @@ impl Tls {
         let (certificate, key) = (certificate.into(), key.into());
         let stamps = stamps(&certificate, &key);
         let config = ArcSwap::from_pointee(read(&certificate, &key)?);
-        let looked = Mutex::new(Looked { at: Instant::now(), stamps, fault: None });
-        Ok(Self { certificate, key, config, looked })
+        let last_reading = Mutex::new(LastReading { at: Instant::now(), stamps, fault: None });
+        Ok(Self { certificate, key, config, last_reading })
     }
 
     /// Reads the files now.
     pub fn reload(&self) {
-        self.read_again(&mut self.looked.lock().unwrap_or_else(PoisonError::into_inner));
+        self.read_again(&mut self.last_reading.lock().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Greets a client; `None` when it does not speak TLS, or takes too long.
@@ -136,32 +136,32 @@ impl Tls {
 
     /// Reads the files again if they have changed; whoever finds somebody looking goes on with what is known.
     fn look(&self) {
-        let Ok(mut looked) = self.looked.try_lock() else { return };
-        if looked.at.elapsed() < LOOK_INTERVAL {
+        let Ok(mut last_reading) = self.last_reading.try_lock() else { return };
+        if last_reading.at.elapsed() < LOOK_INTERVAL {
             return;
         }
-        looked.at = Instant::now();
-        if looked.stamps.is_none() || looked.stamps != stamps(&self.certificate, &self.key) {
-            self.read_again(&mut looked);
+        last_reading.at = Instant::now();
+        if last_reading.stamps.is_none() || last_reading.stamps != stamps(&self.certificate, &self.key) {
+            self.read_again(&mut last_reading);
         }
     }
 
-    fn read_again(&self, looked: &mut Looked) {
+    fn read_again(&self, last_reading: &mut LastReading) {
         // First, so that what changes while it is read has changed.
         let stamps = stamps(&self.certificate, &self.key);
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 self.config.store(Arc::new(config));
-                *looked = Looked { at: looked.at, stamps, fault: None };
+                *last_reading = LastReading { at: last_reading.at, stamps, fault: None };
                 tracing::info!(path = %self.certificate.display(), "took over the TLS certificate");
             }
             Err(error) => {
                 let fault = anyhow::Error::new(error);
                 let fault = format!("{fault:#}");
-                if looked.fault.as_ref() != Some(&fault) {
+                if last_reading.fault.as_ref() != Some(&fault) {
                     tracing::warn!(fault, "kept the last good TLS certificate, the new one can't be used");
                 }
-                *looked = Looked { at: looked.at, stamps: None, fault: Some(fault) };
+                *last_reading = LastReading { at: last_reading.at, stamps: None, fault: Some(fault) };
             }
         }
     }

@@ -12,8 +12,9 @@ use warp::http::header::{
 use crate::config::{BasePath, Origin};
 use crate::domain::{Kind, Revision};
 use crate::engine::Rewritten;
+use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, Served, entry, problem, snapshot};
-use crate::http::{Action, Allowed, Context, Cors, Denied, Guard, RequestHead};
+use crate::http::{Action, Allowed, Context, Denied, Guard, RequestHead};
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -147,20 +148,6 @@ async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
     served.send("POST", "/collections", body).await.is(503);
     served.send("PATCH", "/collections/a", body).await.is(503);
     served.ask("DELETE", "/collections/a", &[], "").await.is(503);
-}
-
-#[tokio::test]
-async fn readiness_says_what_stands_in_the_way() {
-    let readiness = crate::http::Readiness::default();
-    let shared = readiness.clone();
-    let served = Served::with(|context| Context { readiness: shared, ..context });
-    let ready = served.get("/readyz").await.is(200).json();
-    assert_eq!((&ready["meta"]["problems"], &ready["meta"]["collections"]), (&json!(0), &json!(3)));
-    readiness.obstruct("the service is shutting down");
-    let answer = served.get("/readyz").await.is(503).json();
-    assert_eq!(answer["errors"][0]["detail"], "The service is shutting down.");
-    readiness.clear();
-    served.get("/readyz").await.is(200);
 }
 
 #[tokio::test]

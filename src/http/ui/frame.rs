@@ -95,8 +95,8 @@ impl<'a> Visit<'a> {
         let allowed = self.call.authorize(Action::Follow { key }).await.ok();
         let snapshot = self.call.snapshot().ok();
         let token = allowed.zip(snapshot).map(|(allowed, snapshot)| {
-            let sight = key.map_or_else(|| allowed.sight(), crate::engine::Sight::One);
-            Shown::of(&snapshot, sight).token.to_string()
+            let visible_keys = key.map_or_else(|| allowed.visible_keys(), crate::engine::VisibleKeys::One);
+            Shown::of(&snapshot, visible_keys).token.to_string()
         });
         Frame { live: token.map(|token| Live { token, key: key.map(Key::to_string) }), ..frame }
     }

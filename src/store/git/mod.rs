@@ -22,14 +22,14 @@ pub(crate) use journal::REMOTE_FOLDER;
 pub(crate) use journal::fuzz;
 pub use journal::options::Options;
 pub use maintenance::statistics::Statistics;
-pub use read::archive::GitArchive;
+#[cfg(test)]
+pub(crate) use read::archive::GitArchive;
 #[cfg(test)]
 pub(crate) use read::archive::testing;
-pub(crate) use read::diff::is_collection_file;
 pub use read::rev_parse;
 pub use repo::branch::Access;
 pub use repo::init::NewRepository;
 pub use repo::layout::around;
 pub use repo::sharing::keep_to_sharing;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
-pub use write::sign::{SigningKey, SigningKeyError, Unfit};
+pub use write::sign::{SigningKey, SigningKeyError};

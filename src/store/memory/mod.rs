@@ -18,7 +18,7 @@ use chrono::{DateTime, Utc};
 use state::{Held, State, by_hand, failed};
 
 use super::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, WorkTree,
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
@@ -375,7 +375,7 @@ impl Journal for MemoryJournal {
     fn work_tree(
         &mut self,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         let state = self.readable()?;
@@ -386,9 +386,9 @@ impl Journal for MemoryJournal {
             return Ok(WorkTree::Busy);
         }
         let tree = state.tree(head);
-        let names: BTreeSet<&String> = match look {
-            Look::All => state.work_tree.keys().chain(tree.keys()).collect(),
-            Look::At(names) => names.iter().collect(),
+        let names: BTreeSet<&String> = match paths {
+            Paths::All => state.work_tree.keys().chain(tree.keys()).collect(),
+            Paths::Only(names) => names.iter().collect(),
         };
         let edits = names.into_iter().filter_map(|name| state.edit(&tree, name)).collect();
         Ok(WorkTree::Here { edits, unfinished: state.unfinished.clone(), half_done: state.half_done })
@@ -420,8 +420,8 @@ impl Journal for MemoryJournal {
         Ok(self.readable()?.descends(descendant, ancestor))
     }
 
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        Ok(self.readable()?.left_behind(old, new))
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        Ok(self.readable()?.commits_beyond(old, new))
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {

@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use sha1::{Digest as _, Sha1};
 
 use super::Fault;
+use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
 use crate::store::{
     BlobId, Commit, Committed, Draft, Edit, FileChange, Kept, Saved, Special, StoreError, TreeEntry,
@@ -253,13 +254,13 @@ impl State {
                 before: old.get(name).copied(),
                 after: new.get(name).copied(),
             })
-            .filter(|change| is_told(&change.name) && change.before != change.after)
+            .filter(|change| is_collection_file(&change.name) && change.before != change.after)
             .collect()
     }
 
     pub(super) fn edit(&self, tree: &Tree, name: &str) -> Option<Edit> {
         let committed = tree.get(name).copied();
-        if !is_told(name) || self.held_as_entry(name) == committed {
+        if !is_collection_file(name) || self.held_as_entry(name) == committed {
             return None;
         }
         let now = match self.work_tree.get(name) {
@@ -282,7 +283,7 @@ impl State {
         Ok(kept)
     }
 
-    pub(super) fn left_behind(&self, old: Revision, new: Revision) -> Vec<Revision> {
+    pub(super) fn commits_beyond(&self, old: Revision, new: Revision) -> Vec<Revision> {
         let mut open = vec![old];
         let mut left = Vec::new();
         while let Some(revision) = open.pop() {
@@ -310,8 +311,4 @@ impl State {
         }
         false
     }
-}
-
-pub(super) fn is_told(name: &str) -> bool {
-    !name.starts_with('.') && (name.ends_with(".yaml") || name.ends_with(".yml"))
 }

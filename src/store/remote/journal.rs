@@ -10,11 +10,11 @@ use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
 use crate::store::remote::behind::Outbox;
 use crate::store::remote::git::Note;
-use crate::store::remote::link::{Ack, Link, LinkState, Sighting, pause};
+use crate::store::remote::link::{Ack, Link, LinkState, SeenHead, pause};
 use crate::store::remote::merge::Join;
 use crate::store::remote::pushed::Pushed;
 use crate::store::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, StoreError, TwoPhase,
+    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, TwoPhase,
     WorkTree,
 };
 
@@ -59,13 +59,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Brings the branch to where the remote has been seen; answers where it is then.
     fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.settle()?;
-        let Some(sighting) = self.sighting(local.is_some()) else {
+        let Some(seen_head) = self.seen_head(local.is_some()) else {
             return match local {
                 Some(_) => Ok(local),
                 None => Err(self.not_there_yet().into()),
             };
         };
-        match (local, sighting.head) {
+        match (local, seen_head.head) {
             (None, None) => Ok(None),
             (local, head) if local == head => {
                 self.note_base(local.expect("they are not both absent"));
@@ -85,12 +85,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 Ok(Some(local))
             }
             (Some(local), None) => {
-                if sighting.epoch == self.link.epoch() {
+                if seen_head.epoch == self.link.epoch() {
                     self.stop_without_branch();
                 }
                 Ok(Some(local))
             }
-            (Some(local), Some(head)) => self.follow_from(local, head, sighting),
+            (Some(local), Some(head)) => self.follow_from(local, head, seen_head),
         }
     }
 
@@ -98,13 +98,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
         &mut self,
         local: Revision,
         head: Revision,
-        sighting: Sighting,
+        seen_head: SeenHead,
     ) -> Result<Option<Revision>, StoreError> {
         if self.inner.descends(head, local)? {
             self.count_propagation(head);
             return self.advance(Some(local), head, "fetched from the remote");
         }
-        if sighting.epoch != self.link.epoch() && self.inner.descends(local, head)? {
+        if seen_head.epoch != self.link.epoch() && self.inner.descends(local, head)? {
             // It was asked before our push had come there.
             return Ok(Some(local));
         }
@@ -161,7 +161,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Ok(());
         }
         let commits = match lease {
-            Some(lease) => self.inner.left_behind(tip, lease)?.len(),
+            Some(lease) => self.inner.commits_beyond(tip, lease)?.len(),
             None => {
                 let mut commits = 0;
                 self.inner.log(tip, &mut |_| {
@@ -203,7 +203,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.post(Some(head), local)?;
             return Ok(Some(local));
         }
-        let ahead = self.inner.left_behind(local, head)?.len();
+        let ahead = self.inner.commits_beyond(local, head)?.len();
         self.link.known().ahead = ahead;
         let is_held_back = self.link.settings.is_follower || self.link.check_writable().is_err();
         if is_held_back && !self.link.is_stopped() {
@@ -280,11 +280,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// What was seen last; with nothing here that could be served meanwhile, the first look is waited for.
-    fn sighting(&self, is_served: bool) -> Option<Sighting> {
+    fn seen_head(&self, is_served: bool) -> Option<SeenHead> {
         if !is_served {
             self.link.wait_for_first_look();
         }
-        self.link.known().sighting
+        self.link.known().seen_head
     }
 
     fn not_there_yet(&self) -> RemoteError {
@@ -332,13 +332,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Finds out what became of commits whose push had no answer.
     fn settle(&mut self) -> Result<(), StoreError> {
-        let (pending, sighting) = {
+        let (pending, seen_head) = {
             let known = self.link.known();
-            (known.pending.clone(), known.sighting)
+            (known.pending.clone(), known.seen_head)
         };
-        let (Some(pending), Some(sighting)) = (pending, sighting) else { return Ok(()) };
-        let is_seen_since = sighting.epoch == self.link.epoch();
-        let head = sighting.head.filter(|_| is_seen_since);
+        let (Some(pending), Some(seen_head)) = (pending, seen_head) else { return Ok(()) };
+        let is_seen_since = seen_head.epoch == self.link.epoch();
+        let head = seen_head.head.filter(|_| is_seen_since);
         let has_landed = match (&pending.pushed, head) {
             (Some(Pushed::Accepted), _) => true,
             (_, Some(head)) => self.inner.descends(head, pending.tip)?,
@@ -356,7 +356,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if !is_seen_since {
             return Ok(());
         }
-        match (&pending.pushed, sighting.head == pending.lease) {
+        match (&pending.pushed, seen_head.head == pending.lease) {
             (Some(Pushed::Answered(why)), true) => {
                 self.link.settled();
                 self.link.refused(why);
@@ -529,10 +529,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn work_tree(
         &mut self,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
-        self.inner.work_tree(head, look, despite_locks)
+        self.inner.work_tree(head, paths, despite_locks)
     }
 
     fn walk(
@@ -551,8 +551,8 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.descends(descendant, ancestor)
     }
 
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        self.inner.left_behind(old, new)
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.inner.commits_beyond(old, new)
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {

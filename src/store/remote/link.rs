@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
-use crate::store::git::is_collection_file;
 use crate::store::remote::RemoteError;
 use crate::store::remote::behind::Outbox;
 use crate::store::remote::decision::Decision;
@@ -188,7 +188,7 @@ impl Counters {
 
 /// A head of the remote that somebody has seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sighting {
+pub(crate) struct SeenHead {
     pub(crate) head: Option<Revision>,
     /// How many pushes had been begun or ended before it was asked for: what is seen while one is under way may be
     /// what was before it.
@@ -218,7 +218,7 @@ pub(crate) struct Known {
     last_error: Option<String>,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
-    pub(crate) sighting: Option<Sighting>,
+    pub(crate) seen_head: Option<SeenHead>,
     pub(crate) pending: Option<Pending>,
     /// What is to be pushed behind.
     pub(crate) outbox: Option<Outbox>,
@@ -324,7 +324,7 @@ impl Link {
     /// Waits until the remote was seen or could not be, the first time.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
-        let is_early = |known: &mut Known| known.sighting.is_none() && known.failures == 0 && !known.is_over;
+        let is_early = |known: &mut Known| known.seen_head.is_none() && known.failures == 0 && !known.is_over;
         drop(self.changed.wait_timeout_while(known, self.settings.timeout, is_early));
     }
 
@@ -394,11 +394,11 @@ impl Link {
     }
 
     /// Notes that the remote has answered, and what its head is.
-    pub(crate) fn sighted(&self, sighting: Sighting) {
+    pub(crate) fn note_seen(&self, seen_head: SeenHead) {
         let mut known = self.known();
         // What was asked for before a push may arrive after what it brought.
-        if known.sighting.is_none_or(|newest| newest.epoch <= sighting.epoch) {
-            known.sighting = Some(sighting);
+        if known.seen_head.is_none_or(|newest| newest.epoch <= seen_head.epoch) {
+            known.seen_head = Some(seen_head);
         }
         known.last_contact = Some(self.now());
         known.failures = 0;
@@ -503,7 +503,7 @@ impl Link {
         known.epoch += 1;
         known.pushed_at = Some(Instant::now());
         if pushed == Pushed::Accepted {
-            known.sighting = Some(Sighting { head: Some(tip), epoch: known.epoch });
+            known.seen_head = Some(SeenHead { head: Some(tip), epoch: known.epoch });
             self.settings.told.as_ref().map(|told| told.send(tip).ok());
         }
         pushed
@@ -521,7 +521,7 @@ impl Link {
         let fetched = self.git.fetch(note, until);
         self.counters.fetches.observe(began.elapsed());
         let head = fetched?;
-        self.sighted(Sighting { head, epoch });
+        self.note_seen(SeenHead { head, epoch });
         Ok(head)
     }
 
@@ -531,7 +531,7 @@ impl Link {
         let Some(path) = self.branch_files().into_iter().next() else { return };
         let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
         let mut known = self.known();
-        let seen = known.sighting.and_then(|sighting| sighting.head);
+        let seen = known.seen_head.and_then(|seen_head| seen_head.head);
         if found.is_some() && found != seen && !known.is_wanted {
             known.is_wanted = true;
             self.changed.notify_all();

@@ -54,7 +54,7 @@ pub struct Sides {
 
 /// What becomes of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Take {
+pub enum Resolution {
     /// What the remote has stays.
     Theirs,
     /// What is here.
@@ -67,7 +67,7 @@ pub enum Take {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
     /// What becomes of each file, in order.
-    pub takes: Vec<Take>,
+    pub takes: Vec<Resolution>,
     /// The message of the commit.
     pub message: String,
     /// How many conflicts it tells of.
@@ -116,7 +116,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (&there, &is_collection),
             until,
         )?;
-        let commits = self.inner.left_behind(ours, theirs)?.len();
+        let commits = self.inner.commits_beyond(ours, theirs)?.len();
         let conflicts = found.conflicts;
         let judged = self.link.settings.merger.merge(&Sides {
             files: sides.clone(),
@@ -129,9 +129,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let mut drafted = Vec::new();
         for ((path, change), (take, side)) in files.iter().zip(judged.takes.into_iter().zip(sides)) {
             match take {
-                Take::Theirs => {}
-                Take::Ours => drop(index.insert(path.clone(), change.after)),
-                Take::Bytes(bytes) => drafted.push((side.name, Some(bytes))),
+                Resolution::Theirs => {}
+                Resolution::Ours => drop(index.insert(path.clone(), change.after)),
+                Resolution::Bytes(bytes) => drafted.push((side.name, Some(bytes))),
             }
         }
         index.extend(found.taken);

@@ -34,12 +34,6 @@ impl Poll {
         })?;
         Ok(Self { link, thread: Some(thread) })
     }
-
-    /// The link that it keeps up.
-    #[must_use]
-    pub const fn link(&self) -> &Arc<Link> {
-        &self.link
-    }
 }
 
 impl Drop for Poll {
@@ -55,7 +49,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
     let (waiters, pending, before) = {
         let mut known = link.known();
         known.is_wanted = false;
-        (std::mem::take(&mut known.waiters), known.pending.clone(), known.sighting)
+        (std::mem::take(&mut known.waiters), known.pending.clone(), known.seen_head)
     };
     if let Some(pending) = &pending {
         let pushed = link.push(pending.tip, pending.lease, link.deadline());
@@ -69,7 +63,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
         link.missed(error);
     }
     let is_to_be_decided = link.known().decision.is_some();
-    let has_moved = link.known().sighting.map(|it| it.head) != before.map(|it| it.head);
+    let has_moved = link.known().seen_head.map(|it| it.head) != before.map(|it| it.head);
     if is_to_be_decided || pending.is_some() || has_moved {
         changed(is_to_be_decided);
     }

@@ -28,7 +28,7 @@ use ssh_key::public::KeyData;
 use ssh_key::{HashAlg, PublicKey};
 
 use super::{Commit, RawSignature};
-pub use allowed::{AllowedSigners, LeftOut};
+pub use allowed::AllowedSigners;
 
 /// What a signature is made for, so that none made for something else passes (PROTOCOL.sshsig).
 pub(super) const NAMESPACE: &str = "git";

@@ -6,8 +6,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use collectory::store::Journal as _;
-use collectory::store::git::GitJournal;
+use collectory::benched::{GitJournal, Journal as _};
 
 use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{

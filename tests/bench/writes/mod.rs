@@ -19,9 +19,8 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use chrono::DateTime;
-use collectory::domain::Actor;
-use collectory::store::git::{GitJournal, Options};
-use collectory::store::{Draft, Journal as _};
+use collectory::Actor;
+use collectory::benched::{Draft, GitJournal, Journal as _, Options};
 use tokio::net::TcpStream;
 
 use crate::support::{file, key};

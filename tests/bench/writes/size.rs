@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use collectory::store::Journal as _;
+use collectory::benched::Journal as _;
 
 use super::{GROUP_LEN, append, objects_bytes, open, pack_files};
 use crate::support::{git, hermetic, repository, setting};

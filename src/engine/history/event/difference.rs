@@ -4,11 +4,11 @@ use std::time::Instant;
 
 use similar::TextDiff;
 
+use crate::domain::file_name::FileName;
 use crate::domain::{Change, Key, Revision, changes};
 use crate::engine::history::event::Action;
 use crate::engine::history::{HistoryError, View};
 use crate::format::FILE_BYTES_MAX;
-use crate::format::layout::{FileName, file_name};
 use crate::store::{StoreError, TreeEntry};
 
 /// How many lines around a change are shown, as in git.
@@ -76,7 +76,7 @@ impl View {
     ) -> Result<String, HistoryError> {
         let mut text = String::new();
         for change in self.shared.archive.differences(from, to)? {
-            let FileName::Collection { key, .. } = file_name(&change.name) else { continue };
+            let FileName::Collection { key, .. } = FileName::parse(&change.name) else { continue };
             if wanted(&key) {
                 self.check_asker()?;
                 let path = self.shared.path(&change.name);

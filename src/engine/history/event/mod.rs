@@ -7,7 +7,7 @@
 pub(crate) mod blame;
 pub(crate) mod difference;
 pub(crate) mod record;
-pub(crate) mod sheet;
+pub(crate) mod table;
 pub(crate) mod verify;
 
 use std::fmt;

@@ -85,7 +85,7 @@ impl View {
             at: commit.time(),
             actor: Arc::clone(self.index.actor(commit.actor)),
             origin: commit.origin,
-            message: told(commit.origin, message),
+            message: event_message(commit.origin, message),
             effect,
             moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
             together: self.together(row.commit),
@@ -185,7 +185,7 @@ impl View {
 }
 
 /// What a message says of the events of its commit.
-fn told(origin: Origin, message: Message) -> EventMessage {
+fn event_message(origin: Origin, message: Message) -> EventMessage {
     let Message { subject, reason, text, request_id, reverses, .. } = message;
     let text = (!text.is_empty()).then_some(text);
     let reason = if origin == Origin::Git { text } else { reason };

@@ -13,7 +13,7 @@ use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::Action;
 use crate::engine::history::index::partition;
 use crate::engine::history::{HistoryError, View};
-use crate::format::message::{self, Message, ToldOrigin};
+use crate::format::message::{self, Message, OriginTrailer};
 use crate::store::signature::{BadSignature, Checker, KeyName, NotAllowed, Signature};
 use crate::store::{Commit, StoreError};
 
@@ -223,7 +223,7 @@ impl View {
                 disagreements.push(Disagreement::Action { key, told, did });
             }
         }
-        if message.origin == Some(ToldOrigin::Merge) {
+        if message.origin == Some(OriginTrailer::Merge) {
             // What it decided follows from its parents.
             return Ok(());
         }

@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::domain::Revision;
 use crate::engine::history::event::{EventRecord, Position};
 use crate::engine::history::follow::{History, State};
-use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, Shared, View};
@@ -340,14 +340,14 @@ fn look(view: &View, at: Place, had_its_chance: Option<u32>, filter: &Filter) ->
         view.shared.options.reached.count(Limit::LagEvents);
         return Ok(Found::Reset(head, view.head()));
     }
-    let sieve = match Sieve::new(view, filter) {
-        Ok(sieve) => sieve,
+    let matching = match MatchingEvents::new(view, filter) {
+        Ok(matching) => matching,
         // A collection that there is not yet may still come.
         Err(HistoryError::UnknownKey(_)) => return Ok(Found::Skip(head)),
         Err(error) => return Err(error),
     };
     let mut events = Vec::new();
-    let is_wanted = |event: &u32| seen.is_news(&view.index, *event) && sieve.fits(*event);
+    let is_wanted = |event: &u32| seen.is_news(&view.index, *event) && matching.fits(*event);
     for event in (from..end).filter(is_wanted).take(BATCH_LEN) {
         events.push((view.record(event)?, behind(view, at, seen, event)));
     }

@@ -21,8 +21,7 @@ use crate::engine::history::follow::feed::BATCH_LEN;
 use crate::engine::history::index::build::Builder;
 use crate::engine::history::index::{Index, persist};
 use crate::engine::history::{HistoryError, Shared, View};
-use crate::engine::{Head, Metrics, chain};
-use crate::memory;
+use crate::engine::{GiveBack, Head, Metrics, chain};
 use crate::store::signature::Checker;
 use crate::store::{Archive, StoreError};
 use crate::telemetry::Reached;
@@ -67,6 +66,8 @@ pub struct Options {
     pub metrics: Arc<Metrics>,
     /// Counts who reaches a limit.
     pub reached: Reached,
+    /// Called by the thread that reads the history when it has read it for the first time; by default nothing is.
+    pub give_back: GiveBack,
 }
 
 impl std::fmt::Debug for Options {
@@ -92,6 +93,7 @@ impl Options {
             checker: Checker::default(),
             metrics: Arc::default(),
             reached: Reached::default(),
+            give_back: || {},
         }
     }
 }
@@ -268,7 +270,7 @@ impl Follower {
                     let is_first = builder.is_none();
                     self.follow(&mut builder, head);
                     if is_first {
-                        memory::give_back();
+                        (self.shared.options.give_back)();
                     }
                 }
                 Head::Ended => break,
@@ -385,7 +387,7 @@ impl Follower {
 /// The index that was kept, or an empty one.
 fn open(shared: &Arc<Shared>, kept: &mut u32) -> Result<Builder, StoreError> {
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
-    let index = match shared.archive.recall(NOTE) {
+    let index = match shared.archive.read_note(NOTE) {
         Ok(Some(bytes)) => {
             let index = persist::read(&bytes, &fingerprint, &|text| shared.key(text));
             if index.is_none() {
@@ -427,7 +429,7 @@ fn keep(shared: &Shared, index: &Index, kept: &mut u32) {
     }
     let fingerprint = persist::fingerprint(&shared.options.folder, &shared.options.committers);
     *kept = index.len();
-    if let Err(error) = shared.archive.keep(NOTE, &persist::write(index, &fingerprint)) {
+    if let Err(error) = shared.archive.write_note(NOTE, &persist::write(index, &fingerprint)) {
         tracing::warn!(
             error = chain(&error),
             "the index of the history can't be kept; the next start reads it again"

@@ -11,16 +11,16 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::ControlFlow;
 use std::sync::{Arc, OnceLock};
 
+use crate::domain::file_name::{self, Ending};
 use crate::domain::{Actor, Key, Revision};
-use crate::format::layout::{self, Ending};
-use crate::format::message::{self, ToldOrigin};
+use crate::format::message::{self, OriginTrailer};
 use crate::store::{FileChange, Step, StoreError, TreeEntry};
 
 use crate::engine::history::Shared;
 use crate::engine::history::event::Origin;
 use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Version};
-use crate::engine::history::index::{Did, Index, number};
+use crate::engine::history::index::{Index, VersionChange, number};
 
 /// How many commits are read before they are added: what the reading may hold in memory.
 const BATCH_LEN: usize = 8192;
@@ -42,7 +42,7 @@ struct Scanned {
     author: Actor,
     /// What its trailers may make of its origin.
     origin: Origin,
-    told: Vec<message::Told>,
+    told: Vec<message::EventTrailers>,
     is_damaged: bool,
     parents: Vec<Revision>,
     changes: Vec<(Key, Named)>,
@@ -195,7 +195,7 @@ impl Builder {
             }
             let told = told.iter().find(|told| told.key == key);
             agrees &= told.is_some();
-            self.index.push_event(number, told.and_then(|told| told.id), Did::of(before, after));
+            self.index.push_event(number, told.and_then(|told| told.id), VersionChange::of(before, after));
         }
         self.index.pair_moves();
         if agrees || origin == Origin::Merge {
@@ -229,7 +229,7 @@ impl Builder {
                 continue;
             }
             let before = if is_ours && is_theirs { theirs.and(ours) } else { told };
-            self.index.push_event(number, None, Did::of(before, after));
+            self.index.push_event(number, None, VersionChange::of(before, after));
         }
     }
 
@@ -265,7 +265,7 @@ fn twins_at(head: Option<Revision>, shared: &Shared) -> Result<BTreeMap<Key, Tre
     if yml.is_empty() {
         return Ok(BTreeMap::new());
     }
-    let is_wanted = |name: &str| layout::split(name).is_some_and(|(stem, _)| yml.contains(stem));
+    let is_wanted = |name: &str| file_name::split(name).is_some_and(|(stem, _)| yml.contains(stem));
     let files = shared.counting(head, &is_wanted)?;
     Ok(files.into_iter().filter_map(|file| Some((file.key, file.twin?))).collect())
 }
@@ -276,12 +276,12 @@ impl Shared {
         let message = message::parse(&commit.message);
         let by_service = self.options.committers.iter().any(|email| email == commit.committer.email());
         let origin = match (by_service, message.origin, message.events.is_empty()) {
-            (true, Some(ToldOrigin::WorkTree), _) => Origin::WorkTree,
-            (true, Some(ToldOrigin::Command), false) => Origin::Command,
+            (true, Some(OriginTrailer::WorkTree), _) => Origin::WorkTree,
+            (true, Some(OriginTrailer::Command), false) => Origin::Command,
             // What it brings has to be told everywhere in the same order, whoever the other services commit as.
-            (_, Some(ToldOrigin::Merge), _) => Origin::Merge,
+            (_, Some(OriginTrailer::Merge), _) => Origin::Merge,
             (true, None, false) => Origin::Api,
-            (true, Some(ToldOrigin::Command) | None, true) | (false, ..) => Origin::Git,
+            (true, Some(OriginTrailer::Command) | None, true) | (false, ..) => Origin::Git,
         };
         Scanned {
             at: commit.at.timestamp(),
@@ -298,7 +298,7 @@ impl Shared {
     /// collections, so what is kept here for a moment is one piece of memory, that of the changes.
     fn named(&self, changes: Vec<FileChange>) -> Vec<(Key, Named)> {
         let of_key = |FileChange { name, after, .. }: FileChange| {
-            let (stem, ending) = layout::split(&name)?;
+            let (stem, ending) = file_name::split(&name)?;
             let mut named = Named::default();
             named[usize::from(ending == Ending::Yml)] = Some(after);
             Some((self.key(stem)?, named))

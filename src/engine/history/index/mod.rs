@@ -55,12 +55,12 @@ pub(crate) struct Index {
 
 /// What happened to the file that counts.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Did {
+pub(crate) struct VersionChange {
     pub(crate) action: Action,
     pub(crate) after: Option<Version>,
 }
 
-impl Did {
+impl VersionChange {
     /// From one version to another, of which one may be none.
     pub(crate) const fn of(before: Option<Version>, after: Option<Version>) -> Self {
         let action = match (before, after) {
@@ -203,12 +203,12 @@ impl Index {
 
     /// Adds the next event of the newest commit, of which they come in the order of their keys, by
     /// the number of its key; `told_id` is the id that the trailers give it.
-    pub(crate) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, did: Did) {
+    pub(crate) fn push_event(&mut self, key: u32, told_id: Option<Uuid>, change: VersionChange) {
         let commit = self.commits.last().expect("an event is of a commit").revision;
         // A commit that was picked a second time repeats the ids of the first, which keeps them.
         let told_id = told_id.filter(|id| self.find_event(*id).is_none());
         let id = told_id.unwrap_or_else(|| stable_id(commit, self.key(key)));
-        let event = self.restore_event(id, key, did);
+        let event = self.restore_event(id, key, change);
         let Self { by_id, events, .. } = self;
         let name = |event: u32| events[event as usize].id;
         by_id.push(id, event, |one, two| name(one).cmp(&name(two)));
@@ -277,9 +277,9 @@ impl Index {
     }
 
     /// Adds an event of the newest commit that was in an index before.
-    pub(crate) fn restore_event(&mut self, id: Uuid, key: u32, did: Did) -> u32 {
+    pub(crate) fn restore_event(&mut self, id: Uuid, key: u32, change: VersionChange) -> u32 {
         let (commit, event) = (self.len() - 1, self.events_len());
-        let Did { action, after } = did;
+        let VersionChange { action, after } = change;
         self.events.push_back(EventRow { id, commit, key, action, after });
         self.by_key[key as usize].push(event);
         event

@@ -18,12 +18,12 @@ use std::collections::HashMap;
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
+use crate::domain::file_name::Ending;
 use crate::domain::{Actor, Key, Revision};
 use crate::engine::history::event::{Action, Origin};
 use crate::engine::history::index::forks::Fork;
 use crate::engine::history::index::row::{CommitRow, Holds, Version};
-use crate::engine::history::index::{Did, Index, number};
-use crate::format::layout::Ending;
+use crate::engine::history::index::{Index, VersionChange, number};
 use crate::store::BlobId;
 
 const MAGIC: &[u8] = b"collectory history 4\n";
@@ -123,7 +123,7 @@ fn restore_commit(index: &mut Index, from: &mut Reader<'_>, actors: u32) -> Opti
         let id = Uuid::from_bytes(from.array()?);
         let key = from.number().filter(|key| *key < index.keys_len())?;
         let action = action(from.byte()?)?;
-        index.restore_event(id, key, Did { action, after: version(from)? });
+        index.restore_event(id, key, VersionChange { action, after: version(from)? });
     }
     index.pair_moves();
     Some(())

@@ -3,9 +3,9 @@
 use chrono::{DateTime, Utc};
 use uuid::Uuid;
 
+use crate::domain::file_name::Ending;
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, Origin};
-use crate::format::layout::Ending;
 use crate::store::{BlobId, Special, TreeEntry};
 
 /// One commit along the first parents.

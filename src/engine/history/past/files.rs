@@ -2,10 +2,10 @@
 
 use std::sync::OnceLock;
 
+use crate::domain::file_name;
 use crate::domain::{Key, Revision};
 use crate::engine::history::index::row::Version;
 use crate::engine::history::{HistoryError, Reading, Shared, View};
-use crate::format::layout;
 use crate::store::{BlobId, StoreError, TreeEntry};
 
 /// How many files are read before it is asked again whether somebody waits for them.
@@ -40,7 +40,7 @@ impl Shared {
         is_wanted: &dyn Fn(&str) -> bool,
     ) -> Result<Vec<Counting>, StoreError> {
         let of_key = |(name, entry): (String, TreeEntry)| {
-            let (stem, ending) = layout::split(&name)?;
+            let (stem, ending) = file_name::split(&name)?;
             Some(Counting { key: self.key(stem)?, version: Version::new(ending, entry), twin: None })
         };
         let files = self.archive.files(revision, is_wanted)?;

@@ -12,6 +12,7 @@ use std::sync::{Arc, OnceLock};
 
 use chrono::{DateTime, Utc};
 
+use crate::domain::file_name::{self, Ending};
 use crate::domain::{Collection, Key, Revision};
 use crate::engine::history::event::Fault;
 use crate::engine::history::index::row::Version;
@@ -19,7 +20,6 @@ use crate::engine::history::past::files::Counting;
 use crate::engine::history::{HistoryError, Reading, Standing, View};
 use crate::engine::mirror::layers::{Claim, Content, File, LastGood, hidden_by, resolve};
 use crate::engine::{Entry, Problem, Serving, Snapshot};
-use crate::format::layout::{self, Ending};
 use crate::store::{BlobId, StoreError};
 
 /// How many commits off the first parents are read at a time in search of a good version.
@@ -95,7 +95,7 @@ impl View {
         if let Some(past) = self.shared.catalogs.get(&(self.index.oldest(), revision)) {
             return past.entries.get(key).cloned().ok_or_else(unknown);
         }
-        let is_wanted = |name: &str| layout::is_of(name, key);
+        let is_wanted = |name: &str| file_name::is_of(name, key);
         let mut entries = BTreeMap::new();
         for file in self.shared.counting(revision, &is_wanted)? {
             let reading = self.shared.read(&file.key, file.version)?;
@@ -230,7 +230,7 @@ impl View {
         // Off the first parents of the branch nothing is indexed: look at each commit.
         for at in 0..line.revisions.len() {
             let older = line.revisions.get(at + 1).copied().or(line.onto);
-            let had = older.map(|older| self.shared.counting(older, &|name| layout::is_of(name, key)));
+            let had = older.map(|older| self.shared.counting(older, &|name| file_name::is_of(name, key)));
             if !had.transpose()?.unwrap_or_default().iter().any(|file| file.key == *key) {
                 return Ok((true, -i64::try_from(at).unwrap_or(i64::MAX)));
             }
@@ -254,13 +254,14 @@ impl View {
             let slots: Vec<OnceLock<(bool, Option<Revision>)>> =
                 batch.iter().map(|_| OnceLock::new()).collect();
             archive.steps(batch, &|index, step| {
-                let of_key = |name: &str| layout::split(name).is_some_and(|(stem, _)| stem == key.as_str());
+                let of_key =
+                    |name: &str| file_name::split(name).is_some_and(|(stem, _)| stem == key.as_str());
                 let touched = step.changes.iter().any(|change| of_key(&change.name));
                 slots[index].get_or_init(|| (touched, step.commit.parents.first().copied()));
             })?;
             for (touched, parent) in slots.into_iter().filter_map(OnceLock::into_inner) {
                 let Some(parent) = parent.filter(|_| touched) else { continue };
-                let files = self.shared.counting(parent, &|name| layout::is_of(name, key))?;
+                let files = self.shared.counting(parent, &|name| file_name::is_of(name, key))?;
                 let file = files.into_iter().find(|file| file.key == *key);
                 let Some(Counting { version, .. }) = file else { return Ok(None) };
                 if let Reading::Good(good) = self.shared.read(key, version)? {

@@ -7,13 +7,13 @@ use crate::domain::{Key, Revision};
 use crate::engine::history::event::Position;
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, View};
-use crate::engine::projection::sync_token::{Change, Mark, Shown, Sight, SyncToken};
+use crate::engine::projection::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 use crate::engine::{Entry, Snapshot};
 
 impl View {
     /// What became of the collections since the reader was shown what the token names: each that is
     /// another now, and each that a commit touched since, even if it is again as it was. `shown` is what
-    /// `sight` shows now, and was taken before this view.
+    /// `visible_keys` shows now, and was taken before this view.
     ///
     /// # Errors
     ///
@@ -23,7 +23,7 @@ impl View {
         &self,
         token: &SyncToken,
         shown: &Shown,
-        sight: Sight<'_>,
+        visible_keys: VisibleKeys<'_>,
     ) -> Result<Vec<Change>, HistoryError> {
         let then = self.then(token.revision)?;
         let named = token.state.as_ref().and_then(|state| state.apart.as_ref());
@@ -35,7 +35,7 @@ impl View {
             .copied()
             .chain(named.iter().flat_map(|apart| apart.keys()))
             .chain(shown.apart.keys())
-            .filter(|key| sight.sees(key))
+            .filter(|key| visible_keys.sees(key))
             .collect();
         let mut changes = Vec::with_capacity(keys.len());
         for key in keys {

@@ -17,7 +17,8 @@ use crate::engine::history::event::{Effect, Fault};
 use crate::engine::history::index::row::Version;
 use crate::engine::history::{History, HistoryError, Reading, Standing, View};
 use crate::engine::{
-    Condition, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError, Wish, Written,
+    Condition, ConditionalCommand, Entry, Handle, Once, Projection, Snapshot, Submission, SubmitError,
+    Written,
 };
 use crate::store::TreeEntry;
 
@@ -167,7 +168,7 @@ impl History {
 impl Undoer {
     fn submission(&self, plan: Plan) -> Submission {
         Submission {
-            changes: vec![Wish { command: plan.command, condition: self.condition.clone() }],
+            changes: vec![ConditionalCommand { command: plan.command, condition: self.condition.clone() }],
             author: self.author.clone(),
             reason: self.reason.clone(),
             request_id: self.request_id.clone(),

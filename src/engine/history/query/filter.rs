@@ -93,7 +93,7 @@ fn is_among<T: PartialEq>(wanted: &[T], it: &T) -> bool {
 
 /// A filter made ready for an index: the events that may fit, oldest first, and what else each
 /// must keep to.
-pub(crate) struct Sieve<'a> {
+pub(crate) struct MatchingEvents<'a> {
     view: &'a View,
     filter: Filter,
     among: Among,
@@ -117,7 +117,7 @@ enum Among {
     Some(Vec<u32>),
 }
 
-impl<'a> Sieve<'a> {
+impl<'a> MatchingEvents<'a> {
     pub(crate) fn new(view: &'a View, filter: &Filter) -> Result<Self, HistoryError> {
         let after = |bound: &Option<Bound>| match bound {
             Some(Bound::Revision { revision, .. }) => {

@@ -7,9 +7,9 @@ use chrono::{DateTime, NaiveDate, Utc};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Key, Revision};
-use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::Filter;
-use crate::engine::history::{Action, HistoryError, View};
+use crate::engine::history::{HistoryError, View};
 use crate::store::{BlobId, TreeEntry};
 
 /// The seconds of a day of UTC.
@@ -20,8 +20,6 @@ const DAY_S: i64 = 24 * 60 * 60;
 pub struct LastChange {
     /// The event.
     pub id: Uuid,
-    /// What happened.
-    pub action: Action,
     /// The committer's time.
     pub at: DateTime<Utc>,
     /// The author.
@@ -38,7 +36,7 @@ impl View {
         let row = self.index.event(self.index.of_key_until(number, commit).next()?);
         let commit = self.index.commit(row.commit);
         let actor = Arc::clone(self.index.actor(commit.actor));
-        Some(LastChange { id: row.id, action: row.action, at: commit.time(), actor })
+        Some(LastChange { id: row.id, at: commit.time(), actor })
     }
 
     /// Every key that has events up to a revision along the first parents, if one is named: the one that was
@@ -60,10 +58,10 @@ impl View {
     ///
     /// As [`events`](Self::events).
     pub fn events_by_day(&self, filter: &Filter) -> Result<BTreeMap<NaiveDate, usize>, HistoryError> {
-        let sieve = Sieve::new(self, filter)?;
+        let matching = MatchingEvents::new(self, filter)?;
         let mut days: BTreeMap<i64, usize> = BTreeMap::new();
         let mut last = (0, 0);
-        sieve.count_by_commit(|commit, events| {
+        matching.count_by_commit(|commit, events| {
             let day = commit.at.div_euclid(DAY_S);
             if day != last.0 {
                 *days.entry(last.0).or_default() += last.1;
@@ -72,7 +70,7 @@ impl View {
             last.1 += events;
         });
         *days.entry(last.0).or_default() += last.1;
-        sieve.check()?;
+        matching.check()?;
         let date = |day: i64| DateTime::from_timestamp(day * DAY_S, 0).unwrap_or_default().date_naive();
         Ok(days.into_iter().filter(|(_, count)| *count > 0).map(|(day, count)| (date(day), count)).collect())
     }

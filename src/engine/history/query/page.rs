@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Key, Revision};
 use crate::engine::history::event::{Action, EventRecord, Origin};
-use crate::engine::history::query::filter::Sieve;
+use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::time;
 use crate::engine::history::query::time::Side;
 use crate::engine::history::{HistoryError, View};
@@ -169,23 +169,12 @@ impl Filter {
 impl View {
     /// A page of events, newest first; those of one commit in the order of their keys.
     ///
-    /// ```no_run
-    /// # use collectory::engine::history::{At, Filter, HistoryError, Page, View};
-    /// # fn f(view: &View) -> Result<(), HistoryError> {
-    /// let filter = Filter { actors: vec!["Mara".into()], ..Filter::default() };
-    /// let first = view.events(&filter, &Page::first(20))?;
-    /// if let Some(last) = first.cursors.last().filter(|_| first.has_older) {
-    ///     let second = view.events(&filter, &Page { size: 20, at: At::After(*last) })?;
-    /// }
-    /// # Ok(()) }
-    /// ```
-    ///
     /// # Errors
     ///
     /// [`HistoryError::UnknownKey`] for a collection that never was, and
     /// [`HistoryError::BadCursor`] for a cursor of another list or of a history that was rewritten.
     pub fn events(&self, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
-        self.page(&Sieve::new(self, filter)?, filter, page)
+        self.page(&MatchingEvents::new(self, filter)?, filter, page)
     }
 
     /// A page of events, and how many the whole list has.
@@ -194,34 +183,39 @@ impl View {
     ///
     /// As [`events`](Self::events).
     pub fn events_and_total(&self, filter: &Filter, page: &Page) -> Result<(EventPage, usize), HistoryError> {
-        let sieve = Sieve::new(self, filter)?;
-        let (page, total) = (self.page(&sieve, filter, page)?, sieve.count());
-        sieve.check()?;
+        let matching = MatchingEvents::new(self, filter)?;
+        let (page, total) = (self.page(&matching, filter, page)?, matching.count());
+        matching.check()?;
         Ok((page, total))
     }
 
-    fn page(&self, sieve: &Sieve<'_>, filter: &Filter, page: &Page) -> Result<EventPage, HistoryError> {
+    fn page(
+        &self,
+        matching: &MatchingEvents<'_>,
+        filter: &Filter,
+        page: &Page,
+    ) -> Result<EventPage, HistoryError> {
         let (events, has_newer, has_older) = match &page.at {
             At::Newest => {
-                let (events, more) = take(sieve.newest_first(), page.size);
+                let (events, more) = take(matching.newest_first(), page.size);
                 (events, false, more)
             }
             At::Oldest => {
-                let (mut events, more) = take(sieve.oldest_first(), page.size);
+                let (mut events, more) = take(matching.oldest_first(), page.size);
                 events.reverse();
                 (events, more, false)
             }
             At::After(cursor) => {
-                let (events, more) = take(sieve.older(self.place_of(cursor, filter)?), page.size);
+                let (events, more) = take(matching.older(self.place_of(cursor, filter)?), page.size);
                 (events, true, more)
             }
             At::Before(cursor) => {
-                let (mut events, more) = take(sieve.newer(self.place_of(cursor, filter)?), page.size);
+                let (mut events, more) = take(matching.newer(self.place_of(cursor, filter)?), page.size);
                 events.reverse();
                 (events, more, true)
             }
         };
-        sieve.check()?;
+        matching.check()?;
         let list = filter.list();
         Ok(EventPage {
             cursors: events.iter().map(|event| self.cursor(*event, list)).collect(),
@@ -241,15 +235,6 @@ impl View {
             return Ok(Bound::Time(time));
         }
         Ok(Bound::Revision { asked: text.to_owned(), revision: self.resolve(text)? })
-    }
-
-    /// A page of one collection's events, a deleted one's too.
-    ///
-    /// # Errors
-    ///
-    /// As [`events`](Self::events).
-    pub fn of(&self, key: &Key, page: &Page) -> Result<EventPage, HistoryError> {
-        self.events(&Filter { collections: vec![key.clone()], ..Filter::default() }, page)
     }
 
     /// Whether there ever was a collection of this key.

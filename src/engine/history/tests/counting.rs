@@ -80,11 +80,11 @@ impl Archive for Counting {
         self.archive.reaches(descendant, ancestor)
     }
 
-    fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.archive.recall(name)
+    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        self.archive.read_note(name)
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
-        self.archive.keep(name, bytes)
+    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        self.archive.write_note(name, bytes)
     }
 }

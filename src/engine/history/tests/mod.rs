@@ -55,3 +55,8 @@ fn all(view: &View) -> Vec<Arc<EventRecord>> {
     events.reverse();
     events
 }
+
+/// A page of one collection's events, a deleted one's too.
+fn of_key(view: &View, text: &str, page: &Page) -> Result<EventPage, HistoryError> {
+    view.events(&Filter { collections: vec![key(text)], ..Filter::default() }, page)
+}

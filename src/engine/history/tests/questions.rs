@@ -1,8 +1,10 @@
 //! What can be asked of a history.
 
+use crate::engine::history::follow::KnownKey;
 use crate::engine::history::index::persist;
+use crate::engine::history::query::page::{Bound, Cursor};
 use crate::engine::history::tests::*;
-use crate::engine::{Shown, Sight, SyncToken};
+use crate::engine::{Shown, SyncToken, VisibleKeys};
 use crate::store::git::testing::{Making, Put};
 
 fn small() -> (Repo, Vec<Revision>) {
@@ -59,15 +61,15 @@ fn pages_follow_each_other_both_ways_while_new_commits_come() {
 fn a_cursor_of_another_list_or_of_a_rewritten_history_is_refused() {
     let (repo, revisions) = small();
     let view = read(&repo);
-    let cursor = view.of(&key("posts"), &Page::first(1)).unwrap().cursors[0];
+    let cursor = of_key(&view, "posts", &Page::first(1)).unwrap().cursors[0];
     let page = Page { size: 5, at: At::After(cursor) };
-    assert!(view.of(&key("posts"), &page).is_ok());
+    assert!(of_key(&view, "posts", &page).is_ok());
     assert!(matches!(view.events(&Filter::default(), &page), Err(HistoryError::BadCursor)));
     for text in ["", "x", "-", &format!("{}-0-0-0", revisions[0]), &format!("{}-+0-00000000", revisions[0])] {
         assert!(text.parse::<Cursor>().is_err(), "{text:?}");
     }
     repo.point("refs/heads/main", revisions[1]);
-    assert!(matches!(read(&repo).of(&key("posts"), &page), Err(HistoryError::BadCursor)));
+    assert!(matches!(of_key(&read(&repo), "posts", &page), Err(HistoryError::BadCursor)));
 }
 
 #[test]
@@ -92,9 +94,9 @@ fn filters_hold_all_at_once() {
     let at = all(&view)[3].at;
     let then = Filter { since: Some(Bound::Time(at)), until: Some(Bound::Time(at)), ..none };
     assert_eq!(filtered(&view, &then), ["updated posts"], "times are included");
-    let never = view.of(&key("never"), &Page::first(1));
+    let never = of_key(&view, "never", &Page::first(1));
     assert!(matches!(never, Err(HistoryError::UnknownKey(_))));
-    assert_eq!(view.of(&key("pages"), &Page::first(9)).unwrap().events.len(), 2, "a deleted one's too");
+    assert_eq!(of_key(&view, "pages", &Page::first(9)).unwrap().events.len(), 2, "a deleted one's too");
 }
 
 #[test]
@@ -192,7 +194,7 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
 /// What has become of the collections since a token, as somebody is shown it who may see all.
 fn since(view: &View, token: &SyncToken) -> Result<Vec<(String, bool)>, HistoryError> {
     let served = view.snapshot_as_of(view.head().unwrap()).unwrap();
-    let changes = view.changes_since(token, &Shown::of(&served, Sight::All), Sight::All)?;
+    let changes = view.changes_since(token, &Shown::of(&served, VisibleKeys::All), VisibleKeys::All)?;
     Ok(changes.into_iter().map(|it| (it.key.to_string(), it.now.is_none())).collect())
 }
 
@@ -218,7 +220,7 @@ fn a_token_leads_to_what_differs_or_to_nothing_at_all() {
         .iter()
         .map(|revision| {
             let then = read(&repo).snapshot_as_of(*revision).unwrap();
-            Shown::of(&then, Sight::All).token
+            Shown::of(&then, VisibleKeys::All).token
         })
         .collect();
     for token in &tokens {
@@ -237,7 +239,7 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
     let repo = Repo::new("collections");
     let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
     let ours = repo.commit(&[("posts.yaml", &named("B"))], "ours");
-    let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), Sight::All).token;
+    let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), VisibleKeys::All).token;
     repo.point("refs/heads/main", root);
     let theirs = repo.commit(&[("pages.yaml", &named("P"))], "theirs");
     let (parents, files) = ([theirs, ours], [("posts.yaml", Put::File(named("B")))]);
@@ -337,14 +339,14 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
     for end in 0..bytes.len() {
         assert!(kept(&bytes[..end], &print).is_none());
     }
-    repo.archive().keep("history-index", &bytes).unwrap();
+    repo.archive().write_note("history-index", &bytes).unwrap();
     repo.commit(&[("posts.yaml", &named("Z"))], "six");
     assert_eq!(told(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
     repo.point("refs/heads/main", revisions[2]);
     assert_eq!(read(&repo).head(), Some(revisions[2]), "a rewritten branch is followed");
     let mut wrong = bytes;
     wrong[100] ^= 1;
-    repo.archive().keep("history-index", &wrong).unwrap();
+    repo.archive().write_note("history-index", &wrong).unwrap();
     assert_eq!(read(&repo).commits_len(), 3);
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
-    Condition, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError, Wish,
+    Condition, ConditionalCommand, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
 use crate::telemetry::Reached;
@@ -32,7 +32,7 @@ impl Running {
     }
 
     async fn submit(&self, command: Command) -> Result<(), SubmitError> {
-        let wish = Wish { command, condition: Condition::default() };
+        let wish = ConditionalCommand { command, condition: Condition::default() };
         let (author, reason) = (Actor::new("Ed", "ed@example.org"), Some("because".to_owned()));
         let submission = Submission {
             changes: vec![wish],
@@ -113,6 +113,7 @@ fn engine_options() -> EngineOptions {
         fallbacks: Arc::default(),
         reached: Reached::default(),
         metrics: Arc::default(),
+        give_back: || {},
     }
 }
 
@@ -475,7 +476,7 @@ fn a_kept_index_of_a_shallow_clone_is_not_taken_for_a_whole_one() {
     let shallow = repo.path().join("shallow");
     std::fs::write(&shallow, format!("{}\n", commits[100])).unwrap();
     assert_eq!(read(&repo).commits_len(), 1100);
-    assert!(repo.archive().recall("history-index").unwrap().is_some(), "it was kept");
+    assert!(repo.archive().read_note("history-index").unwrap().is_some(), "it was kept");
     std::fs::remove_file(&shallow).unwrap();
     assert_eq!(read(&repo).commits_len(), 1200);
 }

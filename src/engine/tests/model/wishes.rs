@@ -100,7 +100,7 @@ impl Story {
                     }
                 }
             });
-            let ask = |(id, wishes): &(String, Vec<Wish>)| {
+            let ask = |(id, wishes): &(String, Vec<ConditionalCommand>)| {
                 let submission = submission(id, wishes.clone());
                 scope.spawn(move || block_on(running.engine.handle.submit(submission)))
             };
@@ -144,7 +144,7 @@ impl Story {
     }
 
     /// One to three wishes with a request id.
-    pub(crate) fn wishes(&mut self) -> (String, Vec<Wish>) {
+    pub(crate) fn wishes(&mut self) -> (String, Vec<ConditionalCommand>) {
         let len = if self.rng.u32(..6) == 0 { self.rng.usize(2..4) } else { 1 };
         let mut keys = KEYS;
         self.rng.shuffle(&mut keys);
@@ -153,7 +153,7 @@ impl Story {
         (format!("story-{}-{}", self.seed, self.counter), wishes)
     }
 
-    fn wish(&mut self, key: &str) -> Wish {
+    fn wish(&mut self, key: &str) -> ConditionalCommand {
         let name = self.fresh();
         let id = Key::parse(key).expect("a key");
         let shown = self.before.served.get(key).map(|served| served.name.clone());
@@ -173,10 +173,14 @@ impl Story {
             3 => Condition { if_none_match: Some(Tags::Any), ..Condition::default() },
             _ => Condition::default(),
         };
-        Wish { command, condition }
+        ConditionalCommand { command, condition }
     }
 
-    pub(crate) fn submit(&mut self, id: &str, wishes: Vec<Wish>) -> Result<Written, SubmitError> {
+    pub(crate) fn submit(
+        &mut self,
+        id: &str,
+        wishes: Vec<ConditionalCommand>,
+    ) -> Result<Written, SubmitError> {
         let shown: Vec<_> = wishes.iter().map(|wish| shown(&wish.command)).collect();
         let conditions: Vec<_> = wishes.iter().map(|wish| &wish.condition).collect();
         self.note(&format!("{id}: {shown:?} {conditions:?}"));
@@ -189,7 +193,7 @@ impl Story {
         answer
     }
 
-    fn fate(&self, wishes: &[Wish]) -> Fate {
+    fn fate(&self, wishes: &[ConditionalCommand]) -> Fate {
         let fates: Vec<_> = wishes.iter().map(|wish| self.fate_of(wish)).collect();
         if fates.contains(&Fate::Refused) {
             return Fate::Refused;
@@ -197,7 +201,7 @@ impl Story {
         if fates.contains(&Fate::Granted) { Fate::Granted } else { Fate::Unchanged }
     }
 
-    fn fate_of(&self, wish: &Wish) -> Fate {
+    fn fate_of(&self, wish: &ConditionalCommand) -> Fate {
         let key = wish.command.key().as_str();
         let served = self.before.served.get(key);
         let is_wrong = names(key).iter().any(|name| self.before.problems.contains_key(name));
@@ -222,7 +226,7 @@ impl Story {
 
     /// The files of a key that was written are what the head has: what a person had saved there is
     /// in the history.
-    fn is_written(&mut self, wishes: &[Wish]) {
+    fn is_written(&mut self, wishes: &[ConditionalCommand]) {
         if !self.is_here {
             return;
         }
@@ -244,7 +248,7 @@ fn is_unchanged(written: &Written) -> bool {
     written.outcomes.iter().all(|outcome| matches!(outcome, Outcome::Unchanged(_)))
 }
 
-fn submission(id: &str, changes: Vec<Wish>) -> Submission {
+fn submission(id: &str, changes: Vec<ConditionalCommand>) -> Submission {
     Submission {
         changes,
         author: Actor::new("Ed", "ed@example.org"),

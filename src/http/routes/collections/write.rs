@@ -7,7 +7,7 @@ use warp::http::header::LOCATION;
 use warp::http::{HeaderValue, StatusCode};
 
 use crate::domain::{Command, Key};
-use crate::engine::{Condition, Entry, Outcome, Problem, SubmitError, Wish, Written};
+use crate::engine::{Condition, ConditionalCommand, Entry, Outcome, Problem, SubmitError, Written};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::Ready;
 use crate::http::jsonapi::error::{ApiError, ErrorObject};
@@ -49,8 +49,8 @@ pub(crate) async fn create(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let Some(collection) = new.collection.filter(|_| new.faults.is_empty()) else {
         return Err(new.faults.into());
     };
-    let wish = Wish { command: Command::Create(collection), condition };
-    write(call, wish, allowed, asked, &fields).await
+    let change = ConditionalCommand { command: Command::Create(collection), condition };
+    write(call, change, allowed, asked, &fields).await
 }
 
 /// `PATCH /collections/:key`
@@ -74,7 +74,7 @@ pub(crate) async fn update(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     let change = change?;
     asked.preferences.merge_attributes &= condition.if_match.is_some();
     let command = Command::Update { key, kind: change.kind, patch: change.patch };
-    write(call, Wish { command, condition }, allowed, asked, &fields).await
+    write(call, ConditionalCommand { command, condition }, allowed, asked, &fields).await
 }
 
 /// What can be said of a change before the writer sees it, in the order of the checks.
@@ -115,8 +115,8 @@ pub(crate) async fn delete(call: &Call<'_>, key: Key, body: &mut Body) -> Result
     if !faults.is_empty() {
         return Err(faults.into());
     }
-    let wish = Wish { command: Command::Delete { key, kind: None }, condition };
-    write(call, wish, allowed, asked, &Fields::default()).await
+    let change = ConditionalCommand { command: Command::Delete { key, kind: None }, condition };
+    write(call, change, allowed, asked, &Fields::default()).await
 }
 
 /// Checks the media types and reads the body, as it was sent and as what it says; what is wrong inside is told after authorization.
@@ -192,29 +192,29 @@ pub(crate) fn asked(call: &Call<'_>, sent: &[u8], faults: &mut Vec<ErrorObject>)
     (fields, Asked::of(call, sent, faults))
 }
 
-/// Carries out one wish and shows what became of it.
+/// Carries out one change and shows what became of it.
 async fn write(
     call: &Call<'_>,
-    wish: Wish,
+    change: ConditionalCommand,
     allowed: Allowed,
     asked: Asked,
     fields: &Fields,
 ) -> Result<Reply, ApiError> {
-    let condition = wish.condition.clone();
+    let condition = change.condition.clone();
     let preferences = asked.preferences;
-    let has_body = !matches!(wish.command, Command::Delete { .. });
-    let written = submit::submit(call, vec![wish], allowed.actor, asked).await.map_err(|error| {
-        let error = submit::told(error, &condition);
+    let has_body = !matches!(change.command, Command::Delete { .. });
+    let written = submit::submit(call, vec![change], allowed.actor, asked).await.map_err(|error| {
+        let error = submit::refused(error, &condition);
         if has_body { error } else { error.without_pointers() }
     })?;
     self::written(call, written, preferences, fields, StatusCode::OK).await
 }
 
-/// Shows what became of one wish; `updated` is the status of what makes nothing new or changes nothing.
+/// Shows what became of one change; `updated` is the status of what makes nothing new or changes nothing.
 ///
 /// # Errors
 ///
-/// As [`submit::told_as_asked`].
+/// As [`submit::with_preferences`].
 pub(crate) async fn written(
     call: &Call<'_>,
     written: Written,
@@ -223,13 +223,13 @@ pub(crate) async fn written(
     updated: StatusCode,
 ) -> Result<Reply, ApiError> {
     let base = &call.context.base_path;
-    let outcome = written.outcomes.first().expect("one wish has one outcome");
+    let outcome = written.outcomes.first().expect("one change has one outcome");
     let (status, entry) = match outcome {
         Outcome::Created(entry) => (StatusCode::CREATED, entry),
         Outcome::Updated(entry) | Outcome::Unchanged(entry) => (updated, entry),
         Outcome::Deleted => {
             let reply = Reply::empty(StatusCode::NO_CONTENT).of_revision(written.revision);
-            return submit::told_as_asked(call, reply, Bytes::new(), written, preferences).await;
+            return submit::with_preferences(call, reply, Bytes::new(), written, preferences).await;
         }
     };
     let ready = Ready::one(entry, base);
@@ -240,7 +240,7 @@ pub(crate) async fn written(
         reply = reply.with(LOCATION, path);
     }
     let reply = reply.of_revision(written.revision).with_etag(ready.etag());
-    submit::told_as_asked(call, reply, body, written, preferences).await
+    submit::with_preferences(call, reply, body, written, preferences).await
 }
 
 fn fields(call: &Call<'_>) -> Result<Fields, ApiError> {

@@ -31,7 +31,7 @@ use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::events::{Wanted, filter};
-use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
 pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -> Result<Reply, ApiError> {
@@ -39,8 +39,9 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
     if let Some(position) = resumed {
         Box::pin(min_revision::fetch_for(call, position.revision)).await;
     }
-    let leave = Leave::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
-    let allowed = wanted.seen_by(leave.allowed.clone())?;
+    let permission =
+        Permission::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
+    let allowed = wanted.seen_by(permission.allowed.clone())?;
     let (history, view) = call.history().await?;
     let collections = wanted.known(call, &view)?;
     let asked = query::events(&call.query()?, scope)?;
@@ -53,7 +54,7 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
         (None, None) => history.subscribe(None, filter),
     };
     let heartbeat = call.context.limits.heartbeat();
-    Ok(answer(call, EventTeller { subscription, fields, heartbeat, leave }).of_revision(head))
+    Ok(answer(call, EventSource { subscription, fields, heartbeat, permission }).of_revision(head))
 }
 
 /// How far the client has come. A text that is no position is none that anybody was ever told, so
@@ -63,21 +64,21 @@ fn position(text: &str) -> Position {
 }
 
 /// What tells one connection of what happens.
-struct EventTeller {
+struct EventSource {
     subscription: Subscription,
     fields: Fields,
     heartbeat: Duration,
-    leave: Leave,
+    permission: Permission,
 }
 
-impl Teller for EventTeller {
+impl Source for EventSource {
     /// What to tell next; `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         let mut told = Vec::new();
         while told.is_empty() {
             let goes_on = self.subscription.has_read_ahead();
             let followed = self.followed().await?;
-            if (!goes_on || self.leave.is_old()) && !self.may_go_on().await {
+            if (!goes_on || self.permission.is_old()) && !self.may_go_on().await {
                 return None;
             }
             match followed {
@@ -90,13 +91,13 @@ impl Teller for EventTeller {
     }
 }
 
-impl EventTeller {
+impl EventSource {
     /// Adds an event and those that were read with it, as far as the reader might see them then.
     fn tell_all(&mut self, first: Arc<EventRecord>, told: &mut Vec<u8>) {
         let mut next = Some(first);
         while let Some(event) = next {
-            if self.leave.allowed.sees(&event.key) {
-                told.extend_from_slice(&message(&event, &self.fields, &self.leave.allowed));
+            if self.permission.allowed.sees(&event.key) {
+                told.extend_from_slice(&message(&event, &self.fields, &self.permission.allowed));
             }
             let is_full = told.len() >= CHUNK_BYTES_MAX;
             next = if is_full { None } else { self.subscription.read_ahead() };
@@ -121,8 +122,8 @@ impl EventTeller {
 
     /// Whether the reader may hear more; from now on it hears what it may see now.
     async fn may_go_on(&mut self) -> bool {
-        let goes_on = self.leave.renew().await;
-        self.subscription.see(self.leave.allowed.visibility.clone().map(Seeing));
+        let goes_on = self.permission.renew().await;
+        self.subscription.see(self.permission.allowed.visibility.clone().map(Seeing));
         goes_on
     }
 

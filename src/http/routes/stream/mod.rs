@@ -59,16 +59,16 @@ fn last_event_id<'a>(call: &'a Call<'_>) -> Option<&'a str> {
 }
 
 /// What tells one connection of what happens.
-trait Teller: Send + Sized + 'static {
+trait Source: Send + Sized + 'static {
     /// What to tell next; `None` at the end.
     fn next(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
 }
 
-/// The answer that a teller gives.
-fn answer(call: &Call<'_>, teller: impl Teller) -> Reply {
+/// The answer that a source gives.
+fn answer(call: &Call<'_>, source: impl Source) -> Reply {
     let follower = Follower::new(call.context.metrics.clone());
     let response =
-        warp::reply::stream(Told::by(teller, call.context.shutdown.clone(), follower)).into_response();
+        warp::reply::stream(Following::by(source, call.context.shutdown.clone(), follower)).into_response();
     Reply::stream(EVENT_STREAM, response).with(X_ACCEL_BUFFERING, HeaderValue::from_static("no"))
 }
 
@@ -89,7 +89,7 @@ impl Drop for Follower {
 }
 
 /// What the reader of a stream may hear, as the authorizer said last.
-struct Leave {
+struct Permission {
     caller: Caller,
     /// The collection that is followed, if it is one.
     key: Option<Key>,
@@ -100,7 +100,7 @@ struct Leave {
     age_max: Duration,
 }
 
-impl Leave {
+impl Permission {
     /// Asks for the first time.
     async fn take(
         call: &Call<'_>,
@@ -139,7 +139,7 @@ impl Leave {
 }
 
 /// What one connection is told, as it comes.
-struct Told<T> {
+struct Following<T> {
     /// `None` at the end. Only one ever looks at it, but a body may be shared between threads.
     next: Mutex<Option<Next<T>>>,
     shutdown: Shutdown,
@@ -148,35 +148,35 @@ struct Told<T> {
 
 type Next<T> = Pin<Box<dyn Future<Output = Option<(Bytes, T)>> + Send>>;
 
-impl<T: Teller> Told<T> {
-    fn by(teller: T, shutdown: Shutdown, follower: Follower) -> Self {
-        let beginning = std::future::ready(Some((Bytes::from_static(BEGINNING), teller)));
+impl<T: Source> Following<T> {
+    fn by(source: T, shutdown: Shutdown, follower: Follower) -> Self {
+        let beginning = std::future::ready(Some((Bytes::from_static(BEGINNING), source)));
         Self { next: Mutex::new(Some(Box::pin(beginning))), shutdown, _follower: follower }
     }
 }
 
 /// What comes next, and who tells what comes after; `None` when the service stops.
-async fn next<T: Teller>(mut teller: T, shutdown: Shutdown) -> Option<(Bytes, T)> {
+async fn next<T: Source>(mut source: T, shutdown: Shutdown) -> Option<(Bytes, T)> {
     let told = tokio::select! {
         biased;
         () = shutdown.begun() => None,
-        told = teller.next() => told,
+        told = source.next() => told,
     };
-    Some((told?, teller))
+    Some((told?, source))
 }
 
-impl<T: Teller> Stream for Told<T> {
+impl<T: Source> Stream for Following<T> {
     type Item = Result<Bytes, Infallible>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let shutdown = self.shutdown.clone();
         let slot = self.next.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(coming) = slot else { return Poll::Ready(None) };
-        let Some((told, teller)) = ready!(coming.as_mut().poll(cx)) else {
+        let Some((told, source)) = ready!(coming.as_mut().poll(cx)) else {
             *slot = None;
             return Poll::Ready(None);
         };
-        *slot = Some(Box::pin(next(teller, shutdown)));
+        *slot = Some(Box::pin(next(source, shutdown)));
         Poll::Ready(Some(Ok(told)))
     }
 }

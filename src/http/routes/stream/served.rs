@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
-use crate::engine::{Change, Entry, Mark, Projection, Shown, Sight, Snapshot, SyncToken};
+use crate::engine::{Change, Entry, Mark, Projection, Shown, Snapshot, SyncToken, VisibleKeys};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
@@ -36,15 +36,15 @@ use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::stream::{CHUNK_BYTES_MAX, Leave, Teller, answer, last_event_id};
+use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
 
 /// What is sent when there is nothing to tell.
 const COMMENT: &[u8] = b":\n\n";
 
 /// `GET /collections`, or of one key.
 pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, ApiError> {
-    let leave = Leave::take(call, key, |key| Action::Follow { key }).await?;
-    let filters: &[&str] = if leave.key.is_none() { &[FILTER_TYPE] } else { &[] };
+    let permission = Permission::take(call, key, |key| Action::Follow { key }).await?;
+    let filters: &[&str] = if permission.key.is_none() { &[FILTER_TYPE] } else { &[] };
     let query = call.query()?;
     let fields = query::fields_beside(&query, query::COLLECTION_TYPES, filters)?;
     let of_type = query.first(FILTER_TYPE).map(str::to_owned);
@@ -54,8 +54,8 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     let news = projection.news();
     let snapshot = call.snapshot()?;
     let heartbeat = call.context.limits.heartbeat();
-    let mut teller = ServedTeller {
-        shown: shown(&snapshot, &leave),
+    let mut source = ServedSource {
+        shown: shown(&snapshot, &permission),
         last_seen: None,
         queue: VecDeque::new(),
         wording,
@@ -63,29 +63,29 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
         news,
         heartbeat,
         silent_until: Instant::now() + heartbeat,
-        leave,
+        permission,
     };
     match last_event_id(call) {
-        None => teller.list(),
+        None => source.list(),
         Some(id) => {
             let history = call.context.history.clone().zip(Some(call.context.limits.history_wait_max()));
-            teller.last_seen = Some((id.to_owned(), history));
+            source.last_seen = Some((id.to_owned(), history));
         }
     }
-    Ok(answer(call, teller).of_snapshot(&snapshot))
+    Ok(answer(call, source).of_snapshot(&snapshot))
 }
 
 /// Which collections the reader may see.
-fn sight<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> Sight<'a> {
-    key.map_or_else(|| allowed.sight(), Sight::One)
+fn visible_keys<'a>(key: Option<&'a Key>, allowed: &'a Allowed) -> VisibleKeys<'a> {
+    key.map_or_else(|| allowed.visible_keys(), VisibleKeys::One)
 }
 
-fn shown(snapshot: &Snapshot, leave: &Leave) -> Shown {
-    Shown::of(snapshot, sight(leave.key.as_ref(), &leave.allowed))
+fn shown(snapshot: &Snapshot, permission: &Permission) -> Shown {
+    Shown::of(snapshot, visible_keys(permission.key.as_ref(), &permission.allowed))
 }
 
 /// What tells one connection of what is served.
-struct ServedTeller {
+struct ServedSource {
     /// What the reader knows once it has taken all that is queued.
     shown: Shown,
     /// The id that the reader came back with, and the history to look it up in for so long.
@@ -97,7 +97,7 @@ struct ServedTeller {
     heartbeat: Duration,
     /// When something is to be sent even if there is nothing to tell.
     silent_until: Instant,
-    leave: Leave,
+    permission: Permission,
 }
 
 /// Something to tell.
@@ -108,14 +108,14 @@ enum News {
     Ready,
 }
 
-impl Teller for ServedTeller {
+impl Source for ServedSource {
     async fn next(&mut self) -> Option<Bytes> {
         if let Some((id, history)) = self.last_seen.take() {
             self.resume(&id, history).await;
         }
         loop {
             if !self.queue.is_empty() {
-                if self.leave.is_old() && !self.leave.renew().await {
+                if self.permission.is_old() && !self.permission.renew().await {
                     return None;
                 }
                 let chunk = self.chunk();
@@ -127,7 +127,7 @@ impl Teller for ServedTeller {
                 told = self.news.changed() => told.map(|()| false).ok()?,
                 () = tokio::time::sleep_until(self.silent_until) => true,
             };
-            if !self.leave.renew().await {
+            if !self.permission.renew().await {
                 return None;
             }
             self.look();
@@ -138,7 +138,7 @@ impl Teller for ServedTeller {
     }
 }
 
-impl ServedTeller {
+impl ServedSource {
     fn sent(&mut self, chunk: Bytes) -> Bytes {
         self.silent_until = Instant::now() + self.heartbeat;
         chunk
@@ -153,7 +153,7 @@ impl ServedTeller {
 
     /// Queues what differs from what the reader was told last, or everything if that can't be told.
     async fn resume(&mut self, id: &str, history: Option<(History, Duration)>) {
-        match changes_since(id, history, &self.shown, &self.leave).await {
+        match changes_since(id, history, &self.shown, &self.permission).await {
             Ok(changes) => self.tell(changes.into_iter().filter(Change::differs)),
             Err(error) => {
                 tracing::debug!(error = crate::engine::chain(&error), "a stream begins anew");
@@ -166,7 +166,7 @@ impl ServedTeller {
     /// Queues what has changed in what is served, or in what the reader may see.
     fn look(&mut self) {
         let Some(snapshot) = self.projection.snapshot() else { return };
-        let now = shown(&snapshot, &self.leave);
+        let now = shown(&snapshot, &self.permission);
         let changes: Vec<Change> = self.shown.catalog.differences(&now.catalog).map(change).collect();
         self.shown = now;
         self.tell(changes);
@@ -196,7 +196,8 @@ impl ServedTeller {
         while out.len() < CHUNK_BYTES_MAX
             && let Some((news, id)) = self.queue.pop_front()
         {
-            if !matches!(&news, News::Collection(entry) if !self.leave.allowed.sees(entry.collection.key())) {
+            if !matches!(&news, News::Collection(entry) if !self.permission.allowed.sees(entry.collection.key()))
+            {
                 self.wording.write(&news, id.as_ref(), &mut out);
             }
         }
@@ -215,7 +216,7 @@ async fn changes_since(
     id: &str,
     history: Option<(History, Duration)>,
     shown: &Shown,
-    leave: &Leave,
+    permission: &Permission,
 ) -> Result<Vec<Change>, HistoryError> {
     let token: SyncToken = id.parse()?;
     if token == shown.token {
@@ -224,9 +225,9 @@ async fn changes_since(
     let building = HistoryError::Building { done: 0, total: 0 };
     let Some((history, wait_max)) = history else { return Err(building) };
     let view = tokio::time::timeout(wait_max, history.ready()).await.map_err(|_| building)??;
-    let (shown, key, allowed) = (shown.clone(), leave.key.clone(), leave.allowed.clone());
+    let (shown, key, allowed) = (shown.clone(), permission.key.clone(), permission.allowed.clone());
     // Looking waits for the disk.
-    let look = move || view.changes_since(&token, &shown, sight(key.as_ref(), &allowed));
+    let look = move || view.changes_since(&token, &shown, visible_keys(key.as_ref(), &allowed));
     tokio::task::spawn_blocking(look).await.unwrap_or_else(|_| Err(HistoryError::Gone))
 }
 

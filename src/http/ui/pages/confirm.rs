@@ -19,7 +19,7 @@ use crate::http::ui::words::text;
 #[template(path = "confirm.html", config = "src/http/ui/askama.toml")]
 struct Page {
     frame: Frame,
-    deed: Deed,
+    confirmation: Confirmation,
     key: String,
     tag: String,
     reason: String,
@@ -29,7 +29,7 @@ struct Page {
 }
 
 /// What is to be done.
-pub(crate) enum Deed {
+pub(crate) enum Confirmation {
     Delete(Key),
     /// The event of this id.
     Undo(String),
@@ -37,7 +37,7 @@ pub(crate) enum Deed {
     Restore(Key, String),
 }
 
-impl Deed {
+impl Confirmation {
     const fn verb(&self) -> &'static str {
         match self {
             Self::Delete(_) => "Delete",
@@ -104,46 +104,50 @@ impl Deed {
 }
 
 /// Asks, and tells what it would be.
-pub(crate) async fn ask(visit: &Visit<'_>, deed: Deed) -> Result<Reply, ApiError> {
-    let key = deed.key(visit).await?;
-    show(visit, deed, &key, String::new(), None).await
+pub(crate) async fn ask(visit: &Visit<'_>, confirmation: Confirmation) -> Result<Reply, ApiError> {
+    let key = confirmation.key(visit).await?;
+    show(visit, confirmation, &key, String::new(), None).await
 }
 
 /// Does it, once it was asked.
-pub(crate) async fn answer(visit: &Visit<'_>, deed: Deed, body: &mut Body) -> Result<Reply, ApiError> {
+pub(crate) async fn answer(
+    visit: &Visit<'_>,
+    confirmation: Confirmation,
+    body: &mut Body,
+) -> Result<Reply, ApiError> {
     let posted = Posted::read(visit, body).await?;
-    let deed = match deed {
-        Deed::Restore(key, _) => Deed::Restore(key, posted.get("revision").to_owned()),
-        deed => deed,
+    let confirmation = match confirmation {
+        Confirmation::Restore(key, _) => Confirmation::Restore(key, posted.get("revision").to_owned()),
+        confirmation => confirmation,
     };
-    let key = deed.key(visit).await?;
+    let key = confirmation.key(visit).await?;
     let reason = posted.get("reason").trim().to_owned();
     if !posted.is_ours {
         let detail =
             "This page was older than the running service, so nothing was done yet. Look, and send it again.";
-        return show(visit, deed, &key, reason, Some(ApiError::new(Code::FORBIDDEN, detail))).await;
+        return show(visit, confirmation, &key, reason, Some(ApiError::new(Code::FORBIDDEN, detail))).await;
     }
-    let request = deed.request().because(&reason).of(posted.get("tag"));
+    let request = confirmation.request().because(&reason).of(posted.get("tag"));
     match request.answer(visit.call).await {
         Ok(reply) if reply.body().is_empty() => {
             let base = visit.call.context.base_path.as_str();
-            Ok(ui::see_other(&format!("{base}/ui/?done={}", deed.done())))
+            Ok(ui::see_other(&format!("{base}/ui/?done={}", confirmation.done())))
         }
-        Ok(_) => Ok(done(visit, key.as_str(), deed.done())),
-        Err(error) => show(visit, deed, &key, reason, Some(error)).await,
+        Ok(_) => Ok(done(visit, key.as_str(), confirmation.done())),
+        Err(error) => show(visit, confirmation, &key, reason, Some(error)).await,
     }
 }
 
 async fn show(
     visit: &Visit<'_>,
-    deed: Deed,
+    confirmation: Confirmation,
     key: &Key,
     reason: String,
     refused: Option<ApiError>,
 ) -> Result<Reply, ApiError> {
     let snapshot = visit.call.snapshot()?;
     let tag = snapshot.get(key.as_str()).map(|entry| entry.tag()).unwrap_or_default();
-    let preview = deed.request().of(&tag).dry_run(true).read(visit.call).await;
+    let preview = confirmation.request().of(&tag).dry_run(true).read(visit.call).await;
     let (commits, hindrance) = match preview {
         Ok(document) => (Commit::list(&document), None),
         // What can't be done now is a page that says why; what is not there, or not for the visitor, is not.
@@ -155,8 +159,8 @@ async fn show(
     let status = if reason.is_empty() && status == StatusCode::CONFLICT { StatusCode::OK } else { status };
     let refusals = failed.map(ApiError::into_errors).unwrap_or_default();
     let refusals = refusals.iter().map(|error| error.detail().to_owned()).collect();
-    let title = format!("{} {key}?", deed.verb());
+    let title = format!("{} {key}?", confirmation.verb());
     let frame = visit.frame(title, Nav::Collections).await;
-    let page = Page { frame, deed, key: key.to_string(), tag, reason, commits, refusals };
+    let page = Page { frame, confirmation, key: key.to_string(), tag, reason, commits, refusals };
     Ok(ui::page(status, &page))
 }

@@ -24,7 +24,7 @@ use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::ui::api::Request;
 use crate::http::ui::frame::Visit;
-use crate::http::ui::pages::confirm::Deed;
+use crate::http::ui::pages::confirm::Confirmation;
 
 /// The methods of a page that is only looked at.
 const READ: &str = "GET, HEAD";
@@ -68,8 +68,8 @@ async fn look(visit: &Visit<'_>, steps: &[&str]) -> Result<Reply, ApiError> {
         ["about"] => about::page(visit).await,
         ["stream"] => stream(visit).await,
         ["sign-in"] => sign_in::page(visit).await,
-        _ => match deed(visit, steps)? {
-            Some(deed) => confirm::ask(visit, deed).await,
+        _ => match confirmation(visit, steps)? {
+            Some(confirmation) => confirm::ask(visit, confirmation).await,
             None => Err(nothing_at(visit)),
         },
     }
@@ -84,21 +84,21 @@ async fn act(visit: &Visit<'_>, steps: &[&str], body: &mut Body) -> Result<Reply
         ["sign-out"] => sign_in::leave(visit, body).await,
         ["new"] => edit::create(visit, body).await,
         ["collections", key] => edit::save(visit, &key_of(key)?, body).await,
-        _ => match deed(visit, steps)? {
-            Some(deed) => confirm::answer(visit, deed, body).await,
+        _ => match confirmation(visit, steps)? {
+            Some(confirmation) => confirm::answer(visit, confirmation, body).await,
             None => Err(ApiError::method_not_allowed(READ)),
         },
     }
 }
 
 /// What a page with a second question is about.
-fn deed(visit: &Visit<'_>, steps: &[&str]) -> Result<Option<Deed>, ApiError> {
+fn confirmation(visit: &Visit<'_>, steps: &[&str]) -> Result<Option<Confirmation>, ApiError> {
     Ok(Some(match steps {
-        ["collections", key, "delete"] => Deed::Delete(key_of(key)?),
+        ["collections", key, "delete"] => Confirmation::Delete(key_of(key)?),
         ["collections", key, "restore"] => {
-            Deed::Restore(key_of(key)?, visit.asked("revision").unwrap_or_default().to_owned())
+            Confirmation::Restore(key_of(key)?, visit.asked("revision").unwrap_or_default().to_owned())
         }
-        ["events", id, "undo"] => Deed::Undo((*id).to_owned()),
+        ["events", id, "undo"] => Confirmation::Undo((*id).to_owned()),
         _ => return Ok(None),
     }))
 }

@@ -218,15 +218,15 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
 
 /// Reads a file; `None` when it is not there.
 pub(crate) fn read_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    told(path, open::read(path))
+    if_there(path, open::read(path))
 }
 
 /// Reads a file of our own; `None` when it is not there.
 pub(crate) fn read_own_if_there(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    told(path, open::read_own(path))
+    if_there(path, open::read_own(path))
 }
 
-fn told(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, StoreError> {
+fn if_there(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, StoreError> {
     match read {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {

@@ -50,7 +50,7 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
-    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Look, Metrics, StoreError, WorkTree,
+    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Metrics, Paths, StoreError, WorkTree,
 };
 
 /// What is kept of a remote stands here, below the repository.
@@ -245,10 +245,10 @@ impl Journal for GitJournal {
     fn work_tree(
         &mut self,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
-        self.checkout.compare(&mut self.reader, head, look, despite_locks)
+        self.checkout.compare(&mut self.reader, head, paths, despite_locks)
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
@@ -285,8 +285,8 @@ impl Journal for GitJournal {
         walk::descends(&mut self.reader.objects, &self.layout, descendant, ancestor)
     }
 
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        walk::left_behind(&mut self.reader.objects, &self.layout, old, new)
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        walk::commits_beyond(&mut self.reader.objects, &self.layout, old, new)
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {

@@ -142,7 +142,7 @@ impl GitJournal {
     /// Removes what a killed predecessor left: its locks, its unfinished files.
     fn clean_up(&mut self) -> Result<(), StoreError> {
         self.checkout.recover_write(&mut self.reader, &self.writer.packs.kept_objects()?)?;
-        self.checkout.recall_recent(&mut self.reader, self.writer.committer.actor.email())?;
+        self.checkout.load_recent(&mut self.reader, self.writer.committer.actor.email())?;
         let Layout { git_dir, common_dir, .. } = &*self.layout;
         let [index, head, packed] =
             [git_dir.join("index"), git_dir.join("HEAD"), common_dir.join("packed-refs")]

@@ -47,7 +47,7 @@ const LOOSE_BYTES_MAX: usize = 32 << 20;
 
 /// What came of looking for loose objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Looked {
+pub(crate) enum LooseOutcome {
     /// Some were packed; there may be more.
     Packed,
     /// None were, for now.
@@ -81,27 +81,31 @@ impl Loose {
 }
 
 /// Packs loose objects, at most as many as fit into one pack.
-pub(crate) fn pack_loose(packs: &Packs, barrier: &Barrier, stop: &AtomicBool) -> Result<Looked, StoreError> {
+pub(crate) fn pack_loose(
+    packs: &Packs,
+    barrier: &Barrier,
+    stop: &AtomicBool,
+) -> Result<LooseOutcome, StoreError> {
     let found = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
     let (old, young): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.age() >= LOOSE_AGE_MIN);
     if old.len() < LOOSE_LEN_MIN {
-        return Ok(Looked::Nothing { again_in: enough_in(LOOSE_LEN_MIN - old.len(), &young) });
+        return Ok(LooseOutcome::Nothing { again_in: enough_in(LOOSE_LEN_MIN - old.len(), &young) });
     }
     let (taken, pack) = take(&old, stop);
     let Some(youngest) = taken.iter().map(|it| it.modified).max() else {
-        return Ok(Looked::Nothing { again_in: None });
+        return Ok(LooseOutcome::Nothing { again_in: None });
     };
     if stop.load(Ordering::Relaxed) {
-        return Ok(Looked::Nothing { again_in: None });
+        return Ok(LooseOutcome::Nothing { again_in: None });
     }
     let pack = pack.finish();
     packs.write_whole(Purpose::Loose, &pack, Some(youngest), barrier)?;
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
-        return Ok(Looked::Nothing { again_in: None });
+        return Ok(LooseOutcome::Nothing { again_in: None });
     }
     taken.iter().try_for_each(|it| it.remove())?;
-    Ok(Looked::Packed)
+    Ok(LooseOutcome::Packed)
 }
 
 /// How long until `missing` more are old enough.

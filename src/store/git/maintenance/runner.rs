@@ -32,7 +32,7 @@ use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::loose_objects::{Looked, pack_loose};
+use crate::store::git::maintenance::loose_objects::{LooseOutcome, pack_loose};
 use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::maintenance::reflogs;
 use crate::store::git::maintenance::statistics::Statistics;
@@ -259,7 +259,7 @@ impl Shared {
             }
             Task::PackLoose => {
                 let looked = tell(pack_loose(&self.packs, &self.barrier, &self.stop));
-                Outcome::Looked(looked.unwrap_or(Looked::Nothing { again_in: None }))
+                Outcome::Loose(looked.unwrap_or(LooseOutcome::Nothing { again_in: None }))
             }
             Task::Graph => {
                 let may_write = !self.packs.is_git_collecting();
@@ -274,7 +274,7 @@ impl Shared {
                 Outcome::Done
             }
         };
-        if matches!(outcome, Outcome::Looked(Looked::Packed)) {
+        if matches!(outcome, Outcome::Loose(LooseOutcome::Packed)) {
             self.changed_packs.store(true, Ordering::Release);
         }
         outcome

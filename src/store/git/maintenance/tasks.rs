@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::git::maintenance::loose_objects::Looked;
+use crate::store::git::maintenance::loose_objects::LooseOutcome;
 
 /// How many times as long as it worked the maintenance rests: it takes a quarter of a core at most.
 const REST_FACTOR: u32 = 3;
@@ -58,7 +58,7 @@ pub(crate) enum Outcome {
     /// Packs were merged, and there may be more.
     Merged,
     /// Loose objects were looked for.
-    Looked(Looked),
+    Loose(LooseOutcome),
     /// The commit-graph was looked at, and perhaps written.
     Graph {
         /// Whether it was.
@@ -194,11 +194,11 @@ impl Schedule {
                 self.sweep_at.get_or_insert(now + SWEEP_WAIT);
                 self.statistics.plan(now);
             }
-            Outcome::Looked(Looked::Packed) => {
+            Outcome::Loose(LooseOutcome::Packed) => {
                 self.loose.plan(now);
                 self.statistics.plan(now);
             }
-            Outcome::Looked(Looked::Nothing { again_in }) => {
+            Outcome::Loose(LooseOutcome::Nothing { again_in }) => {
                 self.loose.postpone(now + LOOSE_LOOK_WAIT);
                 again_in.into_iter().for_each(|wait| self.loose.plan(now + wait));
             }
@@ -349,7 +349,7 @@ mod tests {
         schedule.tidy(now, true, false);
         assert_eq!(carry_out(&mut schedule, now, Outcome::Done), Task::Merge);
         let again_in = Some(2 * LOOSE_LOOK_WAIT);
-        let nothing = Outcome::Looked(Looked::Nothing { again_in });
+        let nothing = Outcome::Loose(LooseOutcome::Nothing { again_in });
         assert_eq!(carry_out(&mut schedule, now, nothing), Task::PackLoose);
         schedule.graph = Planned::default();
         assert_eq!(schedule.take(now, false), Due::Later(again_in));
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!(schedule.take(now, false), Due::Later(Some(LOOSE_LOOK_WAIT)));
         assert!(schedule.are_done(now), "nobody waits for what is planned");
         let later = now + LOOSE_LOOK_WAIT;
-        assert_eq!(carry_out(&mut schedule, later, Outcome::Looked(Looked::Packed)), Task::PackLoose);
+        assert_eq!(carry_out(&mut schedule, later, Outcome::Loose(LooseOutcome::Packed)), Task::PackLoose);
         assert!(!schedule.are_done(later), "there may be more");
     }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::domain::Revision;
+use crate::domain::file_name::is_collection_file;
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::tree::{differences, entries};
 use crate::store::git::odb::objects::{Objects, corrupt};
@@ -12,11 +13,6 @@ use crate::store::git::read::trees::Trees;
 use crate::store::git::read::walk::FollowedFolder;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
-
-/// Whether a name in the collections folder is that of a collection file.
-pub(crate) fn is_collection_file(name: &str) -> bool {
-    !name.starts_with('.') && [".yaml", ".yml"].iter().any(|ending| name.ends_with(ending))
-}
 
 /// What differs in the folder; `known` are trees that need not be read.
 pub(crate) fn changes(

@@ -268,8 +268,8 @@ pub(crate) fn between(
 }
 
 /// The commits that `old` reaches and `new` does not, newest first, none when `old` is not there; see
-/// [`Journal::left_behind`](crate::store::Journal::left_behind).
-pub(crate) fn left_behind(
+/// [`Journal::commits_beyond`](crate::store::Journal::commits_beyond).
+pub(crate) fn commits_beyond(
     objects: &mut Objects,
     layout: &Layout,
     old: Revision,

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 use super::support::*;
-use crate::store::{Journal as _, Look};
+use crate::store::{Journal as _, Paths};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.
 fn stuck() -> (Repo, crate::store::git::GitJournal, PathBuf) {
@@ -106,7 +106,7 @@ fn a_file_that_the_disk_has_lost_harms_only_itself() {
     drop(lost);
     let _short = repo.fail_to_open(|name| (name == "a.yaml").then_some(Errno::MFILE));
     let head = journal.head().unwrap();
-    let shortage = journal.work_tree(head, Look::All, false);
+    let shortage = journal.work_tree(head, Paths::All, false);
     assert_eq!(seen, [edit("a.yaml", "a file that can't be read now"), edit("b.yaml", "by hand\n")]);
     assert!(shortage.is_err(), "{shortage:?}");
 }

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::support::*;
 use crate::domain::Revision;
-use crate::store::git::{GitArchive, Options, SigningKey, Unfit};
+use crate::store::git::GitArchive;
+use crate::store::git::write::sign::Unfit;
+use crate::store::git::{Options, SigningKey};
 use crate::store::signature::{AllowedSigners, Checker, Signature};
 use crate::store::{Archive as _, Journal as _};
 

@@ -46,7 +46,7 @@ fn each_derived_file_can_be_deleted_at_any_time() {
 #[test]
 fn every_file_of_ours_stands_in_the_table() {
     let (repo, journal) = lived_in();
-    journal.archive().keep("history-index", b"read").unwrap();
+    journal.archive().write_note("history-index", b"read").unwrap();
     let table = include_str!("../disk/state_file.rs");
     let rows: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
     let names: Vec<&str> = rows.iter().filter_map(|row| row.split('`').next()).collect();
@@ -60,5 +60,5 @@ fn every_file_of_ours_stands_in_the_table() {
     let derived = rows.iter().filter(|row| row.contains("| derived: ")).count();
     assert_eq!(derived, DERIVED.len() + 1, "and the index of the history");
     fs::remove_file(repo.path().join(".git/collectory/history-index")).unwrap();
-    assert_eq!(journal.archive().recall("history-index").unwrap(), None);
+    assert_eq!(journal.archive().read_note("history-index").unwrap(), None);
 }

@@ -16,7 +16,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{
-    BlobId, Committed, Draft, Edit, Journal as _, Look, Saved, StoreError, TreeEntry, WorkTree,
+    BlobId, Committed, Draft, Edit, Journal as _, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
 /// A repository that is removed when the test ends.
@@ -274,7 +274,7 @@ pub(super) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
 #[track_caller]
 pub(super) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
-    match journal.work_tree(head, Look::All, false).unwrap() {
+    match journal.work_tree(head, Paths::All, false).unwrap() {
         WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
         other => panic!("{other:?}"),
     }

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 
 use crate::domain::Revision;
+use crate::domain::file_name::is_collection_file;
 use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid, name};
@@ -14,7 +15,6 @@ use crate::store::git::object::pack::{Pack, PackBuilder};
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, Splice, same_len_of, undone};
 use crate::store::git::odb::objects::corrupt;
-use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::sign::Committer;
@@ -64,8 +64,8 @@ pub(crate) fn build(
         trees,
         changes: PathChanges::new(),
     };
-    let turns = group.take(drafts)?;
-    let (committed, steps) = group.commit((joined, drafts), committer, turns)?;
+    let folder_changes = group.take(drafts)?;
+    let (committed, steps) = group.commit((joined, drafts), committer, folder_changes)?;
     let Builder { pack, trees, changes, .. } = group;
     Ok(Group { committed, steps, pack: pack.finish(), trees, changes })
 }
@@ -80,7 +80,7 @@ struct Builder<'a> {
 }
 
 /// What a draft does to the folder.
-struct Turn {
+struct FolderChange {
     files: Vec<FileChange>,
     name: Oid,
     is_empty: bool,
@@ -112,11 +112,11 @@ impl Before {
 
 impl Builder<'_> {
     /// Makes the blobs of the drafts and changes the folder accordingly.
-    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<Turn>, StoreError> {
+    fn take(&mut self, drafts: &[Draft]) -> Result<Vec<FolderChange>, StoreError> {
         let mut folder = self.trees.levels.pop().expect("there is a root");
         let midstates = self.trees.midstates.pop().expect("as many as trees");
         let mut names = TreeIds::new(midstates, folder.bytes().len(), drafts.len());
-        let mut turns = Vec::with_capacity(drafts.len());
+        let mut folder_changes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
             names.begin(folder.bytes());
             let mut splices = Vec::new();
@@ -128,13 +128,18 @@ impl Builder<'_> {
             let before = Before::of(folder.bytes(), &splices, ends_chain);
             let before = before.map_err(|error| self.layout.unsuitable(error.to_string()))?;
             names.step(folder.bytes(), splices);
-            turns.push(Turn { files, name: Oid::default(), is_empty: folder.is_empty(), before });
+            folder_changes.push(FolderChange {
+                files,
+                name: Oid::default(),
+                is_empty: folder.is_empty(),
+                before,
+            });
         }
         let (names, midstates) = names.finish();
-        turns.iter_mut().zip(names).for_each(|(turn, name)| turn.name = name);
+        folder_changes.iter_mut().zip(names).for_each(|(folder_change, name)| folder_change.name = name);
         self.trees.levels.push(folder);
         self.trees.midstates.push(midstates);
-        Ok(turns)
+        Ok(folder_changes)
     }
 
     fn set(
@@ -180,15 +185,15 @@ impl Builder<'_> {
         &mut self,
         (joined, drafts): (Option<Revision>, &[Draft]),
         committer: &Committer,
-        turns: Vec<Turn>,
+        folder_changes: Vec<FolderChange>,
     ) -> Result<(Vec<Committed>, Vec<Step>), StoreError> {
         let mut committed = Vec::with_capacity(drafts.len());
         let mut steps = Vec::with_capacity(drafts.len());
         let mut oids = vec![Oid::default(); self.trees.levels.len()];
         let count = drafts.len();
-        for (index, (draft, turn)) in drafts.iter().zip(turns).enumerate() {
+        for (index, (draft, folder_change)) in drafts.iter().zip(folder_changes).enumerate() {
             let ends_chain = (count - index).is_multiple_of(CHAIN_LEN_MAX);
-            let folder = (turn.name, turn.before, turn.is_empty);
+            let folder = (folder_change.name, folder_change.before, folder_change.is_empty);
             let versions = self.raise(folder, &mut oids, ends_chain)?;
             if index > 0 {
                 self.versions.iter_mut().zip(versions).for_each(|(all, version)| all.extend(version));
@@ -200,10 +205,10 @@ impl Builder<'_> {
             self.pack.add(Kind::Commit, oid, &commit);
             let revision = Revision::new(oid);
             self.trees.revision = Some(revision);
-            committed.push(Committed { revision, blobs: turn.files.iter().map(blob_of).collect() });
+            committed.push(Committed { revision, blobs: folder_change.files.iter().map(blob_of).collect() });
             let raw = RawCommit::parse(&commit, false).expect("it was made with a tree");
             let commit = raw.to_commit(revision);
-            steps.push(Step { commit, changes: changed(turn.files), problem: None });
+            steps.push(Step { commit, changes: changed(folder_change.files), problem: None });
         }
         self.pack_trees(&oids);
         Ok((committed, steps))

@@ -204,14 +204,14 @@ async fn show(
         frame: visit.live_frame(key.as_str(), Nav::Collections, Some(key)).await,
         head: Some(Head::of(visit, key, Some(entry), "settings").await),
         form,
-        done: visit.asked("done").and_then(told),
+        done: visit.asked("done").and_then(notice),
         can_delete: visit.call.authorize(Action::Delete { key }).await.is_ok(),
     };
     Ok(ui::page(status, &page))
 }
 
 /// What was done, in a sentence.
-pub(crate) fn told(done: &str) -> Option<&'static str> {
+pub(crate) fn notice(done: &str) -> Option<&'static str> {
     Some(match done {
         "created" => "Created, in a commit of its own.",
         "saved" => "Saved, in a commit of its own.",

@@ -11,7 +11,7 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::reply::Reply;
 use crate::http::ui;
 use crate::http::ui::frame::{Frame, Nav, Visit};
-use crate::http::ui::pages::edit::told;
+use crate::http::ui::pages::edit::notice;
 use crate::http::ui::pages::list::selection::{Asked, Changes, PAGE_LEN, Row, Sort, text_of};
 use crate::http::ui::words::At;
 
@@ -103,7 +103,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
     let frame = visit.live_frame("Collections", Nav::Collections, None).await;
     let create = Action::Create { key: None, content: None };
     let can_create = visit.as_of.is_none() && call.authorize(create).await.is_ok();
-    let done = visit.asked("done").and_then(told);
+    let done = visit.asked("done").and_then(notice);
     let audit = call.authorize(Action::ListEvents { key: None }).await.ok();
     let view = match (&audit, &call.context.history) {
         (Some(_), Some(history)) => history.view().await.ok(),

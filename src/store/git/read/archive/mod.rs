@@ -183,11 +183,11 @@ impl Archive for GitArchive {
         descends(&mut self.objects(), &self.branch.layout, descendant, ancestor)
     }
 
-    fn recall(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
+    fn read_note(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.note(name).read()
     }
 
-    fn keep(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
+    fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let note = self.note(name);
         make_folders(&self.branch.layout.common_dir, note.folder(), &mut |_| Ok(()))?;
         note.replace(bytes)

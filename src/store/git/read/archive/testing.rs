@@ -14,7 +14,7 @@ fn oid(bytes: &[u8; 20]) -> Oid {
     Oid::from_bytes(bytes).unwrap()
 }
 
-fn told(id: Oid) -> Revision {
+fn revision(id: Oid) -> Revision {
     Revision::new(id.as_bytes().try_into().unwrap())
 }
 
@@ -92,7 +92,7 @@ impl Repo {
         let parents: Vec<_> = parents.iter().collect();
         let id =
             git.commit(None, &who(making.author), &who(making.committer), making.message, &tree, &parents);
-        told(id.unwrap())
+        revision(id.unwrap())
     }
 
     /// Points a branch to a commit.
@@ -102,7 +102,7 @@ impl Repo {
 
     /// Makes a person's commit on `main`, with its files given as text; an empty text removes.
     pub(crate) fn commit(&self, files: &[(&str, &str)], message: &str) -> Revision {
-        let parent = self.repository.refname_to_id("refs/heads/main").ok().map(told);
+        let parent = self.repository.refname_to_id("refs/heads/main").ok().map(revision);
         let put = |text: &str| if text.is_empty() { Put::Nothing } else { Put::File(text.to_owned()) };
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, put(text))).collect();
         let parents: Vec<_> = parent.into_iter().collect();

@@ -127,10 +127,10 @@ fn linked_work_trees_share_the_history_and_the_notes() {
     repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
     let archive = GitArchive::open(&repo.outside().join("linked"), "main", "collections").unwrap();
     assert_eq!(archive.head().unwrap(), Some(one));
-    assert_eq!(archive.recall("note").unwrap(), None);
-    archive.keep("note", b"kept").unwrap();
-    archive.keep("note", b"kept again").unwrap();
-    assert_eq!(repo.archive().recall("note").unwrap().unwrap(), b"kept again");
+    assert_eq!(archive.read_note("note").unwrap(), None);
+    archive.write_note("note", b"kept").unwrap();
+    archive.write_note("note", b"kept again").unwrap();
+    assert_eq!(repo.archive().read_note("note").unwrap().unwrap(), b"kept again");
     let state = repo.path().join(".git/collectory");
     assert_eq!(fs::read_dir(state).unwrap().count(), 1, "nothing is left beside the note");
 }

@@ -19,7 +19,7 @@ use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status::{self, Scan};
-use crate::store::{Look, StoreError, WorkTree};
+use crate::store::{Paths, StoreError, WorkTree};
 
 /// Files and index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {
@@ -80,12 +80,12 @@ impl Checkout {
         &mut self,
         reader: &mut Reader,
         head: Option<Revision>,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         loop {
             let folder = reader.trees(head)?.folder();
-            let mut seen = self.scan.compare(&self.branch, folder, look, despite_locks)?;
+            let mut seen = self.scan.compare(&self.branch, folder, paths, despite_locks)?;
             self.lagging.forget_explained(&mut seen);
             if despite_locks {
                 // Who holds the lock may be setting them back; if not, they are seen a moment later.

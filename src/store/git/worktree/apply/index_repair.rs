@@ -34,7 +34,7 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 const CLOCK_STEP: Duration = Duration::from_secs(1);
 
 /// How many commits are looked at for what was changed right before the start.
-const RECALLED_COMMITS_MAX: usize = 1_000;
+const LOADED_COMMITS_MAX: usize = 1_000;
 
 impl Checkout {
     /// Mends the index if a racing command has put back what we replaced. A lock that somebody
@@ -66,13 +66,13 @@ impl Checkout {
 
     /// Remembers what a process of ours, with this committer's address, wrote right before the index was written
     /// last: it may have been killed before it could mend that.
-    pub(crate) fn recall_recent(&mut self, reader: &mut Reader, email: &str) -> Result<(), StoreError> {
+    pub(crate) fn load_recent(&mut self, reader: &mut Reader, email: &str) -> Result<(), StoreError> {
         let index = fs::metadata(&self.index.path).and_then(|index| index.modified());
         let (Ok(written), Some(head), true) = (index, self.branch.tip()?, self.is_shown()) else {
             return Ok(());
         };
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
-        let (mut before, mut left) = (None, RECALLED_COMMITS_MAX);
+        let (mut before, mut left) = (None, LOADED_COMMITS_MAX);
         walk::log(&mut reader.objects, &reader.layout, head, &mut |commit| {
             let is_recent = commit.committer.email() == email && commit.at >= since;
             if is_recent {

@@ -6,9 +6,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
 use rustix::fs::Dir;
 
+use crate::domain::file_name::is_collection_file;
 use crate::store::StoreError;
 use crate::store::git::object::tree::{Pointer, RawTree};
-use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::worktree::scan::folder::Folder;
 
 /// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in

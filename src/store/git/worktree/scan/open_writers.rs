@@ -136,8 +136,8 @@ mod system {
     use rustix::io::Errno;
 
     use super::{Folder, now_ns};
+    use crate::domain::file_name::is_collection_file;
     use crate::store::git::disk::stamp::{Inode, inode_of};
-    use crate::store::git::read::diff::is_collection_file;
 
     /// So many bytes of notices are read at once.
     const NOTICES_LEN: usize = 4096;

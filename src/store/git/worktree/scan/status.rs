@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use rustix::fs::{FileType, Stat};
 
+use crate::domain::file_name::is_collection_file;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::stamp::kind;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::tree::RawTree;
-use crate::store::git::read::diff::is_collection_file;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::Head;
@@ -19,7 +19,7 @@ use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
 use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters};
 use crate::store::git::worktree::scan::stat_cache::StatCache;
-use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Look, Saved, Special, StoreError, WorkTree};
+use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Paths, Saved, Special, StoreError, WorkTree};
 
 /// How the work tree is looked at, and what is known of it.
 #[derive(Debug)]
@@ -46,7 +46,7 @@ impl Scan {
         &mut self,
         branch: &Branch,
         head: &RawTree,
-        look: Look<'_>,
+        paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         let layout = &branch.layout;
@@ -58,11 +58,11 @@ impl Scan {
         }
         let (mut edits, unfinished) = match Folder::collections(layout, false)? {
             Found::Folder(folder) => {
-                let (mut edits, unfinished) = self.edits(&folder, head, look)?;
+                let (mut edits, unfinished) = self.edits(&folder, head, paths)?;
                 self.forget_converted(layout, &folder, head, &mut edits)?;
                 (edits, unfinished)
             }
-            Found::Nothing => (all_gone(head, look), BTreeMap::new()),
+            Found::Nothing => (all_gone(head, paths), BTreeMap::new()),
             Found::Obstacle(path) => {
                 let root = layout.work_tree.as_deref().unwrap_or(&path);
                 let inside = path.strip_prefix(root).unwrap_or(&path);
@@ -132,12 +132,12 @@ impl Scan {
         &mut self,
         folder: &Folder,
         head: &RawTree,
-        look: Look<'_>,
+        paths: Paths<'_>,
     ) -> Result<(Vec<Edit>, BTreeMap<String, Duration>), StoreError> {
-        let names = match look {
-            Look::All => list(folder)?,
+        let names = match paths {
+            Paths::All => list(folder)?,
             // Whatever a caller asks for, only names of the folder itself are looked at.
-            Look::At(names) => {
+            Paths::Only(names) => {
                 let own = names.iter().filter(|name| is_collection_file(name) && !name.contains(['/', '\0']));
                 let own: BTreeSet<_> = own.collect();
                 own.into_iter().map(|name| Name::find(folder, head, name)).collect::<Result<_, _>>()?
@@ -163,7 +163,7 @@ impl Scan {
             };
             unfinished.extend(names.iter().filter_map(alone));
         }
-        if matches!(look, Look::All) {
+        if matches!(paths, Paths::All) {
             let is_there =
                 |name: &str| names.binary_search_by(|there| there.shown.as_str().cmp(name)).is_ok();
             self.stat_cache.retain(is_there);
@@ -266,10 +266,10 @@ fn half_done(layout: &Layout) -> Option<&'static str> {
     HALF_DONE_SIGNS.iter().find(|(file, _)| layout.git_dir.join(file).exists()).map(|(_, what)| *what)
 }
 
-fn all_gone(head: &RawTree, look: Look<'_>) -> Vec<Edit> {
-    let names: Vec<String> = match look {
-        Look::All => collection_files(head).collect(),
-        Look::At(names) => {
+fn all_gone(head: &RawTree, paths: Paths<'_>) -> Vec<Edit> {
+    let names: Vec<String> = match paths {
+        Paths::All => collection_files(head).collect(),
+        Paths::Only(names) => {
             let wanted: BTreeSet<_> = names.iter().collect();
             collection_files(head).filter(|name| wanted.contains(name)).collect()
         }

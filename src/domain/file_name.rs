@@ -1,4 +1,4 @@
-//! Where the file of a key stands in the repository.
+//! Which names in the collections folder are those of collection files, and of which key: the one place that knows.
 
 use crate::domain::Key;
 
@@ -16,6 +16,20 @@ pub enum FileName {
     BadKey(String),
     /// Not a collection file: ignored.
     Other,
+}
+
+impl FileName {
+    /// Reads a file name.
+    ///
+    /// Endings are compared as they stand: `posts.YAML` is not a collection file.
+    #[must_use]
+    pub fn parse(name: &str) -> Self {
+        let Some((stem, ending)) = split(name) else { return Self::Other };
+        match Key::parse(stem) {
+            Ok(key) => Self::Collection { key, preferred: ending == Ending::Yaml },
+            Err(reason) => Self::BadKey(format!("the file's name gives no key: {reason}")),
+        }
+    }
 }
 
 /// How the name of a collection's file ends.
@@ -55,38 +69,13 @@ pub fn split(name: &str) -> Option<(&str, Ending)> {
     yaml.or_else(|| Some((name.strip_suffix(Ending::Yml.as_str())?, Ending::Yml)))
 }
 
-/// Reads a file name.
-///
-/// Endings are compared as they stand: `posts.YAML` is not a collection file.
-///
-/// ```
-/// use collectory::domain::Key;
-/// use collectory::format::layout::{FileName, file_name};
-///
-/// let key = Key::parse("posts").unwrap();
-/// assert_eq!(file_name("posts.yaml"), FileName::Collection { key, preferred: true });
-/// assert_eq!(file_name("posts.yaml~"), FileName::Other);
-/// assert!(matches!(file_name("all posts.yaml"), FileName::BadKey(_)));
-/// ```
+/// Whether a name is that of a collection file, be its stem a key or not.
 #[must_use]
-pub fn file_name(name: &str) -> FileName {
-    let Some((stem, ending)) = split(name) else { return FileName::Other };
-    match Key::parse(stem) {
-        Ok(key) => FileName::Collection { key, preferred: ending == Ending::Yaml },
-        Err(reason) => FileName::BadKey(format!("the file's name gives no key: {reason}")),
-    }
+pub fn is_collection_file(name: &str) -> bool {
+    split(name).is_some()
 }
 
 /// Whether a file's name means this key, or one that differs from it in letter case only.
-///
-/// ```
-/// use collectory::domain::Key;
-/// use collectory::format::layout::is_of;
-///
-/// let key = Key::parse("posts").unwrap();
-/// assert!(is_of("posts.yaml", &key) && is_of("Posts.yml", &key));
-/// assert!(!is_of("posts.YAML", &key) && !is_of("posts-old.yaml", &key));
-/// ```
 #[must_use]
 pub fn is_of(name: &str, key: &Key) -> bool {
     let key = key.as_str().as_bytes();
@@ -95,9 +84,15 @@ pub fn is_of(name: &str, key: &Key) -> bool {
         .is_some_and(|(stem, ending)| matches!(ending, b".yaml" | b".yml") && stem.eq_ignore_ascii_case(key))
 }
 
+/// The two names that the file of a key can have, the preferred one first.
+#[must_use]
+pub fn names_of(key: &Key) -> [String; 2] {
+    [Ending::Yaml, Ending::Yml].map(|ending| format!("{key}{}", ending.as_str()))
+}
+
 /// The name of a new collection's file.
 #[must_use]
-pub fn new_file_name(key: &Key) -> String {
+pub fn of_new(key: &Key) -> String {
     format!("{key}.yaml")
 }
 
@@ -111,9 +106,9 @@ mod tests {
 
     #[test]
     fn both_endings_are_read_and_one_is_preferred() {
-        assert_eq!(file_name("posts.yaml"), collection("posts", true));
-        assert_eq!(file_name("posts.yml"), collection("posts", false));
-        assert_eq!(file_name("a.b.yaml"), collection("a.b", true));
+        assert_eq!(FileName::parse("posts.yaml"), collection("posts", true));
+        assert_eq!(FileName::parse("posts.yml"), collection("posts", false));
+        assert_eq!(FileName::parse("a.b.yaml"), collection("a.b", true));
     }
 
     #[test]
@@ -130,7 +125,7 @@ mod tests {
             "posts.YAML",
             "",
         ] {
-            assert_eq!(file_name(name), FileName::Other, "{name:?}");
+            assert_eq!(FileName::parse(name), FileName::Other, "{name:?}");
         }
     }
 
@@ -151,13 +146,13 @@ mod tests {
                 "the file's name gives no key: a key begins with a letter, a digit or `_`, not with '-'",
             ),
         ] {
-            assert_eq!(file_name(name), FileName::BadKey(reason.to_owned()), "{name:?}");
+            assert_eq!(FileName::parse(name), FileName::BadKey(reason.to_owned()), "{name:?}");
         }
     }
 
     #[test]
     fn a_new_name_is_read_as_its_key() {
         let key = Key::parse("posts").unwrap();
-        assert_eq!(file_name(&new_file_name(&key)), FileName::Collection { key, preferred: true });
+        assert_eq!(FileName::parse(&of_new(&key)), FileName::Collection { key, preferred: true });
     }
 }

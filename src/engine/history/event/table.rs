@@ -13,11 +13,11 @@ const COLUMNS: [&str; 10] =
 ///
 /// No cell can be a formula, and what is no text stands as JSON. Of a file that was broken, `to` tells what was
 /// wrong with it.
-pub(crate) struct Sheet {
+pub(crate) struct EventTable {
     table: csv::Writer<Vec<u8>>,
 }
 
-impl Sheet {
+impl EventTable {
     /// Begins a table with the names of its columns.
     pub(crate) fn new() -> csv::Result<Self> {
         let mut table = csv::Writer::from_writer(Vec::new());

@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Revision};
 use crate::store::git::{GitJournal, rev_parse};
 use crate::store::{
-    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Look, Saved, StoreError, TreeEntry,
+    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Paths, Saved, StoreError, TreeEntry,
     WorkTree,
 };
 
@@ -59,12 +59,12 @@ pub(crate) enum View {
 }
 
 /// A journal to look at, from one side; nothing is ever written through it.
-pub(crate) struct Glass {
+pub(crate) struct ReadOnlyJournal {
     pub(crate) journal: GitJournal,
     pub(crate) view: View,
 }
 
-impl Journal for Glass {
+impl Journal for ReadOnlyJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         match &self.view {
             View::Revision(revision) => Ok(Some(*revision)),
@@ -72,10 +72,15 @@ impl Journal for Glass {
         }
     }
 
-    fn work_tree(&mut self, head: Option<Revision>, look: Look<'_>, _: bool) -> Result<WorkTree, StoreError> {
+    fn work_tree(
+        &mut self,
+        head: Option<Revision>,
+        paths: Paths<'_>,
+        _: bool,
+    ) -> Result<WorkTree, StoreError> {
         match &self.view {
             // What is saved is saved, also while git holds its locks.
-            View::WorkTree => self.journal.work_tree(head, look, true),
+            View::WorkTree => self.journal.work_tree(head, paths, true),
             View::Staged(edits) => {
                 Ok(WorkTree::Here { edits: edits.clone(), unfinished: BTreeMap::new(), half_done: None })
             }
@@ -123,8 +128,8 @@ impl Journal for Glass {
         self.journal.descends(descendant, ancestor)
     }
 
-    fn left_behind(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        self.journal.left_behind(old, new)
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        self.journal.commits_beyond(old, new)
     }
 
     fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {

@@ -1,5 +1,7 @@
 //! Reading and writing, against independent readers.
 
+mod schema;
+
 use proptest::prelude::*;
 
 use crate::domain::{ATTRIBUTES_MAX, Attribute, Kind, Number, VALUE_DEPTH_MAX, Value};
