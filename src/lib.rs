@@ -1,4 +1,8 @@
 #![doc = include_str!("ARCHITECTURE.md")]
+#![expect(
+    rustdoc::private_intra_doc_links,
+    reason = "the map is of the whole house: `cargo doc --document-private-items`"
+)]
 
 mod cli;
 pub mod config;

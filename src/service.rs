@@ -282,7 +282,7 @@ impl<G> ServiceBuilder<G> {
         self
     }
 
-    /// Signs every commit with the SSH key in this file; see [`SigningKey::read`].
+    /// Signs every commit with the SSH key in this file.
     pub fn signing_key(mut self, file: impl Into<PathBuf>) -> Self {
         self.config.signing_key = Some(file.into());
         self

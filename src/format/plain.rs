@@ -1,6 +1,6 @@
 //! The quick way to read what most files are: lines that can be read one by one.
 //!
-//! The strict reader ([`read`](crate::format::read)) takes any YAML apart and knows where everything
+//! The strict reader ([`read`](fn@crate::format::read)) takes any YAML apart and knows where everything
 //! stands; that costs ten times what a file needs that holds nothing but
 //!
 //! ```yaml
@@ -22,7 +22,7 @@
 use crate::domain::Value;
 use crate::format::scalar;
 
-/// How far each level is indented, as [`write`](crate::format::write) does it.
+/// How far each level is indented, as [`write`](fn@crate::format::write) does it.
 const STEP: usize = 2;
 
 /// How deep maps may stand in maps here; statuses need two levels.

@@ -1,4 +1,4 @@
-//! What may be asked, what may happen and what is refused: [`decide`] makes an [`Event`] or a [`Refusal`] of a
+//! What may be asked, what may happen and what is refused: [`decide()`] makes an [`Event`] or a [`Refusal`] of a
 //! [`Command`] and the [`Catalog`] of the moment.
 //!
 //! Nothing here remembers: the same command against the same catalog has the same answer, so whoever loses a

@@ -1,6 +1,6 @@
 //! Settings files of other programs: YAML 1.2 and JSON, read as those programs read them.
 //!
-//! A collection file is read strictly (see [`read`](super::read)); a file that comes from elsewhere is
+//! A collection file is read strictly (see [`read`](fn@crate::format::read)); a file that comes from elsewhere is
 //! read as its author's program reads it: with anchors, aliases and merge keys, with the scalars of the
 //! [core schema](https://yaml.org/spec/1.2.2/#103-core-schema), and with JSON, which is YAML 1.2 but for
 //! its surrogate pairs. What that program refuses is refused here too: a name that stands twice in a

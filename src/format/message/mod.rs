@@ -28,7 +28,7 @@
 //! when a commit travels by mail. So a text from outside is always one line (control characters
 //! and every line separator become blanks), never stands in the last paragraph unless behind a
 //! trailer's name, and a reason that may mean something to git is indented by one blank,
-//! which [`parse`] takes off again.
+//! which [`parse()`] takes off again.
 
 mod merge;
 mod parse;

@@ -102,7 +102,7 @@ impl History {
     /// Undoes one event by a commit of its own. What it changed gets its old value; if nothing
     /// else happened to the file, the old file comes back byte for byte.
     ///
-    /// A request that was granted before stands in its own way; [`Handle::recall`] answers it.
+    /// A request that was granted before stands in its own way; [`Handle::replay`] answers it.
     ///
     /// # Errors
     ///

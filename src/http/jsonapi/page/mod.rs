@@ -9,7 +9,7 @@
 //! | cursor | `page[size]`, `page[after]` or `page[before]` | links at the ends are `null` |
 //!
 //! An empty `page[after]` stands before the first item and an empty `page[before]` behind the last
-//! one. What is on a page is the business of [`listing`](crate::http::jsonapi::page::listing).
+//! one. What is on a page is the business of [`listing`].
 
 pub(crate) mod cursor;
 pub(crate) mod listing;

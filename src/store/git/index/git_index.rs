@@ -271,7 +271,7 @@ impl GitIndex {
     }
 
     /// Sets the file at a path, with its stat as in
-    /// [`index_stat`](crate::store::git::disk::stamp::index_stat) or zeros when git is to look for itself.
+    /// [`index_stat`] or zeros when git is to look for itself.
     pub(crate) fn set(&mut self, path: &str, mode: u32, oid: &Oid, stat: [u32; 10]) {
         let index = self.search(path.as_bytes());
         let exists = self.is_at(index, path.as_bytes());
