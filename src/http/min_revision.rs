@@ -8,6 +8,7 @@ use crate::domain::Revision;
 use crate::engine::{Head, Projection};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::call::Call;
+use crate::http::request::head::field;
 use crate::telemetry::Limit;
 
 /// The header.
@@ -43,9 +44,7 @@ pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError
 ///
 /// 400 for what is neither a revision nor `latest`.
 pub(crate) fn wanted(call: &Call<'_>) -> Result<Option<Wanted>, ApiError> {
-    // Few requests say so, and to compare a few names costs less than to look this one up.
-    let said = call.headers().iter().find(|(name, _)| **name == MIN_REVISION);
-    let Some((_, value)) = said else { return Ok(None) };
+    let Some(value) = field(call.headers(), &MIN_REVISION) else { return Ok(None) };
     let text = value.to_str().unwrap_or_default();
     if text == "latest" {
         return Ok(Some(Wanted::Latest));

@@ -12,6 +12,7 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::request::call::Call;
+use crate::http::request::head::field;
 
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
@@ -64,7 +65,7 @@ fn is_loopback(name: &str) -> bool {
 /// 421.
 pub(crate) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
     let context = call.context;
-    let Some(host) = call.headers().get(HOST).filter(|_| context.guard.is_open()) else { return Ok(()) };
+    let Some(host) = field(call.headers(), &HOST).filter(|_| context.guard.is_open()) else { return Ok(()) };
     if context.hosts.contain(host) {
         return Ok(());
     }

@@ -7,9 +7,13 @@ use uuid::{Builder, Uuid};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::http::context::Clock;
+use crate::http::request::head::field;
 
 /// The header that carries the id both ways.
 pub(crate) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// Where a request stands in a trace.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The most bytes of an id that a caller chose.
 const BYTES_MAX: usize = 128;
@@ -23,7 +27,7 @@ pub(crate) struct RequestId(HeaderValue);
 impl RequestId {
     /// Takes the id that the caller sent, or makes a UUID that sorts by time.
     pub(crate) fn of(headers: &HeaderMap, clock: Clock) -> Self {
-        match headers.get(X_REQUEST_ID) {
+        match field(headers, &X_REQUEST_ID) {
             Some(sent) if is_sane(sent.as_bytes()) => Self(sent.clone()),
             Some(_) | None => Self::new(clock),
         }
@@ -64,7 +68,7 @@ impl RequestId {
 /// Where the request stands in a trace of the caller's (<https://www.w3.org/TR/trace-context/#traceparent-header>),
 /// if it says so in the way that is agreed.
 pub(crate) fn traceparent(headers: &HeaderMap) -> Option<&str> {
-    let text = headers.get("traceparent")?.to_str().ok()?;
+    let text = field(headers, &TRACEPARENT)?.to_str().ok()?;
     let is_hex = |part: &str, len: usize| {
         part.len() == len && part.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     };

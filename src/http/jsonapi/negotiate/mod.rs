@@ -13,6 +13,7 @@ use warp::http::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate::media_type::MediaType;
+use crate::http::request::head::fields;
 
 /// The media type of JSON:API.
 pub(crate) const JSON_API: &str = "application/vnd.api+json";
@@ -58,7 +59,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
     let mut asked = false;
     let mut good = false;
     let mut accepted = Accepted::default();
-    for value in headers.get_all(ACCEPT) {
+    for value in fields(headers, &ACCEPT) {
         if value == "*/*" || value == JSON_API {
             good |= value == JSON_API;
             continue;
@@ -89,7 +90,7 @@ pub(crate) fn accept(headers: &HeaderMap, dialect: Dialect) -> Result<Accepted, 
 pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
     let mut wanted = 0.0;
     let mut json_api = 0.0;
-    for value in headers.get_all(ACCEPT) {
+    for value in fields(headers, &ACCEPT) {
         // Most requests ask for nothing else, and need not be taken apart.
         if value == "*/*" || value == JSON_API {
             json_api = if value == JSON_API { 1.0 } else { json_api };
@@ -113,7 +114,7 @@ pub(crate) fn prefers(headers: &HeaderMap, essence: &str) -> bool {
 /// 415 when it is something else than JSON:API, or JSON where that is taken for it, or compressed.
 pub(crate) fn content_type(headers: &HeaderMap, dialect: Dialect, has_body: bool) -> Result<(), ApiError> {
     let is_plain = |coding: &HeaderValue| coding.as_bytes().eq_ignore_ascii_case(IDENTITY.as_bytes());
-    if !headers.get_all(CONTENT_ENCODING).iter().all(is_plain) {
+    if !fields(headers, &CONTENT_ENCODING).all(is_plain) {
         return Err(unsupported_coding());
     }
     let sent = match single(headers, &CONTENT_TYPE)? {
@@ -160,7 +161,7 @@ pub(crate) fn content_type_without_body(headers: &HeaderMap) -> Result<(), ApiEr
 }
 
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ApiError> {
-    let mut values = headers.get_all(name).iter();
+    let mut values = fields(headers, name);
     let first = values.next();
     let text = first.map(|value| value.to_str());
     match (text, values.next()) {
