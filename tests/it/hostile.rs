@@ -106,6 +106,56 @@ fn a_link_in_the_place_of_a_folder_of_the_repository_is_refused() {
     }
 }
 
+/// What git runs or follows where it finds it.
+const TRAPS: [(&str, &str); 4] = [
+    ("hooks/reference-transaction", "#!/bin/sh\n: > VICTIM\n"),
+    ("hooks/pre-push", "#!/bin/sh\n: > VICTIM\n"),
+    ("commondir", "trap\n"),
+    ("config.worktree", "[core]\n\tgitProxy = VICTIM\n"),
+];
+
+#[tokio::test]
+async fn nothing_that_stands_where_git_speaks_to_the_remote_is_run_or_followed() {
+    let prepared = Prepared::new();
+    let folder = prepared.victim.with_file_name("folder");
+    fs::create_dir(&folder).unwrap();
+    let hub = prepared.repo.bare_clone(folder.join("hub.git"));
+    let own = prepared.at("collectory/remote");
+    fs::create_dir_all(own.join("hooks")).unwrap();
+    fs::create_dir_all(own.join("trap/refs")).unwrap();
+    fs::create_dir_all(own.join("trap/objects")).unwrap();
+    for (name, text) in TRAPS {
+        let path = own.join(name);
+        fs::write(&path, text.replace("VICTIM", &prepared.victim.to_string_lossy())).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let helper = folder.join("helper");
+    fs::write(&helper, format!("#!/bin/sh\n: > '{}'\n", prepared.victim.display())).unwrap();
+    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
+    let url = hub.path().to_string_lossy().into_owned();
+    let helper = helper.to_string_lossy().into_owned();
+    let config = format!(
+        "[core]\n\tbare = true\n[protocol]\n\tallow = always\n[url \"ext::{helper} \"]\n\tinsteadOf = {url}\n"
+    );
+    fs::write(own.join("trap/config"), &config).unwrap();
+    fs::write(own.join("trap/HEAD"), "ref: refs/heads/none\n").unwrap();
+    for name in ["HEAD", "config", "base.new", "begun", "merge-output", "refs"] {
+        symlink(&prepared.victim, own.join(name)).unwrap();
+    }
+    let setup = TestServer::setup("").repository(prepared.repo.path()).flag(&["--remote", &url]);
+    let server = setup.clone().start().await;
+    server.patch("posts", json!({"name": "Shared"})).await.is(200);
+    drop(server);
+    assert_eq!(fs::read_to_string(&prepared.victim).unwrap(), THEIRS);
+    assert!(hub.git(&["log", "-1", "--format=%s", "main"]).contains("Update posts"));
+
+    fs::remove_dir_all(&own).unwrap();
+    symlink(&folder, &own).unwrap();
+    setup.refused().exits(1);
+    assert!(!folder.join("hooks").exists());
+    fs::remove_file(own).unwrap();
+}
+
 fn listed(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {

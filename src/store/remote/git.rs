@@ -5,7 +5,7 @@
 //! refs has a say. The operator's own configuration has, where no flag of ours says otherwise. It never asks
 //! anybody anything.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -275,7 +275,7 @@ impl Git {
         let path = self.folder.join(Note::Base.name());
         let draft = self.folder.join("base.new");
         fs::create_dir_all(path.parent().expect("a ref is below refs"))?;
-        fs::write(&draft, format!("{base}\n"))?;
+        create(&draft)?.write_all(format!("{base}\n").as_bytes())?;
         fs::rename(draft, path)?;
         drop(fs::remove_file(self.folder.join(BEGUN)));
         Ok(())
@@ -288,7 +288,7 @@ impl Git {
 
     /// Notes that it is.
     pub(crate) fn note_begun(&self) -> io::Result<()> {
-        fs::write(self.folder.join(BEGUN), "")
+        create(&self.folder.join(BEGUN)).map(drop)
     }
 
     fn address(&self) -> String {
@@ -379,21 +379,61 @@ pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Optio
     Some(name.to_owned())
 }
 
-/// Makes what git wants of a `GIT_DIR`, and our hook.
+/// Makes what git wants of a `GIT_DIR`, and our hook. The repository may come from somebody else, and git would run and
+/// follow what stands here: of that only our notes are kept.
 fn fill(folder: &Path) -> io::Result<()> {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).map(|there| there.is_dir());
+    if is_folder(folder).is_ok_and(|is_folder| !is_folder) {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
+    }
+    fs::create_dir_all(folder)?;
+    let is_ours = |entry: &DirEntry| match entry.file_name().to_str() {
+        Some("refs") => true,
+        Some(BEGUN) => entry.file_type().is_ok_and(|kind| kind.is_file()),
+        _ => false,
+    };
+    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
+        if !is_ours(&entry) {
+            remove(&entry.path())?;
+        }
+    }
+    remove_links(&folder.join("refs"))?;
     for inner in ["refs", "hooks", "objects"] {
         fs::create_dir_all(folder.join(inner))?;
     }
     fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
     fs::write(folder.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
-    let hook = folder.join("hooks/pre-push");
-    if fs::read_to_string(&hook).is_ok_and(|text| text == PRE_PUSH) {
-        return Ok(());
-    }
     let draft = folder.join("hooks/pre-push.new");
-    drop(fs::remove_file(&draft));
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&draft)?;
     file.write_all(PRE_PUSH.as_bytes())?;
     drop(file);
-    fs::rename(draft, hook)
+    fs::rename(draft, folder.join("hooks/pre-push"))
+}
+
+/// Removes whatever stands there; a link is not followed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path)?.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    }
+}
+
+/// Removes the links in a folder, or the folder if it is one.
+fn remove_links(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error),
+        Ok(there) if there.is_symlink() => fs::remove_file(path),
+        Ok(there) if there.is_dir() => fs::read_dir(path)?.try_for_each(|entry| remove_links(&entry?.path())),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Makes a file of our own anew, in the place of whatever stands there.
+pub(super) fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }

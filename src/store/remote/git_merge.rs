@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::io::Write as _;
 use std::process::Stdio;
 use std::str::FromStr as _;
 use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::git::Git;
+use crate::store::remote::git::{Git, create};
 use crate::store::remote::process::{self, Ended};
 use crate::store::{BlobId, TreeId};
 
@@ -188,10 +189,10 @@ impl Git {
         let [given, said] = ["merge-input", "merge-output"].map(|name| self.folder().join(name));
         let mut stdin = Stdio::null();
         if let Some(input) = input {
-            fs::write(&given, input).map_err(failed)?;
+            create(&given).and_then(|mut file| file.write_all(input)).map_err(failed)?;
             stdin = File::open(&given).map_err(failed)?.into();
         }
-        let output = File::create(&said).map_err(failed)?;
+        let output = create(&said).map_err(failed)?;
         let mut command = self.command(arguments);
         command.env("GIT_INDEX_FILE", self.folder().join("merge-index"));
         let ended = process::run_with(command, stdin, Some(output), until).map_err(failed)?;
