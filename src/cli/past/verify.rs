@@ -8,7 +8,7 @@ use anyhow::{Context as _, anyhow};
 use serde_json::{Value, json};
 
 use crate::cli::past::{Done, Failure, SHORT_LEN, Screen, Source, Style, shown};
-use crate::cli::{counted, note};
+use crate::cli::{counted, note, plain};
 use crate::engine::history::{Maker, Rules, Verdict, View};
 use crate::store::git::{SignatureFiles, signature_files};
 use crate::store::signature::{AllowedSigners, Checker, Signature};
@@ -55,7 +55,8 @@ pub(crate) struct Verify {
     #[arg(long, env = "COLLECTORY_HEAD_WAS", value_name = "R")]
     head_was: Option<String>,
 
-    /// Every commit of the service in the range needs a valid signature.
+    /// Every commit of the service in the range needs a valid signature, by allowed signers that are no
+    /// checked-out file unless --allowed-signers names it.
     #[arg(long, env = "COLLECTORY_REQUIRE_SIGNATURE")]
     require_signature: bool,
 
@@ -77,6 +78,10 @@ A file of allowed signers for the service:
 const SIGNERS_MISSING: &str = "\
 to be told whose they are, name the allowed signers with --allowed-signers FILE or git's \
 gpg.ssh.allowedSignersFile";
+
+const SIGNERS_CHECKED_OUT: &str = "\
+--require-signature takes no allowed signers from a checked-out file, which whoever commits can change; keep the \
+file elsewhere, or name it with --allowed-signers FILE if you have looked at it";
 
 impl Verify {
     pub(crate) fn run(self) -> Result<Done, Failure> {
@@ -117,6 +122,9 @@ impl Verify {
             (Some(_), Some(_)) => SignatureFiles::default(),
             _ => signature_files(&self.source.place.repository.find()?)?,
         };
+        if self.require_signature && self.allowed_signers.is_none() && configured.is_checked_out() {
+            return Err(Failure::Usage(SIGNERS_CHECKED_OUT.to_owned()));
+        }
         let mut allowed = None;
         if let Some(path) = self.allowed_signers.as_ref().or(configured.allowed_signers.as_ref()) {
             let (signers, left_out) = AllowedSigners::parse(&read(path, "allowed signers")?);
@@ -181,11 +189,8 @@ fn tell(screen: &mut Screen, verdict: &Verdict, as_json: bool) -> std::io::Resul
     let revision = screen.ink(Style::Name, &commit.revision.to_string()[..SHORT_LEN]);
     let good =
         if faults.is_empty() { screen.ink(Style::Good, "ok") } else { screen.ink(Style::Bad, "DISAGREES") };
-    let subject = crate::cli::past::plain(commit.message.lines().next().unwrap_or_default());
-    screen.line(&format!(
-        "{revision} {maker} {} {good} {subject}",
-        crate::cli::past::plain(&signature.to_string())
-    ))?;
+    let subject = plain(commit.message.lines().next().unwrap_or_default());
+    screen.line(&format!("{revision} {maker} {} {good} {subject}", plain(&signature.to_string())))?;
     if let Signature::NotChecked(why) = signature {
         let why = screen.ink(Style::Faint, &why.to_string());
         screen.line(&format!("    {why}"))?;

@@ -187,6 +187,11 @@ fn git_s_configuration_names_whom_to_believe() {
     assert_eq!(state(0), "valid");
     let said = verify(&forge.repo, &[]).exits(0).stderr;
     assert!(said.contains("settings/signers, as git is configured"), "{said}");
+    // Whoever commits could add a key of their own to it.
+    let demanding = verify(&forge.repo, &["--require-signature"]).exits(2).stderr;
+    assert!(demanding.contains("checked-out file"), "{demanding}");
+    let named = forge.repo.path().join("signers");
+    verify(&forge.repo, &["--require-signature", "--allowed-signers", named.to_str().unwrap()]).exits(0);
     forge.repo.write("revoked", &format!("{}\n", public(&key(1))));
     forge.repo.git(&["config", "gpg.ssh.revocationFile", "revoked"]);
     assert_eq!(state(1), "not-allowed");

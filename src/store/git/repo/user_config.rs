@@ -33,6 +33,18 @@ pub struct SignatureFiles {
     pub allowed_signers: Option<PathBuf>,
     /// Whose keys were taken back, `gpg.ssh.revocationFile`.
     pub revoked_keys: Option<PathBuf>,
+    /// Where the checked-out files are, which may come from anybody whose commits are taken.
+    pub work_tree: Option<PathBuf>,
+}
+
+impl SignatureFiles {
+    /// Whether the list of whom to believe is one of the checked-out files.
+    #[must_use]
+    pub fn is_checked_out(&self) -> bool {
+        let (Some(signers), Some(root)) = (&self.allowed_signers, &self.work_tree) else { return false };
+        let [signers, root] = [signers, root].map(std::fs::canonicalize);
+        signers.is_ok_and(|signers| root.is_ok_and(|root| signers.starts_with(root)))
+    }
 }
 
 /// What git's configuration says of signatures in this repository. Paths that are not absolute
@@ -49,6 +61,7 @@ pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> 
     Ok(SignatureFiles {
         allowed_signers: path("gpg.ssh.allowedSignersFile"),
         revoked_keys: path("gpg.ssh.revocationFile"),
+        work_tree: layout.work_tree.clone(),
     })
 }
 
