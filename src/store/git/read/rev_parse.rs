@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::domain::Revision;
+use crate::store::git::disk::open;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::archive::name::{by_id, by_ref};
 use crate::store::git::repo::layout::Layout;
@@ -80,6 +81,12 @@ fn ancestor(objects: &mut Objects, from: Revision, count: usize) -> Result<Optio
 /// Says so when the index can't be read.
 pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
     let failed = |source| StoreError::Git { action: format!("read the index {}", index.display()), source };
+    // Looked at first, so that nobody waits for the other end of a pipe.
+    if let Err(source) = open::open(index)
+        && source.kind() != std::io::ErrorKind::NotFound
+    {
+        return Err(StoreError::at("read", index, source));
+    }
     let index = git2::Index::open(index).map_err(failed)?;
     let prefix = match folder.trim_matches('/') {
         "" | "." => String::new(),

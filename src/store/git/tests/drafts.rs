@@ -49,6 +49,44 @@ fn what_a_person_saved_right_before_a_kill_is_kept() {
 }
 
 #[test]
+fn files_of_others_stay_whatever_they_are_called() {
+    let repo = Repo::new();
+    let name = ".collectory-a.yaml";
+    repo.commit(&[("a.yaml", "a1\n"), (name, "a1\n")]);
+    repo.save(".collectory-empty", "");
+    drop(repo.open());
+    assert_eq!((repo.saved(name), repo.saved(".collectory-empty")), ("a1\n".to_owned(), String::new()));
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn drafts_beside_the_files_are_known_by_the_mark_of_their_repository() {
+    // Another file system than that of temporary folders, mostly.
+    let Ok(elsewhere) = tempfile::tempdir_in("/dev/shm") else { return };
+    let repo = Repo::new();
+    append(&mut repo.open(), &[set("a.yaml", "a1\n")]);
+    let moved = elsewhere.path().join("git");
+    let copied =
+        std::process::Command::new("cp").arg("-a").arg(repo.path().join(".git")).arg(&moved).status();
+    assert!(copied.unwrap().success());
+    fs::remove_dir_all(repo.path().join(".git")).unwrap();
+    fs::write(repo.path().join(".git"), format!("gitdir: {}\n", moved.display())).unwrap();
+    let stat = |path: &std::path::Path| rustix::fs::stat(path).unwrap();
+    let (own, folder) = (stat(&moved.join("collectory")), stat(&repo.path().join("collections")));
+    if own.st_dev == folder.st_dev {
+        return;
+    }
+    let mark = format!(".collectory-{:x}-{:x}-", own.st_dev, own.st_ino);
+    let [left, theirs] = [format!("{mark}a.yaml"), ".collectory-1-1-a.yaml".to_owned()];
+    repo.save(&left, "a1\n");
+    repo.save(&theirs, "a1\n");
+    let mut journal = repo.open();
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    assert_eq!(repo.saved("a.yaml"), "a2\n");
+    assert_eq!((repo.file(&left).exists(), repo.file(&theirs).exists()), (false, true));
+}
+
+#[test]
 fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);

@@ -21,32 +21,27 @@ use crate::store::{BlobId, StoreError};
 
 /// What drafts in the state folder begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
-/// What drafts in the collections folder itself begin with, when that is elsewhere.
+/// What drafts in the collections folder itself begin with, when that is elsewhere; a mark of the repository and the
+/// file's name follow.
 const NEIGHBOUR_PREFIX: &str = ".collectory-";
 
 /// A folder for drafts of the files of another one.
 #[derive(Debug)]
 pub(crate) struct Staging {
     pub(crate) folder: Folder,
-    prefix: &'static str,
+    prefix: String,
 }
 
 impl Staging {
     /// The staging folder of the collections folder: the folder of our own in the repository; where that is on another
     /// file system, the collections folder itself.
     pub(crate) fn near(layout: &Layout, folder: &Folder) -> Result<Self, StoreError> {
+        let state = Folder::open(&layout.work_tree_state())?;
         // A rename stays within one file system.
-        let own = Folder::open(&layout.work_tree_state()).map(|folder| Self { folder, prefix: DRAFT_PREFIX });
-        match own.ok().filter(|state| state.is_near(folder)) {
-            Some(state) => Ok(state),
-            None => Ok(Self { folder: Folder::open(&folder.path)?, prefix: NEIGHBOUR_PREFIX }),
-        }
-    }
-
-    /// Whether it is on the file system of a folder.
-    fn is_near(&self, folder: &Folder) -> bool {
-        let device = |folder: &Folder| rustix::fs::fstat(&folder.fd).map(|stat| stat.st_dev);
-        device(&self.folder).is_ok_and(|state| device(folder) == Ok(state))
+        Ok(match neighbour_prefix(&state, folder)? {
+            None => Self { folder: state, prefix: DRAFT_PREFIX.to_owned() },
+            Some(prefix) => Self { folder: Folder::open(&folder.path)?, prefix },
+        })
     }
 
     /// What the draft of a file is called.
@@ -83,7 +78,7 @@ impl Staging {
 
     /// Keeps what is in the place of a draft, since a person saved it and it has no other place.
     pub(crate) fn keep(&self, draft: &str, name: &str) -> Result<(), StoreError> {
-        keep(&self.folder.path.join(draft), &self.folder.path, self.prefix, name)
+        keep(&self.folder.path.join(draft), &self.folder.path, &self.prefix, name)
     }
 
     /// Removes a draft, if it is there.
@@ -95,6 +90,17 @@ impl Staging {
     }
 }
 
+/// What drafts begin with that stand beside the files themselves, as the folder of our own is on another file system:
+/// nobody else calls a file so by chance. `None` where they stand in that folder.
+fn neighbour_prefix(state: &Folder, folder: &Folder) -> Result<Option<String>, StoreError> {
+    let stat = |folder: &Folder| {
+        rustix::fs::fstat(&folder.fd).map_err(|errno| StoreError::at("look at", &folder.path, errno.into()))
+    };
+    let (state, folder) = (stat(state)?, stat(folder)?);
+    let mark = || format!("{NEIGHBOUR_PREFIX}{:x}-{:x}-", state.st_dev, state.st_ino);
+    Ok((state.st_dev != folder.st_dev).then(mark))
+}
+
 /// The mode of a file, without its kind.
 pub(crate) fn mode_of(stat: &Stat) -> Mode {
     Mode::from_raw_mode(stat.st_mode)
@@ -103,13 +109,12 @@ pub(crate) fn mode_of(stat: &Stat) -> Mode {
 /// Removes the drafts that a killed process of ours left, unless one holds what a person saved:
 /// that happens when the kill came between an exchange and the look after it.
 pub(crate) fn remove_left(layout: &Layout, objects: &mut Objects) -> Result<(), StoreError> {
-    let state = layout.work_tree_state();
-    sweep(&Folder::open(&state)?, DRAFT_PREFIX, &state, |blob| objects.has(blob.as_bytes()))?;
-    match Folder::collections(layout, false)? {
-        Found::Folder(folder) => {
-            sweep(&folder, NEIGHBOUR_PREFIX, &folder.path, |blob| objects.has(blob.as_bytes()))
-        }
-        Found::Nothing | Found::Obstacle(_) => Ok(()),
+    let state = Folder::open(&layout.work_tree_state())?;
+    sweep(&state, DRAFT_PREFIX, &state.path, |blob| objects.has(blob.as_bytes()))?;
+    let Found::Folder(folder) = Folder::collections(layout, false)? else { return Ok(()) };
+    match neighbour_prefix(&state, &folder)? {
+        Some(prefix) => sweep(&folder, &prefix, &folder.path, |blob| objects.has(blob.as_bytes())),
+        None => Ok(()),
     }
 }
 

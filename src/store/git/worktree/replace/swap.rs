@@ -80,6 +80,10 @@ impl<'a> Replacer<'a> {
         old: Option<BlobId>,
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
+        // A tree may name anything; no file of this folder is called so.
+        if name.contains('/') {
+            return Ok(false);
+        }
         let wanted = new.map(|new| new.oid);
         let now = match self.last_seen(name)?.filter(|seen| seen.is(old) && !seen.is(wanted)) {
             Some(seen) => seen,
