@@ -27,12 +27,14 @@ mod take_back;
 mod through;
 mod token;
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+use crate::format::turns_text;
 use crate::store::StoreError;
 
 /// Collection settings in a git repository, over JSON:API
@@ -178,8 +180,9 @@ pub fn report(outcome: Result<Done, Failure>) -> ExitCode {
 
 /// Says something to the person at the terminal.
 fn note(text: &str) {
+    let lines: Vec<String> = text.split('\n').map(plain).collect();
     // Whoever has closed standard error does not want to hear it.
-    let _closed = writeln!(io::stderr(), "collectory: {text}");
+    let _closed = writeln!(io::stderr(), "collectory: {}", lines.join("\n"));
 }
 
 /// A number of things, in words.
@@ -197,6 +200,28 @@ pub fn askpass() -> Option<ExitCode> {
     let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
     let told = answer(&crate::store::remote::askpass(&arguments)?);
     Some(if told.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Whether a terminal obeys a character, or shows what is behind it in another order than it stands in.
+fn drives_terminal(c: char) -> bool {
+    c.is_control() || turns_text(c)
+}
+
+/// A text of whoever wrote it, without what drives a terminal.
+fn plain(text: &str) -> String {
+    text.chars().map(|c| if drives_terminal(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// A line of JSON that says the same and drives no terminal: what is no ASCII stands in strings only.
+fn json_line(json: &str) -> Cow<'_, str> {
+    if json.is_ascii() || !json.contains(drives_terminal) {
+        return Cow::Borrowed(json);
+    }
+    let escaped = |c: char| match drives_terminal(c) {
+        true => format!("\\u{:04x}", u32::from(c)),
+        false => c.to_string(),
+    };
+    json.chars().map(escaped).collect()
 }
 
 /// Answers on standard output.
@@ -227,6 +252,22 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn what_people_wrote_drives_no_terminal() {
+        assert_eq!(plain("a\u{1b}[31mb\tc\u{9b}"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}");
+        assert_eq!(plain("x-\u{202e}abc\u{2066}"), "x-\u{fffd}abc\u{fffd}");
+        assert_eq!(plain("Käse \"x\""), "Käse \"x\"");
+    }
+
+    #[test]
+    fn a_line_of_json_drives_no_terminal_and_says_the_same() {
+        let told = serde_json::json!({"name": "a\u{9b}31m\u{202e}b\u{7f}ä\u{1b}"});
+        let line = told.to_string();
+        let shown = json_line(&line);
+        assert!(!shown.contains(drives_terminal), "{shown:?}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), told);
     }
 
     #[test]

@@ -78,6 +78,7 @@ pub mod webhooks;
 mod write;
 
 use crate::domain::{Collection, Key};
+pub(crate) use crate::format::scalar::turns_text;
 
 /// The most bytes a collection file has.
 pub const FILE_BYTES_MAX: usize = 64 * 1024;

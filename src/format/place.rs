@@ -3,6 +3,9 @@
 use crate::format::Fault;
 use crate::format::tree::Found;
 
+/// The most characters of a message: it may quote what somebody wrote, and is told in logs, answers and on screens.
+const MESSAGE_CHARS_MAX: usize = 400;
+
 /// A fault with its line and column, both from 0; the column in characters.
 pub(crate) struct Place {
     pub(crate) line: usize,
@@ -12,8 +15,16 @@ pub(crate) struct Place {
 
 impl From<Place> for Fault {
     fn from(Place { line, column, message }: Place) -> Self {
-        Self { line: line + 1, column: column + 1, message }
+        Self { line: line + 1, column: column + 1, message: shortened(message) }
     }
+}
+
+fn shortened(mut message: String) -> String {
+    if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+        message.truncate(at);
+        message.push('…');
+    }
+    message
 }
 
 /// Where something was found.

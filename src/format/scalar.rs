@@ -213,9 +213,13 @@ fn double_quoted(text: &str) -> String {
 /// The controls of writing direction are left out because a text that holds one unseen does not
 /// read as it looks (Unicode TR 36, section 2.6).
 fn is_readable(c: char) -> bool {
-    !(c.is_control()
-        || is_foreign(c)
-        || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+    !(c.is_control() || is_foreign(c) || turns_text(c) || matches!(c, '\u{200e}' | '\u{200f}'))
+}
+
+/// Whether a character has text behind it shown in another order than it stands in (Unicode's embeddings, overrides
+/// and isolates); marks of direction alone do not.
+pub(crate) fn turns_text(c: char) -> bool {
+    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Whether a line shows itself to every reader as it is.

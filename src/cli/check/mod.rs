@@ -16,7 +16,7 @@ use crate::cli::check::hints::hint;
 use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
 use crate::cli::check::subject::Subject;
 use crate::cli::repository::{Folder, Repository};
-use crate::cli::{Done, Failure, answer, counted, note};
+use crate::cli::{Done, Failure, answer, counted, json_line, note};
 use crate::engine::{self, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
@@ -101,7 +101,8 @@ impl Check {
         let is_wanted = |problem: &&Arc<Problem>| wanted.is_empty() || wanted.contains(&problem.path);
         for problem in snapshot.problems.values().filter(is_wanted) {
             for number in 0..problem.faults.len() {
-                answer(&if self.json { annotation(problem, number) } else { problem.diagnostic(number) })?;
+                let told = if self.json { annotation(problem, number) } else { problem.diagnostic(number) };
+                answer(&if self.json { json_line(&told) } else { told.into() })?;
             }
             problems += problem.faults.len();
         }

@@ -12,7 +12,7 @@ use serde_json::json;
 use crate::cli::import::reading::Reading;
 use crate::cli::repository::{Folder, Signing};
 use crate::cli::through::Through;
-use crate::cli::{Done, Failure, answer, counted, note};
+use crate::cli::{Done, Failure, answer, counted, json_line, note, plain};
 use crate::config::REPOSITORY_DEFAULT;
 use crate::domain::{Catalog, Command};
 use crate::exchange::{self, Existing, Line, Parsed, Plan, Step};
@@ -147,7 +147,10 @@ impl Import {
     }
 
     fn show(&self, plan: &Plan) -> io::Result<()> {
-        let line = |line: &Line| if self.json { object(line) } else { line.to_string() };
+        let line = |line: &Line| match self.json {
+            true => json_line(&object(line)).into_owned(),
+            false => plain(&line.to_string()),
+        };
         let lines: Vec<String> = plan.lines.iter().map(line).collect();
         match &lines[..] {
             [] => note("nothing to do"),

@@ -25,7 +25,7 @@ pub(crate) use crate::cli::past::show::Show;
 pub(crate) use crate::cli::past::state::{AsOf, Get, List};
 pub(crate) use crate::cli::past::verify::Verify;
 use crate::cli::repository::{Folder, Repository};
-use crate::cli::{Done, Failure};
+use crate::cli::{Done, Failure, json_line, plain};
 use crate::domain::{Actor, Change, Key, Reverses};
 use crate::engine::history::{Action, Effect, EventRecord, History, Options, View};
 use crate::store::git::{Access, GitJournal, Options as JournalOptions};
@@ -184,7 +184,7 @@ impl Screen {
     }
 
     fn resource(&mut self, resource: &[u8]) -> io::Result<()> {
-        self.out.write_all(resource)?;
+        self.out.write_all(json_line(&String::from_utf8_lossy(resource)).as_bytes())?;
         self.out.write_all(b"\n")
     }
 
@@ -236,11 +236,6 @@ impl Screen {
 /// How many digits of a revision people are shown.
 const SHORT_LEN: usize = 10;
 
-/// A text of whoever wrote it, without what a terminal would obey.
-fn plain(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
-}
-
 /// Shows something; that whoever reads has had enough is a good end.
 fn shown(done: Done, show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> Result<Done, Failure> {
     let mut screen = Screen::new();
@@ -254,15 +249,4 @@ fn shown(done: Done, show: impl FnOnce(&mut Screen) -> Result<(), Failure>) -> R
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_people_wrote_drives_no_terminal() {
-        assert_eq!(plain("a\u{1b}[31mb\tc\u{9b}"), "a\u{fffd}[31mb\u{fffd}c\u{fffd}");
-        assert_eq!(plain("Käse \"x\""), "Käse \"x\"");
-    }
 }

@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Key, Revision};
 use crate::format::Fault;
 pub use crate::format::message::Conflict;
+use crate::format::turns_text;
 
 /// One file that can't be served as it stands, or should not.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,12 +107,14 @@ impl std::fmt::Display for Problem {
     }
 }
 
-/// A text on one line: a name of a file may hold a line feed, which must not look like another problem.
+/// A text on one line, in the order in which it stands: a name of a file may hold a line feed, which must not look like
+/// another problem.
 fn one_line(text: &str) -> Cow<'_, str> {
-    if !text.contains(char::is_control) {
+    let is_odd = |it: char| it.is_control() || turns_text(it);
+    if !text.contains(is_odd) {
         return Cow::Borrowed(text);
     }
-    let escaped = |it: char| if it.is_control() { it.escape_default().to_string() } else { it.to_string() };
+    let escaped = |it: char| if is_odd(it) { it.escape_default().to_string() } else { it.to_string() };
     text.chars().map(escaped).collect()
 }
 

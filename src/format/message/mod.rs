@@ -25,8 +25,8 @@
 //!
 //! Git finds trailers in the last paragraph, ends a message at a line `---`, drops lines that
 //! begin with `#` when a message is edited, and takes `From:` at the top of a body for an author
-//! when a commit travels by mail. So a text from outside is always one line (control characters
-//! and every line separator become blanks), never stands in the last paragraph unless behind a
+//! when a commit travels by mail. So a text from outside is always one line (control characters,
+//! every line separator and what turns text around become blanks), never stands in the last paragraph unless behind a
 //! trailer's name, and a reason that may mean something to git is indented by one blank,
 //! which [`parse()`] takes off again.
 
@@ -41,6 +41,7 @@ pub use crate::format::message::merge::{Conflict, Joined, compose_merge, conflic
 pub use crate::format::message::parse::{EventTrailers, Message, OriginTrailer, idempotency, parse};
 
 use crate::domain::{Change, Event, Key, Reverses, Value, changes};
+use crate::format::turns_text;
 
 /// The most characters of a subject, if the key leaves room.
 pub const SUBJECT_CHARS_MAX: usize = 72;
@@ -280,9 +281,9 @@ fn trailers(events: &[(Uuid, &Event)], about: &About<'_>) -> String {
     lines.concat()
 }
 
-/// A text from outside as one line: control characters and line separators become blanks.
+/// A text from outside as one line: control characters, line separators and what turns text around become blanks.
 fn one_line(text: &str) -> String {
-    let blank = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+    let blank = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') || turns_text(c);
     let line: String = text.chars().map(|c| if blank(c) { ' ' } else { c }).collect();
     line.trim().to_owned()
 }

@@ -578,3 +578,18 @@ fn a_line_that_a_tab_indents_is_told_where_it_stands() {
         assert!(fault.message.contains("tab"), "{fault:?}");
     }
 }
+
+#[test]
+fn what_is_said_of_a_value_is_short_however_long_that_is() {
+    let long = ["9".repeat(60_000), "1:".repeat(30_000) + "1", "!".repeat(60_000), "[".repeat(60_000)];
+    let names = ["x-a", "type", "recursive", "format", "accept", "unpublishedStatuses"];
+    for value in &long {
+        let texts = names.map(|name| format!("type: document\n{name}: {value}\n"));
+        for text in texts.into_iter().chain([format!("type: document\nx-{value}: 1\n")]) {
+            let faults = read(&key(), text.as_bytes()).err().unwrap_or_default();
+            for fault in faults {
+                assert!(fault.message.chars().count() <= 401, "{}", fault.message.len());
+            }
+        }
+    }
+}
