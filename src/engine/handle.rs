@@ -169,6 +169,16 @@ pub enum Outcome {
     Deleted,
 }
 
+impl Outcome {
+    /// Tells of an entry in place of another one.
+    pub(crate) fn replace(&mut self, one: &Arc<Entry>, other: &Arc<Entry>) {
+        let (Self::Created(entry) | Self::Updated(entry) | Self::Unchanged(entry)) = self else { return };
+        if Arc::ptr_eq(entry, one) {
+            *entry = Arc::clone(other);
+        }
+    }
+}
+
 /// Why a submission was not carried out; nothing of it is in the repository, unless that is not known.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum SubmitError {

@@ -1,6 +1,6 @@
 //! Contents of files: read, and remembered as far as the snapshot does not tell.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::domain::file_name::FileName;
@@ -8,6 +8,7 @@ use crate::domain::file_name::names_of;
 use crate::domain::{Collection, Event, Key};
 use crate::engine::mirror::layers::{Content, Good, damage};
 use crate::engine::mirror::{Mirror, Moved, Reading, Readings};
+use crate::engine::plan::Bases;
 use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
@@ -70,35 +71,41 @@ impl<J: Journal> Mirror<J> {
         self.committed_blob(name).map(|blob| self.content(blob)).transpose()
     }
 
-    /// The versions of a collection that these tags name and that are in the newest commits of its
-    /// history, if they are valid.
+    /// The versions of collections that these tags name and that are in their history, if they are valid: as
+    /// far as `go_on` lets it be looked through, which is asked after each commit.
     pub(crate) fn older(
         &mut self,
-        key: &Key,
-        mut tags: BTreeSet<String>,
-        commits_max: usize,
-    ) -> Result<Vec<(String, Arc<Collection>)>, StoreError> {
-        let Some(head) = self.snapshot.revision.filter(|_| !tags.is_empty()) else { return Ok(Vec::new()) };
-        let names = names_of(key);
+        mut tags: BTreeMap<Key, BTreeSet<String>>,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<Bases, StoreError> {
+        tags.retain(|_, tags| !tags.is_empty());
+        let Some(head) = self.snapshot.revision.filter(|_| !tags.is_empty()) else {
+            return Ok(Bases::new());
+        };
+        let keys: HashMap<String, Key> =
+            tags.keys().flat_map(|key| names_of(key).into_iter().map(|name| (name, key.clone()))).collect();
         let mut found = Vec::new();
-        let mut left = commits_max;
         self.journal.walk(head, &mut |_, changes| {
-            left -= 1;
-            for change in changes.iter().filter(|change| names.contains(&change.name)) {
+            for change in changes {
+                let Some(key) = keys.get(&change.name) else { continue };
+                let Some(wanted) = tags.get_mut(key) else { continue };
                 for entry in [change.after, change.before] {
                     if let Some(TreeEntry::File(blob)) = entry
-                        && let Some(tag) = tags.take(&blob.to_string())
+                        && let Some(tag) = wanted.take(&blob.to_string())
                     {
-                        found.push((tag, change.name.clone(), blob));
+                        found.push(((key.clone(), tag), change.name.clone(), blob));
                     }
                 }
+                if wanted.is_empty() {
+                    tags.remove(key);
+                }
             }
-            left > 0 && !tags.is_empty()
+            !tags.is_empty() && go_on()
         })?;
-        let mut versions = Vec::new();
-        for (tag, name, blob) in found {
-            if let Ok(good) = self.read_one(key, &name, blob, &Readings::new())? {
-                versions.push((tag, good.collection));
+        let mut versions = Bases::new();
+        for (it, name, blob) in found {
+            if let Ok(good) = self.read_one(&it.0, &name, blob, &Readings::new())? {
+                versions.insert(it, good.collection);
             }
         }
         Ok(versions)

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::domain::file_name::names_of;
-use crate::domain::{Actor, Collection, Command, Key};
+use crate::domain::{Actor, Command, Key};
 use crate::engine::Options;
-use crate::engine::handle::{ConditionalCommand, Job};
+use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
-use crate::engine::plan::{HandEdit, Input, Rival, RivalFile};
+use crate::engine::plan::{Bases, HandEdit, Input, Rival, RivalFile};
 use crate::store::{Journal, Saved, StoreError};
 
 /// Reads from the disk whatever the plan will need, so that planning itself is pure.
@@ -53,10 +54,7 @@ pub(crate) fn input<'a, J: Journal>(
             special.insert(key.clone());
         }
     }
-    let mut bases = HashMap::new();
-    for change in jobs.iter().flat_map(|job| &job.submission.changes) {
-        bases.extend(bases_of(mirror, change)?);
-    }
+    let bases = bases_of(mirror, jobs)?;
     let heads = heads_of(mirror, jobs)?;
     let person = if by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
     Ok(Input {
@@ -127,36 +125,35 @@ pub(crate) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Ve
     std::iter::once(key).chain(&rivals).flat_map(names_of).collect()
 }
 
-/// How many commits are looked through for the version that an update builds on.
+/// How many commits are looked through for the versions that updates build on.
 const MERGE_COMMITS_MAX: usize = 1_000;
 
-/// The older versions of its collection that an update may be merged over, by tag.
-fn bases_of<J: Journal>(
-    mirror: &mut Mirror<J>,
-    change: &ConditionalCommand,
-) -> Result<HashMap<(Key, String), Arc<Collection>>, StoreError> {
-    let key = change.command.key();
-    let current = mirror.snapshot().get(key.as_str()).cloned();
+/// For how long that is done at most, as everybody waits: what is not found by then is as old as any.
+const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
+
+/// The older versions of their collections that updates may be merged over, by tag; one look into the history for
+/// all of them.
+fn bases_of<J: Journal>(mirror: &mut Mirror<J>, jobs: &[Job]) -> Result<Bases, StoreError> {
     let mut bases = HashMap::new();
-    let Some(tags) = change.condition.mergeable(current.as_deref()) else { return Ok(bases) };
-    let mut missing = BTreeSet::new();
-    for tag in tags {
-        match &current {
-            // Somebody in the same batch may be faster.
-            Some(entry) if entry.tag() == *tag => {
-                bases.insert((key.clone(), tag.clone()), Arc::clone(&entry.collection));
-            }
-            Some(_) | None => {
-                missing.insert(tag.clone());
-            }
+    let mut missing: BTreeMap<Key, BTreeSet<String>> = BTreeMap::new();
+    for change in jobs.iter().flat_map(|job| &job.submission.changes) {
+        let key = change.command.key();
+        let current = mirror.snapshot().get(key.as_str());
+        let Some(tags) = change.condition.mergeable(current.map(AsRef::as_ref)) else { continue };
+        // Somebody in the same batch may be faster than one who has the present version. With that at hand the
+        // others are of no interest: the condition holds, or they are older.
+        match current.filter(|entry| tags.iter().any(|tag| entry.tag() == *tag)) {
+            Some(entry) => drop(bases.insert((key.clone(), entry.tag()), Arc::clone(&entry.collection))),
+            None => missing.entry(key.clone()).or_default().extend(tags.iter().cloned()),
         }
     }
-    // With one tag at hand the others are of no interest: the condition holds, or they are older.
-    if bases.is_empty() {
-        for (tag, collection) in mirror.older(key, missing, MERGE_COMMITS_MAX)? {
-            bases.insert((key.clone(), tag), collection);
-        }
-    }
+    let began = Instant::now();
+    let mut left = MERGE_COMMITS_MAX;
+    let found = mirror.older(missing, &mut || {
+        left -= 1;
+        left > 0 && began.elapsed() < MERGE_LOOK_MAX
+    })?;
+    bases.extend(found);
     Ok(bases)
 }
 

@@ -30,12 +30,15 @@ use crate::engine::projection::{Entry, Snapshot};
 use crate::format::{self, message};
 use crate::store::{BlobId, Draft};
 
+/// Older versions of collections by the tags that name them.
+pub(crate) type Bases = HashMap<(Key, String), Arc<Collection>>;
+
 /// What a plan stands on: everything that it needs from the disk, read before.
 pub(crate) struct Input<'a> {
     /// What is served now.
     pub(crate) snapshot: &'a Snapshot,
     /// The older versions that updates may be merged over, by the tag that names them.
-    pub(crate) bases: HashMap<(Key, String), Arc<Collection>>,
+    pub(crate) bases: Bases,
     /// What the head has under the names that dry runs are about.
     pub(crate) heads: HashMap<String, Vec<u8>>,
     /// The ids of what the head has under the names of the keys concerned.
@@ -141,6 +144,17 @@ pub(crate) fn plan<'s>(
     plan
 }
 
+/// Updates of one collection by one submission.
+#[derive(Clone)]
+struct Update {
+    /// What its file holds.
+    before: Arc<Collection>,
+    /// The id of that content, unless an earlier change of the batch has written it.
+    source: BlobId,
+    /// The last change that updates it.
+    index: usize,
+}
+
 /// The state that a submission is decided against; cheap to clone, so that a refused one leaves
 /// nothing behind.
 #[derive(Clone)]
@@ -155,6 +169,8 @@ struct PlanState {
     /// What the submission at hand adds.
     drafts: Vec<Draft>,
     fallbacks: Vec<(Key, String)>,
+    /// What the submission at hand updates: however often it does, each file is edited once.
+    updated: BTreeMap<Key, Update>,
 }
 
 impl PlanState {
@@ -166,6 +182,7 @@ impl PlanState {
             settled: SharedSet::new(),
             drafts: Vec::new(),
             fallbacks: Vec::new(),
+            updated: BTreeMap::new(),
         }
     }
 
@@ -179,6 +196,11 @@ impl PlanState {
         let mut outcomes = Vec::with_capacity(submission.changes.len());
         for (index, change) in submission.changes.iter().enumerate() {
             outcomes.push(self.grant(input, index, change, &mut commit, new_id)?);
+        }
+        for (key, update) in std::mem::take(&mut self.updated) {
+            let refused = |refusal| SubmitError::Refused { index: update.index, refusal };
+            let [standing, edited] = self.edit(input, &key, &update, &mut commit).map_err(refused)?;
+            outcomes.iter_mut().for_each(|outcome| outcome.replace(&standing, &edited));
         }
         commit.fold(|name| match self.drafted.get(name) {
             Some(drafted) => *drafted,
@@ -254,7 +276,7 @@ impl PlanState {
             self.refuse_beside_rival(input, key, commit).map_err(refused)?;
         }
         self.commit_by_hand(input, index, key, new_id)?;
-        let outcome = self.write(input, &event, exact, commit).map_err(refused)?;
+        let outcome = self.write(input, (index, &event), exact, commit).map_err(refused)?;
         self.settled.insert(key.clone());
         commit.events.push(event);
         Ok(outcome)
@@ -327,25 +349,39 @@ impl PlanState {
     fn write(
         &mut self,
         input: &Input<'_>,
-        event: &Event,
+        (index, event): (usize, &Event),
         exact: Option<&Exact>,
         commit: &mut Commit,
     ) -> Result<Outcome, Refusal> {
         let (file, bytes, collection) = match (event, exact) {
             (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
+                self.updated.remove(after.key());
                 self.clear_for(input, after.key(), exact, commit);
                 (exact.file.clone(), exact.bytes.to_vec(), after)
             }
             (Event::Created(after), None) => (file_name::of_new(after.key()), format::write(after), after),
-            (Event::Updated { before, after }, None) => {
-                let (file, bytes) = self.edited(input, before, after);
-                (file, bytes, after)
-            }
+            (Event::Updated { before, after }, None) => return Ok(self.update(index, before, after)),
             (Event::Deleted(before), _) => {
+                self.updated.remove(before.key());
                 self.delete(input, before.key(), commit);
                 return Ok(Outcome::Deleted);
             }
         };
+        let entry = self.put(collection, file, bytes, commit)?;
+        Ok(match event {
+            Event::Created(_) => Outcome::Created(entry),
+            Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
+        })
+    }
+
+    /// Puts the file of a collection into the commit.
+    fn put(
+        &mut self,
+        collection: &Arc<Collection>,
+        file: String,
+        bytes: Vec<u8>,
+        commit: &mut Commit,
+    ) -> Result<Arc<Entry>, Refusal> {
         if bytes.len() > format::FILE_BYTES_MAX {
             let key = collection.key().clone();
             return Err(Refusal::TooLarge { key, bytes: bytes.len(), bytes_max: format::FILE_BYTES_MAX });
@@ -355,25 +391,43 @@ impl PlanState {
         self.catalog.insert(Arc::clone(&entry));
         self.written.insert(file.clone(), Arc::new(bytes.clone()));
         commit.files.insert(file, Some((blob, bytes)));
-        Ok(match event {
-            Event::Created(_) => Outcome::Created(entry),
-            Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
-        })
+        Ok(entry)
     }
 
-    fn edited(&mut self, input: &Input<'_>, before: &Collection, after: &Collection) -> (String, Vec<u8>) {
-        let entry = self.catalog.get(before.key().as_str()).expect("an updated collection is in the catalog");
-        let file = entry.file();
-        let old = match (self.written.get(&file), input.sources.get(&entry.blob)) {
+    /// Takes an update over, whose file is edited when all changes of the submission are known. Until then its
+    /// entry has an id that no content has, so that no condition names it.
+    fn update(&mut self, index: usize, before: &Arc<Collection>, after: &Arc<Collection>) -> Outcome {
+        let key = after.key();
+        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let (file, source) = (standing.file(), standing.blob);
+        let first = || Update { before: Arc::clone(before), source, index };
+        self.updated.entry(key.clone()).or_insert_with(first).index = index;
+        let entry = Arc::new(Entry::of_file(Arc::clone(after), &file, BlobId::new([0; 20])));
+        self.catalog.insert(Arc::clone(&entry));
+        Outcome::Updated(entry)
+    }
+
+    /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
+    fn edit(
+        &mut self,
+        input: &Input<'_>,
+        key: &Key,
+        update: &Update,
+        commit: &mut Commit,
+    ) -> Result<[Arc<Entry>; 2], Refusal> {
+        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let (standing, file) = (Arc::clone(standing), standing.file());
+        let old = match (self.written.get(&file), input.sources.get(&update.source)) {
             (Some(bytes), _) => bytes.as_slice(),
             (None, Some(bytes)) => bytes.as_slice(),
             (None, None) => unreachable!("BUG: the source of {file} was not read before planning"),
         };
-        let edited = format::edit(old, before, after);
+        let edited = format::edit(old, &update.before, &standing.collection);
         if let Some(why) = edited.fallback {
-            self.fallbacks.push((before.key().clone(), why));
+            self.fallbacks.push((key.clone(), why));
         }
-        (file, edited.bytes)
+        let entry = self.put(&standing.collection, file, edited.bytes, commit)?;
+        Ok([standing, entry])
     }
 
     /// Removes what would stand in the way of a file that comes back: the file that it replaces
