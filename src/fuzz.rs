@@ -4,12 +4,16 @@
 
 use std::sync::Arc;
 
+use chrono::DateTime;
 use uuid::Uuid;
 
-use crate::domain::{Attribute, Collection, Event, Key, Kind, Value};
+use crate::domain::{Actor, Attribute, Catalog, Collection, Event, Key, Kind, Revision, Value};
+use crate::exchange;
 use crate::format::{self, message};
 use crate::http::fuzz as http;
 use crate::store::git::fuzz as git;
+use crate::store::signature::{AllowedSigners, Checker, Signature};
+use crate::store::{Commit, RawSignature};
 
 /// A target: its name and what it does with an input.
 pub type Target = (&'static str, fn(&[u8]));
@@ -26,6 +30,10 @@ pub const TARGETS: &[Target] = &[
     ("loose_objects", git::loose_object),
     ("pack_indexes", git::pack_index),
     ("git_index", git::git_index),
+    ("deltas", git::delta),
+    ("imports", imports),
+    ("webhooks", webhooks),
+    ("signatures", signatures),
 ];
 
 /// Gives an input to the target of this name.
@@ -90,6 +98,40 @@ fn messages(bytes: &[u8]) {
     let told = message::parse(&message::compose(&[(Uuid::nil(), &event)], &about));
     assert_eq!(told.events.len(), 1);
     assert!(told.origin.is_none() && told.reverses.is_none());
+}
+
+/// What is offered can be kept, whatever the source was.
+fn imports(bytes: &[u8]) {
+    let options =
+        exchange::Options { keep_files: true, media_key: key(), schemas: exchange::Schemas::default() };
+    let Ok(parsed) = exchange::parse(bytes, None) else { return };
+    let Ok(source) = parsed.read(&options, &Catalog::default()) else { return };
+    for candidate in source.candidates {
+        let collection = candidate.collection;
+        assert_eq!(format::read(collection.key(), &format::write(&collection)).as_ref(), Ok(&*collection));
+    }
+}
+
+fn webhooks(bytes: &[u8]) {
+    drop(format::webhooks::read(bytes));
+}
+
+/// A list of allowed signers, and an armoured signature of nothing.
+fn signatures(bytes: &[u8]) {
+    let (allowed, _) = AllowedSigners::parse(bytes);
+    let mut checker = Checker::new(Some(allowed));
+    drop(checker.revoke(bytes));
+    let raw = RawSignature { signature: bytes.to_vec(), signed: Vec::new() };
+    let commit = Commit {
+        revision: Revision::new([7; 20]),
+        parents: Vec::new(),
+        author: Actor::service(),
+        committer: Actor::service(),
+        at: DateTime::UNIX_EPOCH,
+        message: String::new(),
+    };
+    let judged = checker.check(Some(&raw), &commit);
+    assert!(!matches!(judged, Signature::None), "there is one");
 }
 
 #[cfg(test)]

@@ -254,6 +254,20 @@ fn what_is_said_in_comments_and_strings_is_no_use() {
     assert_eq!(breaches_in(copy.path()), Vec::<String>::new());
 }
 
+/// The lint denies it everywhere, and could be expected away.
+#[test]
+fn what_is_unsafe_stands_in_one_module() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    collect(&root.join("src"), &mut files);
+    let names_it = |file: &PathBuf| {
+        let code = code_of(&fs::read_to_string(file).expect("a source file can be read"));
+        code.contains("unsafe")
+    };
+    let found: Vec<_> = files.into_iter().filter(names_it).collect();
+    assert_eq!(found, [root.join("src/memory.rs")], "each needs a reason and belongs into `memory`");
+}
+
 #[test]
 fn every_exception_is_still_needed() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

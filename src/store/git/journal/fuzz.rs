@@ -7,6 +7,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::commit::RawCommit;
+use crate::store::git::object::delta::{self, TREE_BYTES_MAX};
 use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::pack::parse_index;
 use crate::store::git::object::tree::RawTree;
@@ -54,5 +55,21 @@ pub(crate) fn git_index(bytes: &[u8]) {
         let written = index.encode(&mut IndexHash::default());
         let again = GitIndex::parse(written.clone()).expect("what we write can be read");
         assert_eq!(again.encode(&mut IndexHash::default()), written);
+    }
+}
+
+/// A delta makes of a base what it says, whole or only its beginning; the first byte of the input says how much of it
+/// is the base.
+pub(crate) fn delta(bytes: &[u8]) {
+    let Some((part, rest)) = bytes.split_first() else { return };
+    let (base, told) = rest.split_at(rest.len() * usize::from(*part) / 256);
+    let beginning = delta::applied(base, told, LEN_MAX);
+    let mut whole = base.to_vec();
+    match delta::apply(&mut whole, told) {
+        Ok(()) => {
+            let (len, beginning) = beginning.expect("it makes sense");
+            assert_eq!((len, &beginning[..]), (whole.len() as u64, &whole[..whole.len().min(LEN_MAX)]));
+        }
+        Err(_) => assert!(beginning.is_err() || beginning.is_ok_and(|(len, _)| len > TREE_BYTES_MAX as u64)),
     }
 }

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use flate2::{Decompress, FlushDecompress, Status};
 
 use crate::store::StoreError;
-use crate::store::git::object::delta;
+use crate::store::git::object::delta::{self, TREE_BYTES_MAX};
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{OFS_DELTA, Packed, parse_index};
 use crate::store::git::object::zlib;
@@ -112,7 +112,8 @@ impl Parts {
 
     /// The content of an object, or the delta that it is.
     pub(crate) fn inflate(&self, entry: &Entry) -> Result<Vec<u8>, Damaged> {
-        let len = usize::try_from(entry.len).map_err(|_| Damaged)?;
+        // What is said to be larger is no object of ours.
+        let len = usize::try_from(entry.len).ok().filter(|len| *len <= TREE_BYTES_MAX).ok_or(Damaged)?;
         let stream = self.packed(entry).1;
         if let Some(content) = zlib::stored(stream, len) {
             return Ok(content.to_vec());

@@ -15,6 +15,9 @@ const COPY_LEN_MAX: usize = 0xff_ffff;
 /// An insert instruction's size has seven bits.
 const INSERT_LEN_MAX: usize = 0x7f;
 
+/// No tree is larger: one of a million files is not. What says so would have us make it up.
+pub(crate) const TREE_BYTES_MAX: usize = 128 << 20;
+
 /// The delta that makes the tree `target` from the tree `base`.
 pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     let mut delta = Vec::new();
@@ -65,7 +68,8 @@ impl Op {
 
 /// Makes of `tree`, the base, what the delta says, as git's `patch-delta.c` does.
 pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
-    let (target_len, ops) = parse(delta, tree.len()).ok_or(BadDelta)?;
+    let (target_len, ops) =
+        parse(delta, tree.len()).filter(|(len, _)| *len <= TREE_BYTES_MAX).ok_or(BadDelta)?;
     // What a commit of one file makes, and by far the most frequent: nothing moves.
     if let Some((at, new)) = overwritten(&ops, tree.len()) {
         tree[at..at + new.len()].copy_from_slice(&delta[new]);
@@ -79,16 +83,13 @@ pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
         });
     }
     *tree = target;
-    if tree.len() == target_len { Ok(()) } else { Err(BadDelta) }
+    Ok(())
 }
 
 /// How long the result of a delta is, and at most `len_max` bytes of it.
 pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Result<(u64, Vec<u8>), BadDelta> {
     let (len, ops) = parse(delta, base.len()).ok_or(BadDelta)?;
-    let (made_len, wanted) = (ops.iter().map(Op::len).sum::<usize>(), len.min(len_max));
-    if len != made_len {
-        return Err(BadDelta);
-    }
+    let wanted = len.min(len_max);
     let mut target = Vec::with_capacity(wanted);
     for op in ops {
         let piece = match op {
@@ -151,7 +152,8 @@ fn parse(delta: &[u8], base_len: usize) -> Option<(usize, Vec<Op>)> {
         (range.end <= base_len).then_some(())?;
         ops.push(Op::Copy(range));
     }
-    (said_len == base_len).then_some((target_len, ops))
+    let made_len = ops.iter().map(Op::len).sum::<usize>();
+    (said_len == base_len && target_len == made_len).then_some((target_len, ops))
 }
 
 fn varint(delta: &mut Vec<u8>, mut value: usize) {
