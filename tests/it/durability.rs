@@ -60,7 +60,12 @@ async fn crash_loop(mut server: TestServer) {
             (acknowledged.load(Ordering::Relaxed) >= enough).then_some(())
         })
         .await;
-        server.kill();
+        // With and without whatever it has started.
+        if round % 2 == 0 {
+            server.kill();
+        } else {
+            server.kill_group();
+        }
         for subjects in writers.join_all().await {
             expected.extend(subjects);
         }

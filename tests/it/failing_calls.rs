@@ -1,5 +1,5 @@
-//! A disk that refuses one kind of call for a while, as the program under test meets it: a library before the C
-//! library has the calls fail, and nothing of the program knows of it.
+//! A disk that refuses one kind of call for a while, as the program under test meets it, and kills before each call that
+//! changes anything: a library before the C library sees to it, and nothing of the program knows of it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -104,4 +104,67 @@ async fn calls_that_fail_for_a_while_leave_a_work_tree_and_its_service_well() {
 #[tokio::test]
 async fn calls_that_fail_for_a_while_leave_a_bare_repository_and_its_service_well() {
     survives(|folder| TestServer::setup("small").bare().failing(folder)).await;
+}
+
+/// A write is killed before its first call, then before its second, and so on, until there is no further one; the
+/// process alone and its whole group in turn. Says how often it was killed.
+async fn killed_before_each_call(setup: impl Fn(&Path) -> crate::support::Setup, is_by_hand: bool) -> i32 {
+    let folder = tempfile::tempdir().unwrap();
+    let control = Fault(folder.path().join("fault"));
+    let mut server = setup(folder.path()).start().await;
+    for number in 1.. {
+        let by_hand = format!("By hand {number}");
+        if is_by_hand {
+            server
+                .repo()
+                .save("collections/posts.yaml", &format!("# mine\ntype: document\nname: {by_hand}\n"));
+            server.shows("posts", "name", &*by_hand).await;
+        }
+        let before = server.read("posts").await.is(200).attributes()["directory"].clone();
+        let (wanted, commits) = (json!(format!("d{number}")), server.repo().commit_count());
+        control.begin(["kill", "kill-group"][number as usize % 2], number);
+        let request = server.client().request("PATCH", "/collections/posts");
+        let request = request.document(&document("posts", json!({"directory": wanted})));
+        let is_done = request.attempt().await.map(|answer| answer.is(200)).is_some();
+        control.end();
+        if is_done && server.client().request("GET", "/livez").attempt().await.is_some() {
+            return number - 1;
+        }
+        server.was_killed();
+        server.start_again().await;
+        let now = server.read("posts").await.is(200);
+        let has_come = now.attributes()["directory"] == wanted;
+        assert!(has_come || !is_done, "before call {number}: what was acknowledged is gone");
+        assert!(has_come || now.attributes()["directory"] == before, "before call {number}: {now:?}");
+        assert!(
+            !is_by_hand || now.attributes()["name"] == *by_hand,
+            "before call {number}: the edit is gone"
+        );
+        let made = server.repo().commit_count() - commits;
+        let edits = if is_by_hand { 0..=1 } else { 0..=0 };
+        assert!(edits.contains(&(made - usize::from(has_come))), "before call {number}: {made} commits");
+        server.repo().fsck();
+        assert_eq!(server.repo().strays(), Vec::<PathBuf>::new(), "before call {number}");
+        if !server.repo().is_bare() {
+            let left = if is_by_hand && !has_come { " M collections/posts.yaml" } else { "" };
+            assert_eq!(server.repo().status(), left, "before call {number}");
+        }
+    }
+    unreachable!("every write has an end")
+}
+
+#[tokio::test]
+async fn a_kill_before_any_call_leaves_a_work_tree_as_it_was_or_as_it_was_to_be() {
+    assert!(killed_before_each_call(|folder| TestServer::setup("small").failing(folder), false).await > 10);
+}
+
+#[tokio::test]
+async fn a_kill_before_any_call_leaves_a_bare_repository_as_it_was_or_as_it_was_to_be() {
+    let setup = |folder: &Path| TestServer::setup("small").bare().failing(folder);
+    assert!(killed_before_each_call(setup, false).await > 10);
+}
+
+#[tokio::test]
+async fn a_kill_before_any_call_loses_nothing_that_a_person_has_saved() {
+    assert!(killed_before_each_call(|folder| TestServer::setup("small").failing(folder), true).await > 10);
 }

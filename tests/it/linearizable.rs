@@ -3,20 +3,23 @@
 //! The commits along the branch are one order of all writes, and git tells what stood after each. So an answer is
 //! right if there is a place in that order where it is true, and if the places keep to the clock: what began after
 //! something had ended does not come before it. That is linearizability, of each collection and of the list, and
-//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason.
+//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason. Somebody follows
+//! the stream meanwhile, and must have heard of every commit once and in order.
 //!
 //! `COLLECTORY_HISTORY_SECONDS=600` is the long run, `COLLECTORY_HISTORY_SEED` has the clients ask the same again.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::support::{Answer, Client, Repo, Setup, TestServer, document, eventually};
+use crate::support::{Answer, Client, Repo, Setup, Stream, TestServer, document, eventually};
 
 const CLIENTS: usize = 12;
 
@@ -314,26 +317,91 @@ fn judge(calls: &[Call], line: &Line) {
     assert!(line.by_id.keys().all(|id| asked.contains(id)), "a commit that nobody asked for");
 }
 
+/// Somebody who follows the stream, and goes on behind what was heard last whenever there is another service.
+struct Follower {
+    services: mpsc::Sender<SocketAddr>,
+    heard: Arc<Mutex<Vec<String>>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Follower {
+    fn begin() -> Self {
+        let (services, addresses) = mpsc::channel();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ids = Arc::clone(&heard);
+        let thread = thread::spawn(move || {
+            for address in addresses {
+                let last: Option<String> = ids.lock().unwrap().last().cloned();
+                let Some(mut stream) =
+                    Stream::try_open(address, "?filter[since]=2000-01-01T00:00:00Z", last.as_deref())
+                else {
+                    continue;
+                };
+                while let Some(said) = stream.next() {
+                    assert_ne!(said.event, "reset", "nobody has rewritten the branch");
+                    if said.event != "head" {
+                        ids.lock().unwrap().push(said.id.expect("an event has a place"));
+                    }
+                }
+            }
+        });
+        Self { services, heard, thread }
+    }
+
+    fn follow(&self, address: SocketAddr) {
+        self.services.send(address).expect("it listens until the end");
+    }
+
+    /// Waits until the newest commit was heard of, and compares all that was with what git has.
+    async fn judge(self, mut server: TestServer) {
+        let line =
+            server.repo().git(&["log", "--reverse", "--first-parent", "--format=%H", "--", "collections"]);
+        let line: Vec<&str> = line.lines().collect();
+        let newest = *line.last().expect("something was written");
+        eventually("the newest commit was heard of", async || {
+            let heard = self.heard.lock().unwrap();
+            heard.last().is_some_and(|id| id.starts_with(newest)).then_some(())
+        })
+        .await;
+        server.stop();
+        drop(self.services);
+        self.thread.join().expect("what was heard is in order");
+        let heard = self.heard.lock().unwrap();
+        let heard: Vec<&str> = heard.iter().map(|id| id.split('/').next().unwrap_or_default()).collect();
+        assert_eq!(heard, line, "each commit once and in order");
+    }
+}
+
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
 async fn run(setup: Setup) {
     let seed = said("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");
     let until = Instant::now() + Duration::from_secs(said("COLLECTORY_HISTORY_SECONDS", 7));
     let mut server = setup.start().await;
+    let follower = Follower::begin();
+    follower.follow(server.address());
     let (tell, service) = watch::channel(server.client().clone());
     let answers = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         clients.spawn(client(number, seed, until, service.clone(), Arc::clone(&answers)));
     }
-    while Instant::now() < until {
+    for round in 0.. {
         let enough = answers.load(Ordering::Relaxed) + ANSWERS_BETWEEN_KILLS;
         eventually("calls are answered", async || {
             (answers.load(Ordering::Relaxed) >= enough || Instant::now() >= until).then_some(())
         })
         .await;
-        server.kill();
+        if Instant::now() >= until {
+            break;
+        }
+        match round % 3 {
+            0 => server.kill(),
+            1 => server.kill_group(),
+            _ => drop(server.stop()),
+        }
         server.start_again().await;
+        follower.follow(server.address());
         tell.send_replace(server.client().clone());
     }
     // Who waits for another service gets none.
@@ -344,6 +412,7 @@ async fn run(setup: Setup) {
     let lost = calls.iter().filter(|call| matches!(call.answered, Answered::Lost)).count();
     println!("{} calls, {} commits, {lost} without an answer", calls.len(), line.by_id.len());
     assert!(line.by_id.len() > CLIENTS, "hardly anything was written");
+    follower.judge(server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

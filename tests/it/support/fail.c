@@ -2,16 +2,22 @@
  *
  * The file that FAIL_FILE names holds the name of a call and an error number; while it is there, that call fails so
  * below the folder FAIL_BELOW. Standard output, the network and everything elsewhere are left alone.
+ *
+ * With `kill N` the process ends right before the Nth call that changes anything there, and with `kill-group N` all of
+ * its process group does.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -28,7 +34,15 @@ static int fails(const char *call, const char *path) {
     int number = 0;
     ssize_t len = syscall(SYS_read, file, text, sizeof text - 1);
     syscall(SYS_close, file);
-    if (len <= 0 || sscanf(text, "%31s %d", wanted, &number) != 2 || strcmp(wanted, call) != 0) return 0;
+    if (len <= 0 || sscanf(text, "%31s %d", wanted, &number) != 2) return 0;
+    int group = strcmp(wanted, "kill-group") == 0;
+    if (group || strcmp(wanted, "kill") == 0) {
+        static atomic_int count;
+        int changes = strcmp(call, "read") != 0 && strcmp(call, "open") != 0;
+        if (changes && atomic_fetch_add(&count, 1) + 1 == number) kill(group ? 0 : getpid(), SIGKILL);
+        return 0;
+    }
+    if (strcmp(wanted, call) != 0) return 0;
     errno = number;
     return 1;
 }
@@ -71,7 +85,7 @@ int open64(const char *path, int flags, ...) {
     va_start(rest, flags);
     mode_t mode = (flags & (O_CREAT | O_TMPFILE)) ? va_arg(rest, mode_t) : 0;
     va_end(rest);
-    if (fails("open", path)) return -1;
+    if (fails("open", path) || ((flags & O_CREAT) && fails("create", path))) return -1;
     return real(path, flags, mode);
 }
 
@@ -83,4 +97,19 @@ int rename(const char *from, const char *to) {
 int unlink(const char *path) {
     REAL(unlink);
     return fails("unlink", path) ? -1 : real(path);
+}
+
+int linkat(int from_folder, const char *from, int to_folder, const char *to, int flags) {
+    REAL(linkat);
+    return fails("link", to) ? -1 : real(from_folder, from, to_folder, to, flags);
+}
+
+int link(const char *from, const char *to) {
+    REAL(link);
+    return fails("link", to) ? -1 : real(from, to);
+}
+
+int mkdir(const char *path, mode_t mode) {
+    REAL(mkdir);
+    return fails("mkdir", path) ? -1 : real(path, mode);
 }

@@ -4,11 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
 
 use super::client::Client;
@@ -291,8 +293,9 @@ impl Drop for KillOnDrop {
 
 impl Process {
     fn spawn(mut command: Command) -> Self {
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+        // A group of its own, to be killed with whatever it has started.
+        let command = command.process_group(0).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program starts");
         let log = Arc::new(Mutex::new(String::new()));
         let stderr = child.stderr.take().expect("it is piped");
         let mut stdout = BufReader::new(child.stdout.take().expect("it is piped"));
@@ -330,6 +333,12 @@ impl Process {
         status
     }
 
+    fn kill_group(&self) {
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).expect("it has a number");
+        // It may have ended by itself.
+        kill_process_group(group, Signal::KILL).ok();
+    }
+
     fn log(&self) -> String {
         self.log.lock().expect("readers do not panic").clone()
     }
@@ -337,8 +346,11 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        self.child.kill().ok();
-        self.child.wait().ok();
+        // One that was waited for has no group any more, and its number may be another's.
+        if self.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.kill_group();
+            self.child.wait().ok();
+        }
     }
 }
 
@@ -446,6 +458,21 @@ impl TestServer {
         let mut process = self.process.take().expect("the service runs");
         process.child.kill().expect("a child can be killed");
         process.wait();
+    }
+
+    /// The same with whatever it has started.
+    pub(crate) fn kill_group(&mut self) {
+        let mut process = self.process.take().expect("the service runs");
+        process.kill_group();
+        process.wait();
+    }
+
+    /// Waits for the end of a service that somebody else kills.
+    #[track_caller]
+    pub(crate) fn was_killed(&mut self) {
+        let mut process = self.process.take().expect("the service runs");
+        let status = process.wait();
+        assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "the log:\n{}", process.log());
     }
 
     /// Sends a signal.
