@@ -7,7 +7,8 @@ use crate::config::ServeConfig;
 use crate::domain::Actor;
 use crate::engine::history::History;
 use crate::engine::{self, Engine, Handle, Projection, Signal};
-use crate::service::{StartError, engine_options, history_options};
+use crate::service::StartError;
+use crate::service::options::{engine_options, history_options, journal_options};
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
 
@@ -28,7 +29,7 @@ impl Offline {
     ///
     /// Says why it can't be changed; one that is served is among the reasons.
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
-        let mut journal = GitJournal::open(crate::service::journal_options(config)?)?;
+        let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
         let options = engine_options(config, journal.branch());
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;

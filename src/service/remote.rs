@@ -114,7 +114,7 @@ pub(crate) fn shared(
 ///
 /// Says why it could not be done; a repository that is served is among the reasons.
 pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revision, StartError> {
-    let journal = GitJournal::open(crate::service::journal_options(config)?)?;
+    let journal = GitJournal::open(crate::service::options::journal_options(config)?)?;
     let none = || StoreError::Misnamed("name the remote with --remote".to_owned());
     let link = link(config, &journal)?.ok_or_else(none)?;
     Ok(RemoteJournal::new(journal, link).decide(decision)?)

@@ -2,12 +2,14 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::domain::Revision;
+use crate::domain::{Actor, Revision};
 use crate::http::AllowAll;
 use crate::service::*;
+use crate::store::git::GitJournal;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, WorkTree,
 };

@@ -1,0 +1,372 @@
+//! A service is assembled here, and started.
+
+use std::iter;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::config::{Limits, Origin, ServeConfig, WebPages};
+use crate::engine::history::{self, History};
+use crate::engine::{self, Engine, GiveBack, Hint, Signal};
+use crate::http::server::{Answers, Bound, Server, Socket, Tls};
+use crate::http::{self, Admin, Authorizer, Context, Guard, Hosts, Place, Routes};
+use crate::service::options::{engine_options, history_options, journal_options, watch_options};
+use crate::service::running::Running;
+use crate::service::{Service, StartError, metrics, remote, webhooks};
+use crate::shutdown::Shutdown;
+use crate::store::git::GitJournal;
+use crate::store::remote::{Link, Poll, RemoteJournal};
+use crate::store::{Archive, Journal};
+use crate::telemetry::{AccessLog, Reached};
+use crate::watch::{self, Places};
+
+/// Assembles a service; see [`Service::builder`].
+///
+/// The guard is part of the type. Until [`authorizer`](Self::authorizer) has been called there is
+/// no `start`, so a service nobody thought about guarding is a program that does not compile:
+///
+/// ```compile_fail
+/// # use collectory::{AllowAll, Service};
+/// # async fn demo() {
+/// Service::builder("/srv/settings").start().await;
+/// # }
+/// ```
+///
+/// An open service is fine too, it just has to be said:
+///
+/// ```no_run
+/// # use collectory::{AllowAll, Service};
+/// # async fn demo() {
+/// Service::builder("/srv/settings").authorizer(AllowAll).start().await;
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until it is started"]
+pub struct ServiceBuilder<G> {
+    config: ServeConfig,
+    socket: Option<Socket>,
+    access_log: Option<AccessLog>,
+    give_back: GiveBack,
+    guard: G,
+}
+
+/// Nobody has said yet who may use the service.
+#[derive(Debug)]
+pub struct Unguarded;
+
+/// It is said who may use the service.
+#[derive(Debug)]
+pub struct Guarded(Guard);
+
+impl<G> ServiceBuilder<G> {
+    /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
+    pub fn listen(mut self, address: SocketAddr) -> Self {
+        self.config.listen = address.into();
+        self
+    }
+
+    /// Where `/metrics` and the full `/readyz` are; nowhere unless it is said.
+    pub fn admin_listen(mut self, address: SocketAddr) -> Self {
+        self.config.admin_listen = Some(address.into());
+        self
+    }
+
+    /// Where each request has a line; nowhere unless it is said.
+    pub(crate) fn access_log(mut self, log: Option<AccessLog>) -> Self {
+        self.access_log = log;
+        self
+    }
+
+    /// A socket to listen on in place of an address, as a supervisor passes on.
+    pub(crate) fn socket(mut self, socket: Option<Socket>) -> Self {
+        self.socket = socket;
+        self
+    }
+
+    /// What threads call that have read much and will rest: an allocator may keep what they have freed until they
+    /// allocate again. Nothing unless it is said.
+    pub fn give_back(mut self, give_back: fn()) -> Self {
+        self.give_back = give_back;
+        self
+    }
+
+    /// Refuses updates and deletes without `If-Match` with 428.
+    pub const fn require_if_match(mut self, required: bool) -> Self {
+        self.config.require_if_match = required;
+        self
+    }
+
+    /// The origins whose web pages may use the service; by default none.
+    pub fn cors_origins(mut self, origins: impl IntoIterator<Item = Origin>) -> Self {
+        self.config.cors_origins = origins.into_iter().collect();
+        self
+    }
+
+    /// The host names by which an open service on a loopback address may be reached, beside those of the
+    /// loopback interface itself.
+    pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
+        self.config.allow_hosts = hosts.into_iter().collect();
+        self
+    }
+
+    /// Sends the whole list compressed to clients that take it so.
+    pub const fn compress(mut self, compress: bool) -> Self {
+        self.config.compress = compress;
+        self
+    }
+
+    /// Whether the web pages are served below `/ui/`; they are unless it is said.
+    pub const fn ui(mut self, served: bool) -> Self {
+        self.config.ui = if served { WebPages::On } else { WebPages::Off };
+        self
+    }
+
+    /// Signs every commit with the SSH key in this file.
+    pub fn signing_key(mut self, file: impl Into<PathBuf>) -> Self {
+        self.config.signing_key = Some(file.into());
+        self
+    }
+
+    /// The limits.
+    pub const fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+}
+
+impl ServiceBuilder<Unguarded> {
+    pub(crate) const fn new(config: ServeConfig) -> Self {
+        Self { config, socket: None, access_log: None, give_back: || {}, guard: Unguarded }
+    }
+
+    /// Who is asked before every action.
+    pub fn authorizer(self, authorizer: impl Authorizer) -> ServiceBuilder<Guarded> {
+        self.guarded(Guard::with(authorizer))
+    }
+
+    /// The variant without authentication, and without the OpenAPI documents.
+    pub fn without_authorization(self) -> ServiceBuilder<Guarded> {
+        self.guarded(Guard::Without)
+    }
+
+    fn guarded(self, guard: Guard) -> ServiceBuilder<Guarded> {
+        let Self { config, socket, access_log, give_back, guard: Unguarded } = self;
+        ServiceBuilder { config, socket, access_log, give_back, guard: Guarded(guard) }
+    }
+}
+
+impl ServiceBuilder<Guarded> {
+    /// Opens the repository, listens and starts to serve.
+    ///
+    /// The repository is made when its folder is absent or empty. It is read while the service
+    /// listens already: until that is done every request is answered 503, never with an empty
+    /// list.
+    ///
+    /// # Errors
+    ///
+    /// Says what kept it from starting; nothing runs then.
+    pub async fn start(self) -> Result<Service, StartError> {
+        match remote::url(&self.config.remote)? {
+            None => self.start_with(|journal, _| journal).await,
+            Some(_) => {
+                let share = |journal, link: Option<Arc<Link>>| {
+                    RemoteJournal::new(journal, link.expect("there is a link where there is a remote"))
+                };
+                self.start_with(share).await
+            }
+        }
+    }
+
+    /// Starts with what `wrap` makes of the journal.
+    pub(crate) async fn start_with<J: Journal>(
+        self,
+        wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
+    ) -> Result<Service, StartError> {
+        let Self { config, socket, access_log, give_back, guard: Guarded(guard) } = self;
+        // First, so that neither a slip of the pen nor an address that is taken makes a repository.
+        journal_options(&config)?.check()?;
+        let tls = tls(&config)?;
+        let receivers = webhooks::receivers(&config.webhooks)?;
+        let server = match socket {
+            Some(socket) => Server::on(socket, &config.listen)?,
+            None => Server::bind(&config.listen).await?,
+        };
+        let server = server.secured(tls.clone());
+        let admin = match &config.admin_listen {
+            Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
+            None => None,
+        };
+        let journal = open(&config)?;
+        let bound = server.bound().clone();
+        warn_of_strangers(&guard, &bound);
+        let place = Place {
+            repository: config.repository.display().to_string(),
+            branch: journal.branch().to_owned(),
+            folder: config.folder.clone(),
+        };
+        let archive: Arc<dyn Archive> = Arc::new(journal.archive());
+        let reached = Reached::default();
+        let counted = Arc::<engine::Metrics>::default();
+        let of_requests = admin.is_some().then(Arc::<http::Metrics>::default);
+        let options = engine::Options {
+            reached: reached.clone(),
+            metrics: Arc::clone(&counted),
+            give_back,
+            ..engine_options(&config, journal.branch())
+        };
+        let (of_store, objects) = (journal.metrics(), journal.objects().to_owned());
+        let link = remote::link(&config, &journal)?;
+        let places = places(&journal, link.as_deref());
+        let engine = engine::start(wrap(journal, link.clone()), options).map_err(StartError::Thread)?;
+        let poll = link.clone().map(|link| poll(link, &engine)).transpose().map_err(StartError::Thread)?;
+        let projection = &engine.projection;
+        let history_options = history::Options {
+            metrics: Arc::clone(&counted),
+            reached: reached.clone(),
+            give_back,
+            ..history_options(&config, projection.clone())
+        };
+        let (history, follower) = History::start(Arc::clone(&archive), projection.heads(), history_options)
+            .map_err(StartError::Thread)?;
+        let watch = watch::start(places, watch_options(&config), engine.signals.clone())
+            .map_err(StartError::Thread)?;
+        let shutdown = Shutdown::new();
+        let webhooks = receivers
+            .map(|receivers| webhooks::start(&config.webhooks, receivers, (&history, archive), &shutdown));
+        let context = Context {
+            limits: config.limits.clone(),
+            reached: reached.clone(),
+            base_path: config.base_path.clone(),
+            secured: tls.is_some(),
+            require_if_match: config.require_if_match,
+            compress: config.compress,
+            ui: config.ui == WebPages::On,
+            place,
+            cors: config.cors_origins.iter().cloned().collect(),
+            hosts: hosts(&config, &bound),
+            history: Some(history.clone()),
+            webhooks: webhooks::for_api(webhooks.as_ref()),
+            remote: remote::shared(&config, link.clone())?,
+            metrics: of_requests.clone(),
+            access_log: access_log.map(Arc::new),
+            shutdown: shutdown.clone(),
+            ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
+        };
+        let routes = Routes::new(context);
+        if let Some((admin, http)) = admin.zip(of_requests) {
+            tracing::info!(at = %admin.bound(), "metrics are at {}", http::METRICS);
+            let exposition = metrics::exposition(metrics::Sources {
+                http,
+                engine: counted,
+                store: of_store,
+                reached: reached.clone(),
+                signals: engine.signals.downgrade(),
+                projection: engine.projection.clone(),
+                history: history.clone(),
+                objects,
+                webhooks: webhooks.clone(),
+                link,
+            });
+            answer(admin, Admin::new(&routes, exposition), (&config.limits, &reached), &shutdown);
+        }
+        answer(server, routes, (&config.limits, &reached), &shutdown);
+        Ok(Service {
+            bound,
+            limits: config.limits,
+            reached,
+            shutdown,
+            tls,
+            webhooks,
+            running: Some(Running { engine, history, follower, watch, poll }),
+        })
+    }
+}
+
+/// Has a server answer until the shutdown begins.
+fn answer(
+    server: Server,
+    answers: impl Answers,
+    (limits, reached): (&Limits, &Reached),
+    shutdown: &Shutdown,
+) {
+    let (limits, reached, stop) = (limits.clone(), reached.clone(), shutdown.clone());
+    shutdown.spawn(async move { server.serve(answers, &limits, &reached, &stop).await });
+}
+
+/// Asks the remote from now on, and tells the writer what is new there.
+fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
+    let signals = engine.signals.clone();
+    // Where the queue is full the writer is about to look anyway.
+    Poll::start(link, move |is_to_be_decided| {
+        let hint = if is_to_be_decided { Hint::Everything } else { Hint::Branch };
+        drop(signals.try_send(Signal::Changed(hint)));
+    })
+}
+
+fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
+    let Some((certificate, key)) = config.tls_cert.as_ref().zip(config.tls_key.as_ref()) else {
+        return Ok(None);
+    };
+    Ok(Some(Arc::new(Tls::open(certificate, key)?)))
+}
+
+/// Says so where whoever reaches this machine can do, or overhear, what was perhaps meant for fewer.
+fn warn_of_strangers(guard: &Guard, bound: &Bound) {
+    if bound.is_local() {
+        return;
+    }
+    if guard.is_open() {
+        tracing::warn!(at = %bound, "everybody who reaches this address may do everything; --auth takes a policy file");
+    } else if matches!(bound, Bound::Tcp(_)) {
+        tracing::warn!(at = %bound, "tokens travel unencrypted; give --tls-cert and --tls-key, or let a proxy with TLS stand before the service");
+    }
+}
+
+/// By which names browsers may reach the service: what only this machine reaches is meant for pages of
+/// this machine only.
+fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
+    match bound {
+        Bound::Tcp(address) | Bound::Tls(address) if bound.is_local() => {
+            let allowed = config.allow_hosts.iter().map(|host| host.to_ascii_lowercase());
+            Hosts::Loopback(iter::once(address.to_string()).chain(allowed).collect())
+        }
+        Bound::Tcp(_) | Bound::Tls(_) | Bound::Unix(_) => Hosts::Any,
+    }
+}
+
+fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
+    let options = journal_options(config)?;
+    let signing_key = options.signing_key.clone();
+    let is_new = match remote::url(&config.remote)? {
+        Some(url) => remote::init(config, &url)?,
+        None => GitJournal::init(&config.repository)?,
+    };
+    if is_new {
+        tracing::info!(path = %config.repository.display(), "made a new repository");
+    }
+    let journal =
+        if config.any_owner { GitJournal::open_of_anybody(options) } else { GitJournal::open(options) }?;
+    tracing::info!(
+        path = %config.repository.display(),
+        branch = journal.branch(),
+        folder = config.folder,
+        "serving the branch"
+    );
+    if let Some(incomplete) = journal.incomplete()? {
+        tracing::warn!(path = %config.repository.display(), "{incomplete}");
+    }
+    if let Some(key) = signing_key {
+        tracing::info!(key = %key, "signing every commit");
+    }
+    Ok(journal)
+}
+
+/// What the watcher has to keep an eye on: the collection files, and what git writes when a branch
+/// moves or another one is checked out.
+fn places(journal: &GitJournal, link: Option<&Link>) -> Places {
+    let theirs = link.map(Link::branch_files).unwrap_or_default();
+    Places {
+        work_tree: journal.work_tree_root().map(ToOwned::to_owned).zip(journal.folder()),
+        branch_files: journal.branch_files().into_iter().chain(theirs).collect(),
+    }
+}

@@ -1,0 +1,86 @@
+//! What the configuration says to each part.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use crate::config::{Maintenance, ServeConfig, Uncommitted, Watching};
+use crate::domain::Actor;
+use crate::engine::history;
+use crate::engine::{self, Projection};
+use crate::http::Clock;
+use crate::service::{StartError, signers};
+use crate::store::git::{Options, SigningKey};
+use crate::telemetry::Reached;
+use crate::watch;
+
+/// How long to wait before trying again to read a repository that could not be read at start.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// How long git may stand in the middle of changing the work tree before we look all the same.
+const BUSY_MAX: Duration = Duration::from_secs(2);
+
+pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
+    Ok(Options {
+        branch: config.branch.clone(),
+        folder: config.folder.clone(),
+        committer: Actor::new(&config.committer_name, &config.committer_email),
+        signing_key: config.signing_key.as_deref().map(SigningKey::read).transpose()?,
+        lock_wait_ms_max: config.limits.lock_wait_ms_max,
+        maintain: config.maintenance == Maintenance::On,
+        ..Options::new(&config.repository)
+    })
+}
+
+pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Options {
+    let limits = &config.limits;
+    let clock = Clock::system();
+    engine::Options {
+        folder: config.folder.trim_matches('/').to_owned(),
+        branch: branch.to_owned(),
+        committers: committers(config),
+        serve_uncommitted: config.uncommitted == Uncommitted::Serve,
+        queue_len_max: limits.queue_len_max,
+        batch_len_max: limits.batch_len_max,
+        races_max: limits.races_max,
+        settle_patience: Duration::from_millis(limits.settle_patience_ms),
+        busy_max: BUSY_MAX,
+        retry_wait: RETRY_WAIT,
+        idempotency_retention: Duration::from_secs(limits.idempotency_retention_s),
+        idempotency_len_max: limits.idempotency_len_max,
+        idempotency_bytes_max: limits.idempotency_bytes_max,
+        clock: Arc::new(move || clock.now()),
+        fallbacks: Arc::new(AtomicU64::new(0)),
+        reached: Reached::default(),
+        metrics: Arc::default(),
+        give_back: || {},
+    }
+}
+
+/// Commits of a service that had another address count as the service's too.
+fn committers(config: &ServeConfig) -> Vec<String> {
+    let usual = Actor::service().email().to_owned();
+    let mut committers = vec![config.committer_email.clone()];
+    committers.extend((config.committer_email != usual).then_some(usual));
+    committers
+}
+
+pub(crate) fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
+    history::Options {
+        committers: committers(config),
+        lag_events_max: config.limits.lag_events_max,
+        known_key: Arc::new(move |text| projection.key(text)),
+        checker: signers::checker(&config.repository),
+        ..history::Options::new(config.folder.trim_matches('/'))
+    }
+}
+
+pub(crate) fn watch_options(config: &ServeConfig) -> watch::Options {
+    let limits = &config.limits;
+    watch::Options {
+        quiet: Duration::from_millis(limits.settle_quiet_ms),
+        quiet_unclosed: Duration::from_millis(limits.settle_patience_ms),
+        tick: limits.tick(),
+        notices: config.watch == Watching::System,
+    }
+}
