@@ -37,6 +37,7 @@ impl From<RemoteError> for Undecided {
             RemoteError::Unreachable(_) | RemoteError::Unknown | RemoteError::Pending => Self::Away,
             RemoteError::Refused(why) => Self::Refused(why),
             RemoteError::Stopped(why) => Self::Senseless(why),
+            error @ RemoteError::FarAhead { .. } => Self::Senseless(error.to_string()),
         }
     }
 }

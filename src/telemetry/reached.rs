@@ -78,6 +78,8 @@ limits! {
     RemoteTimeout => "remote_timeout_ms",
     /// How long requests may take at a shutdown.
     ShutdownGrace => "shutdown_grace_ms",
+    /// Commits that wait to be pushed.
+    AheadCommits => "ahead_commits_max",
     /// How many requests are remembered.
     IdempotencyLen => "idempotency_len_max",
     /// Records of requests that changed nothing.

@@ -37,7 +37,7 @@ pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
             continue;
         }
         let Some(proof) = proof_of_death(patient, inode) else { continue };
-        let age = age(&lock).map(|age| format!(" and is {} s old", age.as_secs())).unwrap_or_default();
+        let age = age(&lock).map(|age| format!(" and it is {} s old", age.as_secs())).unwrap_or_default();
         let is_graph = lock.file_name().is_some_and(|file| file == GRAPH);
         let what = format!("{name} was left by a git that is dead: {proof}{age}");
         findings.push(match is_graph {

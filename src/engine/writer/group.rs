@@ -59,9 +59,12 @@ impl<J: Journal> Group<'_, J> {
                 }
                 Ok(None) => {}
                 Err(error) => {
-                    if matches!(error, StoreError::Locked { .. }) {
-                        self.options.reached.count(Limit::LockWait);
-                    }
+                    let limit = match &error {
+                        StoreError::Locked { .. } => Some(Limit::LockWait),
+                        StoreError::Remote(RemoteError::FarAhead { .. }) => Some(Limit::AheadCommits),
+                        _ => None,
+                    };
+                    limit.into_iter().for_each(|limit| self.options.reached.count(limit));
                     publish(self.projection, self.ledger, self.mirror);
                     self.projection.note_write_trouble(Some(reason(&error)));
                     if matches!(error, StoreError::Remote(RemoteError::Pending)) {

@@ -18,4 +18,12 @@ pub enum RemoteError {
     /// The operator has to decide first what is to become of the branch.
     #[error("{0}")]
     Stopped(String),
+    /// So many commits wait to be pushed that no more are taken.
+    #[error("{waiting} commits wait to be pushed to the remote, and --ahead-commits-max is {ahead_max}")]
+    FarAhead {
+        /// How many.
+        waiting: usize,
+        /// How many may.
+        ahead_max: usize,
+    },
 }

@@ -433,12 +433,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.link.is_stopped() {
             self.link.check_writable()?;
         }
-        if self.link.ahead() + drafts.len() > ahead_max {
-            let why = format!(
-                "{} commits wait to be pushed to the remote, and --ahead-commits-max is {ahead_max}",
-                self.link.ahead()
-            );
-            return Err(RemoteError::Stopped(why).into());
+        let waiting = self.link.ahead();
+        if waiting + drafts.len() > ahead_max {
+            return Err(RemoteError::FarAhead { waiting, ahead_max }.into());
         }
         if expected.is_none() && self.base.is_none() {
             let noted = self.link.git.note_begun();
