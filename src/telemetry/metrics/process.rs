@@ -5,6 +5,7 @@ use std::fs;
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::telemetry::metrics::Page;
 
@@ -17,7 +18,8 @@ pub fn show(page: &mut Page<'_>) {
         page.gauge("process_threads", "Threads of the process.", stat.threads);
         page.gauge("process_virtual_memory_bytes", "Addresses that the process has.", stat.virtual_bytes);
         page.gauge("process_resident_memory_bytes", "Memory that the process has.", stat.resident_bytes);
-        page.gauge("process_start_time_seconds", "When the process began, since 1970.", stat.started_at());
+        let started = stat.started_at();
+        page.gauge("process_start_time_seconds", "When the process began, since 1970.", started);
     }
     let open = fs::read_dir("/proc/self/fd").map(|entries| entries.count() as f64).ok();
     page.gauge("process_open_fds", "Files and sockets that the process has open.", open);
@@ -57,10 +59,14 @@ impl Stat {
         })
     }
 
-    fn started_at(&self) -> Option<f64> {
-        let stat = fs::read_to_string("/proc/stat").ok()?;
-        let booted = stat.lines().find_map(|line| line.strip_prefix("btime "))?;
-        Some(booted.trim().parse::<f64>().ok()? + self.started)
+    /// `/proc/stat` has the time of the boot, but not for a process that sees nothing but processes
+    /// (`ProcSubset=pid`).
+    fn started_at(&self) -> f64 {
+        let seconds = |clock| {
+            let now = clock_gettime(clock);
+            now.tv_sec as f64 + now.tv_nsec as f64 / 1e9
+        };
+        seconds(ClockId::Realtime) - seconds(ClockId::Boottime) + self.started
     }
 }
 
@@ -76,5 +82,11 @@ mod tests {
         assert!((stat.cpu_seconds - 300.0 / ticks).abs() < 1e-9);
         assert!((stat.threads - 7.0).abs() < 1e-9 && (stat.virtual_bytes - 4096.0).abs() < 1e-9);
         assert!((stat.resident_bytes - 3.0 * page_size() as f64).abs() < 1e-9);
+    }
+    #[test]
+    fn this_process_began_a_while_ago() {
+        let began = Stat::read().unwrap().started_at();
+        let now = clock_gettime(ClockId::Realtime).tv_sec as f64;
+        assert!((-1.0..86_400.0).contains(&(now - began)), "{began} {now}");
     }
 }
