@@ -4,9 +4,9 @@
 //! most 5 ms there, a list page of 100,000 at most 20. `COLLECTORY_BENCH_ROUNDS` (9) of each, in turn with the JSON;
 //! the sizes and a kept repository are set as for `history`.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crate::history::{answered, ask, kept, make, ms};
+use crate::history::{answered, kept, make, ms};
 use crate::support::{Connection, Process, key, median, repository, setting};
 use crate::table::{Goal, Table, in_ms};
 
@@ -98,8 +98,7 @@ impl Pages<'_> {
         // The first of each only warms up.
         for round in 0..=setting("COLLECTORY_BENCH_ROUNDS", 9) {
             for (target, times) in [(page.as_str(), &mut pages), (json, &mut jsons)] {
-                let (took, status, body) = ask(&mut self.connection, target).await;
-                assert_eq!(status, 200, "{target}: {body}");
+                let (took, _) = sent(&mut self.connection, target).await;
                 times.extend((round > 0).then(|| ms(took)));
             }
         }
@@ -120,11 +119,11 @@ impl Pages<'_> {
 
     /// The first page and its assets.
     async fn weigh(&mut self) {
+        let html = answered(&mut self.connection, "/ui/").await;
         let started = Instant::now();
-        let (_, _, html) = ask(&mut self.connection, "/ui/").await;
-        let mut bytes = html.len();
+        let (_, mut bytes) = sent(&mut self.connection, "/ui/").await;
         for asset in html.split("\"/ui/assets/").skip(1).filter_map(|rest| rest.split('"').next()) {
-            bytes += ask(&mut self.connection, &format!("/ui/assets/{asset}")).await.2.len();
+            bytes += sent(&mut self.connection, &format!("/ui/assets/{asset}")).await.1;
         }
         println!("the list with its assets: {bytes} bytes in {}", in_ms(ms(started.elapsed())));
         self.table.alone(
@@ -134,4 +133,15 @@ impl Pages<'_> {
             Goal::MbAtMost(BYTES_MAX),
         );
     }
+}
+
+/// Asks as a browser does; how long it took, and how many bytes the answer has.
+async fn sent(connection: &mut Connection, target: &str) -> (Duration, usize) {
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n");
+    let started = Instant::now();
+    let (status, answer) = connection.ask(request.as_bytes()).await;
+    let took = started.elapsed();
+    assert_eq!(status, 200, "{target}: {}", String::from_utf8_lossy(answer));
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").expect("an answer has a head");
+    (took, answer.len() - head - 4)
 }

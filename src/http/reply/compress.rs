@@ -1,4 +1,4 @@
-//! The whole list in fewer bytes, for those who take it so (`Accept-Encoding`, RFC 9110 section
+//! The whole list and web pages in fewer bytes, for those who take them so (`Accept-Encoding`, RFC 9110 section
 //! 12.5.3).
 
 use std::io::Write as _;
@@ -45,7 +45,7 @@ fn weight(parameters: &str) -> f32 {
     }
 }
 
-/// The compressed form. Fast rather than small: it is made anew after every change.
+/// The compressed form. Fast rather than small: it is made anew after every change, of a page for everybody.
 pub(crate) fn gzip(body: &[u8]) -> Bytes {
     let mut encoder = GzEncoder::new(Vec::with_capacity(body.len() / 4), Compression::fast());
     encoder.write_all(body).expect("writing to memory can't fail");

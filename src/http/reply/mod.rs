@@ -7,7 +7,9 @@ pub(crate) mod compress;
 use std::mem;
 
 use bytes::Bytes;
-use warp::http::header::{ALLOW, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY};
+use warp::http::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, ETAG, TRANSFER_ENCODING, VARY,
+};
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use warp::reply::Response;
 
@@ -140,6 +142,20 @@ impl Reply {
     /// Another document of the same type, without what else is said of this one.
     pub(crate) fn previewed(&self, body: Bytes) -> Self {
         Self::typed(StatusCode::OK, self.media_type.unwrap_or(JSON_API), body)
+    }
+
+    /// The same in fewer bytes for whoever takes it so, if it is large enough to pay.
+    pub(crate) fn compressed(mut self, request: &HeaderMap) -> Self {
+        let Content::Whole(body) = &mut self.content else { return self };
+        if body.len() < compress::BYTES_MIN {
+            return self;
+        }
+        self.more.push((VARY, HeaderValue::from_static("Accept, Accept-Encoding")));
+        if compress::accepts_gzip(request) {
+            *body = compress::gzip(body);
+            self.more.push((CONTENT_ENCODING, HeaderValue::from_static("gzip")));
+        }
+        self
     }
 
     /// The same, counted among the answers under way if it was made for one caller and is large.

@@ -99,6 +99,8 @@ pub(crate) async fn answer(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Reply {
             pages::error::page(ui, call, error).await
         }
     };
+    // Its length tells other sites nothing of a form's token: they can't have a page made with a session.
+    let reply = reply.compressed(call.headers());
     HEADERS.into_iter().fold(reply, |reply, (name, value)| reply.with(name, value))
 }
 
