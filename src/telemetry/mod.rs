@@ -12,7 +12,9 @@ mod reached;
 
 use std::io::{self, IsTerminal as _};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
 
 pub use crate::telemetry::access_log::{AccessLog, Answered};
 pub use crate::telemetry::progress::Progress;
@@ -91,15 +93,17 @@ pub enum LogError {
 /// Refuses a filter that makes no sense, and a second start.
 pub fn start(config: &LogConfig) -> Result<(), LogError> {
     let filter = filter(&config.log_filter)?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(|| progress::LogLines);
+    let builder =
+        tracing_subscriber::fmt().with_max_level(LevelFilter::TRACE).with_writer(|| progress::LogLines);
     let for_people = config.log_format == LogFormat::Text && io::stderr().is_terminal();
     progress::draw_bars(for_people);
     match config.log_format {
         // In a terminal the default holds, which obeys the variable `NO_COLOR`.
-        LogFormat::Text if for_people => builder.try_init(),
-        LogFormat::Text => builder.with_ansi(false).try_init(),
+        LogFormat::Text if for_people => builder.finish().with(filter).try_init(),
+        LogFormat::Text => builder.with_ansi(false).finish().with(filter).try_init(),
         LogFormat::Json => {
-            builder.json().flatten_event(true).with_current_span(true).with_span_list(false).try_init()
+            let builder = builder.json().flatten_event(true).with_current_span(true).with_span_list(false);
+            builder.finish().with(filter).try_init()
         }
     }
     .map_err(|_| LogError::Started)
@@ -121,12 +125,12 @@ pub fn start_access_log(config: &LogConfig) -> io::Result<Option<AccessLog>> {
     is_wanted.then(|| AccessLog::start(format)).transpose()
 }
 
-fn filter(text: &str) -> Result<EnvFilter, LogError> {
-    let is_level = text.parse::<tracing_subscriber::filter::LevelFilter>().is_ok();
+fn filter(text: &str) -> Result<Targets, LogError> {
+    let is_level = text.parse::<LevelFilter>().is_ok();
     let directives = if is_level { format!("warn,notify=error,collectory={text}") } else { text.to_owned() };
     let directives = if text.eq_ignore_ascii_case("off") { "off".to_owned() } else { directives };
-    EnvFilter::builder()
-        .parse(&directives)
+    directives
+        .parse::<Targets>()
         .map_err(|error| LogError::Filter { filter: text.to_owned(), reason: error.to_string() })
 }
 
