@@ -1,5 +1,6 @@
 //! An answer that rests on what is there already: it waits for the disk as any other does.
 
+use crate::domain::{Kind, Value};
 use crate::engine::tests::*;
 use crate::store::memory::Fault;
 
@@ -87,5 +88,65 @@ fn a_request_that_was_carried_out_before_is_answered_again_only_from_the_disk() 
     assert!(once(&running, rename("posts", "First")).is_err());
     let again = once(&running, rename("posts", "First")).unwrap();
     assert_eq!(again.revision, Some(journal.log()[1].revision));
+    running.stop();
+}
+
+#[test]
+fn who_asks_for_much_has_it_in_several_turns_and_all_of_it() {
+    const CALLERS: usize = 12;
+    let journal = MemoryJournal::new();
+    let large = |word: &str| (0..4_000).map(|number| format!("{word} {number}").as_str().into()).collect();
+    let list = |word: &str| Value::List(large(word));
+    let key = |number: usize| Key::parse(&format!("c{number}")).unwrap();
+    let running = Running::on(&journal);
+    for number in 0..CALLERS {
+        let attributes = [("x-list".to_owned(), list("a"))];
+        let collection = Collection::new(key(number), Kind::Document, attributes).unwrap();
+        running.submit(Command::Create(Arc::new(collection))).unwrap();
+    }
+    let flushes = journal.flushes();
+    thread::scope(|scope| {
+        for number in 0..CALLERS {
+            let (running, list) = (&running, &list);
+            scope.spawn(move || {
+                let patch = Patch::new([("x-list".to_owned(), list("b"))]);
+                running.submit(Command::Update { key: key(number), kind: None, patch }).unwrap();
+            });
+        }
+    });
+    assert!(journal.flushes() > flushes + 2, "one for the first, and more than one for all others");
+    assert_eq!(journal.log().len(), 2 * CALLERS);
+    running.stop();
+}
+
+#[test]
+fn a_file_that_a_batch_updates_again_and_again_is_edited_once() {
+    let journal = MemoryJournal::new();
+    commit(&journal, "posts.yaml", "# mine\ntype: document\nname: Posts # and this\nx-a: 1\n");
+    let running = Running::on(&journal);
+    let posts = || Key::parse("posts").unwrap();
+    let set = |name: &str, value: Value| {
+        let patch = Patch::new([(name.to_owned(), value)]);
+        Command::Update { key: posts(), kind: None, patch }
+    };
+    let changes = (0..100).map(|number| rename("posts", &format!("Name {number}")));
+    let written = running.submit_all(changes.chain([set("x-a", Value::from("b"))])).unwrap();
+    let text = String::from_utf8(journal.saved("posts.yaml").unwrap()).unwrap();
+    assert_eq!(text, "# mine\ntype: document\nname: Name 99 # and this\nx-a: b\n");
+    let Outcome::Updated(last) = written.outcomes.last().unwrap() else { panic!("{written:?}") };
+    assert_eq!(last.blob, running.snapshot().get("posts").unwrap().blob, "it has the tag of what is served");
+    let Outcome::Updated(first) = &written.outcomes[0] else { panic!("{written:?}") };
+    assert_eq!(name_of(&first.collection), "Name 0");
+    // What was created a moment ago is updated, deleted and created once more.
+    let again = Collection::new(posts(), Kind::Document, []).unwrap();
+    let gone = Command::Delete { key: posts(), kind: None };
+    running
+        .submit_all([rename("posts", "X"), gone, Command::Create(Arc::new(again)), rename("posts", "Y")])
+        .unwrap();
+    assert_eq!(String::from_utf8(journal.saved("posts.yaml").unwrap()).unwrap(), "type: document\nname: Y\n");
+    assert_eq!(journal.log().len(), 3, "one commit each, and one by hand");
+    // What leads back is nothing.
+    running.submit_all([rename("posts", "Z"), rename("posts", "Y")]).unwrap();
+    assert_eq!(journal.log().len(), 3);
     running.stop();
 }

@@ -31,6 +31,9 @@ const DEFERRED_WAIT_MAX: Duration = Duration::from_secs(1);
 /// How long to wait before looking again at a branch that is not served as it is yet.
 const BRANCH_LOOK_WAIT: Duration = Duration::from_millis(5);
 
+/// For how long the jobs of one turn are decided: who comes after much has the rest of it before or beside them.
+const DECIDING_MAX: Duration = Duration::from_millis(50);
+
 /// What it takes to carry out the jobs of one turn.
 pub(crate) struct Group<'a, J> {
     pub(crate) mirror: &'a mut Mirror<J>,
@@ -40,6 +43,8 @@ pub(crate) struct Group<'a, J> {
     /// Takes the jobs that wait for a file of their key to be believed; none waits when the service
     /// ends.
     pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
+    /// Takes the jobs for which there was no time in this turn.
+    pub(crate) rest: &'a mut VecDeque<Job>,
 }
 
 impl<J: Journal> Group<'_, J> {
@@ -107,7 +112,8 @@ impl<J: Journal> Group<'_, J> {
         let input = input(self.mirror, self.options, jobs)?;
         let started = Instant::now();
         let Plan { drafts, answers, catalog, fallbacks } =
-            plan(&input, jobs.iter().map(|job| &job.submission), &mut Uuid::now_v7);
+            plan(&input, in_time(jobs, started, self.deferred.is_none()), &mut Uuid::now_v7);
+        self.rest.extend(jobs.drain(answers.len()..));
         let now = input.now;
         let mut committed = Vec::new();
         if !drafts.is_empty() {
@@ -215,6 +221,12 @@ impl<J: Journal> Group<'_, J> {
             }));
         }
     }
+}
+
+/// The submissions as long as there is time, at least the first; all of them when the service ends.
+fn in_time(jobs: &[Job], started: Instant, is_last: bool) -> impl Iterator<Item = &Submission> {
+    let has_time = move |at: usize| is_last || at == 0 || started.elapsed() < DECIDING_MAX;
+    jobs.iter().enumerate().map_while(move |(at, job)| has_time(at).then_some(&job.submission))
 }
 
 /// Answers a group of which nobody knows whether its commits are on the branch. What needs none of them rests on

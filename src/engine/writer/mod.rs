@@ -36,6 +36,8 @@ pub(crate) struct Writer<J> {
     state: State<J>,
     /// Jobs that wait for a file of their key to be believed.
     deferred: VecDeque<Job>,
+    /// Jobs that wait for the next turn.
+    rest: VecDeque<Job>,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
     /// When to try again what could not be read.
@@ -73,6 +75,7 @@ impl<J: Journal> Writer<J> {
             options,
             state,
             deferred: VecDeque::new(),
+            rest: VecDeque::new(),
             trouble: None,
             retry_at: None,
             untended: 1,
@@ -96,6 +99,7 @@ impl<J: Journal> Writer<J> {
             self.read_if_due();
             self.act(received.hints.merged());
             let mut jobs = std::mem::take(&mut self.deferred);
+            jobs.append(&mut self.rest);
             jobs.extend(received.jobs);
             self.commit(jobs, received.stop);
             self.replay(received.questions);
@@ -114,13 +118,14 @@ impl<J: Journal> Writer<J> {
     async fn gather(&mut self) -> Option<Received> {
         let mut received = Received::default();
         let first = match self.wake_at() {
+            _ if !self.rest.is_empty() => self.inbox.try_recv().ok(),
             None => Some(self.inbox.recv().await?),
             Some(at) => match timeout_at(at.into(), self.inbox.recv()).await {
                 Ok(signal) => Some(signal?),
                 Err(_) => None,
             },
         };
-        received.idle = first.is_none();
+        received.idle = first.is_none() && self.rest.is_empty();
         let mut next = first;
         while let Some(signal) = next.take() {
             match signal {
@@ -129,7 +134,8 @@ impl<J: Journal> Writer<J> {
                 Signal::Changed(hint) => received.hints.add(hint),
                 Signal::Shutdown => received.stop = true,
             }
-            if received.jobs.len() + received.questions.len() < self.options.batch_len_max {
+            let waiting = self.rest.len() + received.jobs.len() + received.questions.len();
+            if waiting < self.options.batch_len_max {
                 next = self.inbox.try_recv().ok();
             } else if !self.inbox.is_empty() {
                 self.options.reached.count(Limit::BatchLen);
@@ -265,7 +271,7 @@ impl<J: Journal> Writer<J> {
         };
         let (options, projection, ledger) = (&self.options, &self.projection, &self.ledger);
         let deferred = (!last).then_some(&mut self.deferred);
-        let mut group = Group { mirror, options, projection, ledger, deferred };
+        let mut group = Group { mirror, options, projection, ledger, deferred, rest: &mut self.rest };
         self.untended += usize::from(group.carry_out(jobs.into()));
     }
 
