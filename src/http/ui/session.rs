@@ -22,6 +22,9 @@ const SESSION_AGE_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// How many sessions there may be; the one that ends first makes room for the next.
 const SESSIONS_LEN_MAX: usize = 10_000;
 
+/// How many of them one token may have: whoever holds one pushes nobody else out.
+const SESSIONS_PER_TOKEN_MAX: usize = 100;
+
 /// The cookie that names a session.
 const NAME: &str = "collectory-session";
 
@@ -52,8 +55,12 @@ impl Sessions {
         let session = Session { authorization, form_token: random_token(), ends: now + SESSION_AGE_MAX };
         self.with(|open| {
             open.retain(|_, session| session.ends > now);
-            if open.len() >= SESSIONS_LEN_MAX {
-                let first = open.iter().min_by_key(|(_, session)| session.ends).map(|(id, _)| id.clone());
+            let own = open.values().filter(|other| other.authorization == session.authorization).count();
+            if own >= SESSIONS_PER_TOKEN_MAX || open.len() >= SESSIONS_LEN_MAX {
+                let is_own = |other: &Session| other.authorization == session.authorization;
+                let can_go = |other: &Session| own < SESSIONS_PER_TOKEN_MAX || is_own(other);
+                let first = open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| other.ends);
+                let first = first.map(|(id, _)| id.clone());
                 first.iter().for_each(|id| drop(open.remove(id)));
             }
             open.insert(id.clone(), session.clone());

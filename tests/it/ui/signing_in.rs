@@ -181,3 +181,17 @@ fn replace(server: &TestServer, policy: &str) {
     std::fs::write(&beside, policy).expect("a file can be written");
     std::fs::rename(&beside, &file).expect("a file can be replaced");
 }
+
+#[tokio::test]
+async fn whoever_signs_in_again_and_again_signs_nobody_else_out() {
+    let server = server().await;
+    let editor = Browser::signed_in(&server, "editor-secret").await;
+    let stranger = Browser { server: &server, cookie: String::new() };
+    let form = filled(&stranger.page("/sign-in", 200).await, &[("secret", "blog-secret")]);
+    let own = Browser::signed_in(&server, "blog-secret").await;
+    for _ in 0..101 {
+        assert_eq!(stranger.post("/sign-in", form.clone()).await.status, 303);
+    }
+    editor.page("/", 200).await;
+    assert_eq!(own.get("/").await.status, 303, "its own first session made room");
+}
