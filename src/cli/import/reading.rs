@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 
-use crate::cli::Failure;
+use crate::cli::{Failure, plain};
 use crate::domain::{Catalog, Key, Value};
 use crate::exchange::{self, Form, Options, Parsed, Source};
 use crate::format::Fault;
@@ -150,5 +150,5 @@ fn bounded(reader: impl io::Read) -> io::Result<Vec<u8>> {
 
 fn tell(path: &Path, Fault { line, column, message }: &Fault) {
     // Whoever has closed standard error does not want to hear it.
-    let _closed = writeln!(io::stderr(), "{}:{line}:{column}: {message}", path.display());
+    let _closed = writeln!(io::stderr(), "{}:{line}:{column}: {}", path.display(), plain(message));
 }

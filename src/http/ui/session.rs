@@ -59,7 +59,8 @@ impl Sessions {
             if own >= SESSIONS_PER_TOKEN_MAX || open.len() >= SESSIONS_LEN_MAX {
                 let is_own = |other: &Session| other.authorization == session.authorization;
                 let can_go = |other: &Session| own < SESSIONS_PER_TOKEN_MAX || is_own(other);
-                let first = open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| other.ends);
+                let first =
+                    open.iter().filter(|(_, other)| can_go(other)).min_by_key(|(_, other)| other.ends);
                 let first = first.map(|(id, _)| id.clone());
                 first.iter().for_each(|id| drop(open.remove(id)));
             }
