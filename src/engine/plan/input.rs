@@ -128,7 +128,10 @@ pub(crate) fn names_with_rivals<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Ve
 /// How many commits are looked through for the versions that updates build on.
 const MERGE_COMMITS_MAX: usize = 1_000;
 
-/// For how long that is done at most, as everybody waits: what is not found by then is as old as any.
+/// How many of them are looked through however long it takes.
+const MERGE_COMMITS_SURE: usize = 100;
+
+/// For how long the others are at most, as everybody waits: what is not found by then is as old as any.
 const MERGE_LOOK_MAX: Duration = Duration::from_millis(50);
 
 /// The older versions of their collections that updates may be merged over, by tag; one look into the history for
@@ -148,10 +151,10 @@ fn bases_of<J: Journal>(mirror: &mut Mirror<J>, jobs: &[Job]) -> Result<Bases, S
         }
     }
     let began = Instant::now();
-    let mut left = MERGE_COMMITS_MAX;
+    let mut seen = 0;
     let found = mirror.older(missing, &mut || {
-        left -= 1;
-        left > 0 && began.elapsed() < MERGE_LOOK_MAX
+        seen += 1;
+        seen < MERGE_COMMITS_SURE || (seen < MERGE_COMMITS_MAX && began.elapsed() < MERGE_LOOK_MAX)
     })?;
     bases.extend(found);
     Ok(bases)

@@ -4,7 +4,7 @@
 //! tree are flushed (see `repo::checkpoint` for what that is good for), small packs are merged (see
 //! `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is kept up (see
 //! `commit_graph`, and beside it `reflogs`). A flush of a whole file system takes as long as whatever else is written
-//! there, and a merge reads and writes up to 64 MB; the writer only says that there is something to do,
+//! there, and a merge reads and writes up to 24 MB; the writer only says that there is something to do,
 //! and goes on. When to look for loose objects again the thread knows by itself, since those that people
 //! commit have to grow old first.
 //!
