@@ -23,6 +23,9 @@ const GATHER: Duration = Duration::from_millis(100);
 /// From how many bytes on they are written at once.
 const BYTES_MAX: usize = 256 * 1024;
 
+/// How many are kept while nobody takes them: what comes then is lost, and told.
+const KEPT_BYTES_MAX: usize = 16 * 1024 * 1024;
+
 /// What the lines are called in the log.
 pub(crate) const TARGET: &str = "collectory::access";
 
@@ -70,6 +73,8 @@ struct Lines {
     bytes: Vec<u8>,
     /// A second since 1970, and how it is written: few lines begin a new one.
     second: (i64, String),
+    /// How many lines found no room.
+    lost: usize,
     is_over: bool,
 }
 
@@ -89,6 +94,10 @@ impl AccessLog {
     /// Adds a line.
     pub fn note(&self, answered: &Answered<'_>) {
         let mut lines = self.shared.lines();
+        if lines.bytes.len() >= KEPT_BYTES_MAX {
+            lines.lost += 1;
+            return;
+        }
         let was_empty = lines.bytes.is_empty();
         lines.add(answered, self.shared.format);
         if was_empty || lines.bytes.len() >= BYTES_MAX {
@@ -123,11 +132,17 @@ impl Shared {
                 lines = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
             std::mem::swap(&mut written, &mut lines.bytes);
-            let is_over = lines.is_over;
+            let (is_over, lost) = (lines.is_over, std::mem::take(&mut lines.lost));
             drop(lines);
             // As with every other line, that nobody reads it must harm nobody.
             drop(LogLines.write_all(&written));
             written.clear();
+            if lost > 0 {
+                tracing::warn!(
+                    lost,
+                    "lines of the access log were lost, standard error took none for too long"
+                );
+            }
             if is_over {
                 return;
             }
@@ -143,13 +158,12 @@ impl Lines {
         }
         let micros = answered.at.nanosecond() / 1_000 % 1_000_000;
         let out = &mut self.bytes;
-        let begin = match format {
-            LogFormat::Text => "",
-            LogFormat::Json => "{\"timestamp\":\"",
-        };
-        out.extend_from_slice(begin.as_bytes());
+        if format == LogFormat::Json {
+            out.extend_from_slice(b"{\"timestamp\":\"");
+        }
         out.extend_from_slice(self.second.1.as_bytes());
-        push(out, format_args!("{micros:06}Z"));
+        push_number(out, u64::from(micros), 6);
+        out.push(b'Z');
         match format {
             LogFormat::Text => text(out, answered),
             LogFormat::Json => json(out, answered),
@@ -159,65 +173,80 @@ impl Lines {
 }
 
 fn text(out: &mut Vec<u8>, answered: &Answered<'_>) {
-    let Answered { method, route, status, bytes, .. } = answered;
     push(
         out,
-        format_args!("  INFO {TARGET}: answered method={method} route={route} status={status} duration_ms="),
+        ["  INFO ", TARGET, ": answered method=", answered.method, " route=", answered.route, " status="],
     );
+    push_number(out, u64::from(answered.status), 1);
+    push(out, [" duration_ms="]);
     push_ms(out, answered.duration);
-    push(out, format_args!(" bytes={bytes}"));
+    push(out, [" bytes="]);
+    push_number(out, answered.bytes as u64, 1);
     if let Some(actor) = answered.actor {
-        out.extend_from_slice(b" actor=");
+        push(out, [" actor="]);
         push_quoted(out, actor);
     }
     if let Some(request_id) = answered.request_id {
-        push(out, format_args!(" request.id={request_id}"));
+        push(out, [" request.id=", request_id]);
     }
     if let Some(revision) = answered.revision {
-        out.extend_from_slice(b" revision=");
+        push(out, [" revision="]);
         out.extend_from_slice(revision);
     }
     if let Some(traceparent) = answered.traceparent {
-        push(out, format_args!(" traceparent={traceparent}"));
+        push(out, [" traceparent=", traceparent]);
     }
 }
 
 fn json(out: &mut Vec<u8>, answered: &Answered<'_>) {
-    let Answered { route, status, bytes, .. } = answered;
-    push(
-        out,
-        format_args!("\",\"level\":\"INFO\",\"message\":\"answered\",\"target\":\"{TARGET}\",\"method\":"),
-    );
+    push(out, ["\",\"level\":\"INFO\",\"message\":\"answered\",\"target\":\"", TARGET, "\",\"method\":"]);
     push_quoted(out, answered.method);
-    push(out, format_args!(",\"route\":\"{route}\",\"status\":{status},\"duration_ms\":"));
+    push(out, [",\"route\":\"", answered.route, "\",\"status\":"]);
+    push_number(out, u64::from(answered.status), 1);
+    push(out, [",\"duration_ms\":"]);
     push_ms(out, answered.duration);
-    push(out, format_args!(",\"bytes\":{bytes}"));
+    push(out, [",\"bytes\":"]);
+    push_number(out, answered.bytes as u64, 1);
     if let Some(actor) = answered.actor {
-        out.extend_from_slice(b",\"actor\":");
+        push(out, [",\"actor\":"]);
         push_quoted(out, actor);
     }
     if let Some(request_id) = answered.request_id {
-        out.extend_from_slice(b",\"request.id\":");
+        push(out, [",\"request.id\":"]);
         push_quoted(out, request_id);
     }
     if let Some(revision) = answered.revision {
-        out.extend_from_slice(b",\"revision\":\"");
+        push(out, [",\"revision\":\""]);
         out.extend_from_slice(revision);
         out.push(b'"');
     }
     if let Some(traceparent) = answered.traceparent {
-        push(out, format_args!(",\"traceparent\":\"{traceparent}\""));
+        push(out, [",\"traceparent\":\"", traceparent, "\""]);
     }
     out.push(b'}');
 }
 
-fn push(out: &mut Vec<u8>, text: std::fmt::Arguments<'_>) {
-    out.write_fmt(text).expect("writing to memory can't fail");
+fn push<const N: usize>(out: &mut Vec<u8>, texts: [&str; N]) {
+    texts.iter().for_each(|text| out.extend_from_slice(text.as_bytes()));
+}
+
+/// A number with so many digits at least. What formats for everybody would take longer than the rest of the line.
+fn push_number(out: &mut Vec<u8>, mut number: u64, digits_min: usize) {
+    let mut digits = [b'0'; 20];
+    let mut first = digits.len();
+    while number > 0 || digits.len() - first < digits_min {
+        first -= 1;
+        digits[first] = b'0' + (number % 10) as u8;
+        number /= 10;
+    }
+    out.extend_from_slice(&digits[first..]);
 }
 
 fn push_ms(out: &mut Vec<u8>, duration: Duration) {
-    let micros = duration.as_micros();
-    push(out, format_args!("{}.{:03}", micros / 1_000, micros % 1_000));
+    let micros = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    push_number(out, micros / 1_000, 1);
+    out.push(b'.');
+    push_number(out, micros % 1_000, 3);
 }
 
 /// A text between quotes, as JSON has it; names of people may hold anything.
@@ -225,11 +254,11 @@ fn push_quoted(out: &mut Vec<u8>, text: &str) {
     out.push(b'"');
     for c in text.chars() {
         match c {
-            '"' | '\\' => push(out, format_args!("\\{c}")),
+            '"' | '\\' => out.extend_from_slice(&[b'\\', c as u8]),
             c if c.is_control() || c == '\u{2028}' || c == '\u{2029}' => {
-                push(out, format_args!("\\u{:04x}", u32::from(c)));
+                push(out, [&format!("\\u{:04x}", u32::from(c))]);
             }
-            c => push(out, format_args!("{c}")),
+            c => push(out, [c.encode_utf8(&mut [0; 4])]),
         }
     }
     out.push(b'"');
@@ -264,6 +293,17 @@ mod tests {
             "2026-03-01T09:30:00.000042Z  INFO collectory::access: answered method=GET route=/collections/{key} \
              status=200 duration_ms=1.234 bytes=345 actor=\"Mara\" request.id=a\"b revision=9fceb02d\n"
         );
+    }
+
+    #[test]
+    fn numbers_are_written_as_they_are_read() {
+        for (number, digits_min, written) in
+            [(0, 1, "0"), (7, 3, "007"), (1_234, 3, "1234"), (u64::MAX, 6, "18446744073709551615")]
+        {
+            let mut out = Vec::new();
+            push_number(&mut out, number, digits_min);
+            assert_eq!(String::from_utf8(out).unwrap(), written);
+        }
     }
 
     #[test]

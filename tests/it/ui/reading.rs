@@ -222,13 +222,17 @@ async fn a_full_page_with_its_assets_is_light_as_it_is_sent() {
     let server = TestServer::setup("small").auth(Auth::AllowAll).start().await;
     let add = |n| {
         let directory = format!("content/departments/{n:03}/news-and-press-releases");
-        let content = json!({"name": format!("News and press releases of department {n}"), "directory": directory});
+        let content =
+            json!({"name": format!("News and press releases of department {n}"), "directory": directory});
         json!({"op": "add", "data": document(&format!("news-and-press-releases-{n:03}"), content)["data"]})
     };
     server.operations((0..100).map(add).collect()).await.is(200);
     let sent = async |path: String| {
         let answer = server.request("GET", &path).header("Accept-Encoding", "gzip").send().await;
-        assert_eq!(answer.header("vary").is_some_and(|vary| vary.contains("Accept-Encoding")), !path.ends_with("svg"));
+        assert_eq!(
+            answer.header("vary").is_some_and(|vary| vary.contains("Accept-Encoding")),
+            !path.ends_with("svg")
+        );
         answer.header("content-length").unwrap().parse::<usize>().unwrap()
     };
     let plain = look(&server, "/", 200).await;
