@@ -17,7 +17,6 @@ mod worktree;
 mod write;
 
 pub use journal::GitJournal;
-pub(crate) use journal::REMOTE_FOLDER;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz;
 pub use journal::options::Options;
@@ -29,6 +28,7 @@ pub(crate) use read::archive::testing;
 pub use read::rev_parse;
 pub use repo::branch::Access;
 pub use repo::init::NewRepository;
+pub(crate) use repo::layout::REMOTE_FOLDER;
 pub use repo::layout::around;
 pub use repo::sharing::keep_to_sharing;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};

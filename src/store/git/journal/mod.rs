@@ -53,9 +53,6 @@ use crate::store::{
     Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Metrics, Paths, StoreError, WorkTree,
 };
 
-/// What is kept of a remote stands here, below the repository.
-pub(crate) const REMOTE_FOLDER: &str = "collectory/remote";
-
 /// A git repository, for the engine.
 pub struct GitJournal {
     layout: Arc<Layout>,
@@ -310,7 +307,7 @@ impl Journal for GitJournal {
     }
 
     fn has_merges(&self) -> bool {
-        self.layout.common_dir.join(REMOTE_FOLDER).exists()
+        self.layout.has_remote()
     }
 
     fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {

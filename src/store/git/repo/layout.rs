@@ -44,6 +44,9 @@ const CONFIG_BYTES_MAX: u64 = 1_024 * 1_024;
 /// Our own folder inside the repository.
 pub(crate) const STATE_FOLDER: &str = "collectory";
 
+/// What is known of the remote that the branch is shared with stands here, below the repository.
+pub(crate) const REMOTE_FOLDER: &str = "collectory/remote";
+
 impl Layout {
     /// Finds the parts of the repository at `path`.
     pub(crate) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
@@ -108,6 +111,11 @@ impl Layout {
     /// Our own folder in the part of the repository that all work trees share.
     pub(crate) fn state(&self) -> PathBuf {
         self.common_dir.join(STATE_FOLDER)
+    }
+
+    /// Whether the branch is, or was, shared with a remote by services.
+    pub(crate) fn has_remote(&self) -> bool {
+        self.common_dir.join(REMOTE_FOLDER).exists()
     }
 
     /// Our own folder in this work tree's part of the repository.

@@ -10,6 +10,8 @@
 //!    no sense after a restart of the system: an index that can't be read, a file without text.
 //! 3. Anything else is a person's and stays.
 //!
+//! Files outside the collections folder are brought forward where the branch is shared with a remote (see `others`).
+//!
 //! Which revision is known the checkpoint (`repo::checkpoint`) says, and which commits were under way the marks of
 //! their packs do (see `interrupted`). The checkpoint may be older than the truth, since a person's own commit or
 //! checkout brings the work tree forward without us: then files and entries are what the *new* head has,
@@ -33,6 +35,7 @@ use crate::store::git::read::trees::Trees;
 use crate::store::git::read::walk;
 use crate::store::git::repo::checkpoint::Checkpointed;
 use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::others::others_between;
 use crate::store::git::worktree::apply::update::{Occasion, is_known};
 use crate::store::git::worktree::scan::status;
 use crate::store::{FileChange, StoreError, TreeEntry};
@@ -87,7 +90,8 @@ impl Checkout {
         }
         let Some(lock) = self.lock_index(wait)? else { return Ok(()) };
         let changes = changes_between(reader, from, Some(to))?;
-        self.update_found(reader, lock, &changes, Occasion::Found)?;
+        let others = others_between(reader, from, Some(to))?;
+        self.update_found(reader, lock, [&changes, &others], Occasion::Found)?;
         self.checkpoint.write(Some(to))
     }
 
@@ -96,16 +100,19 @@ impl Checkout {
         let head = self.branch.tip()?;
         let known = self.known(head);
         if !self.is_done(known, head) {
-            let changes = match is_ahead(reader, head, known.revision)? {
-                Some(head) => changes_since(reader, known.revision, head)?,
-                None => PathChanges::new(),
+            let [changes, others] = match is_ahead(reader, head, known.revision)? {
+                Some(head) => [
+                    changes_since(reader, known.revision, head)?,
+                    others_between(reader, known.revision, Some(head))?,
+                ],
+                None => [PathChanges::new(), PathChanges::new()],
             };
             let occasion = match (known.after_restart, self.is_index_ahead) {
                 (true, _) => Occasion::PowerCut,
                 (false, true) => Occasion::Interrupted,
                 (false, false) => Occasion::Found,
             };
-            self.update_found(reader, lock, &changes, occasion)?;
+            self.update_found(reader, lock, [&changes, &others], occasion)?;
         }
         self.checkpoint.write(head)?;
         self.is_index_ahead = false;
@@ -137,9 +144,11 @@ impl Checkout {
         }
         let Some(head) = is_ahead(reader, head, known.revision)? else { return Ok(true) };
         let changes = changes_since(reader, known.revision, head)?;
+        let others = others_between(reader, known.revision, Some(head))?;
         let Some(index) = self.index.read()? else { return Ok(false) };
         let is_old = |(name, change): (&String, _)| is_known(&index.get(&self.layout.inside(name)), change);
-        Ok(!changes.iter().any(is_old))
+        let is_old_other = |(path, change): (&String, _)| is_known(&index.get(path), change);
+        Ok(!changes.iter().any(is_old) && !others.iter().any(is_old_other))
     }
 }
 

@@ -65,11 +65,12 @@ impl Checkout {
     }
 
     fn put_in_order(&mut self, reader: &mut Reader, lock: Option<HeldLock>) -> Result<(), StoreError> {
+        let none = PathChanges::new();
         let is_ahead = self.is_index_ahead || !self.under_way.is_empty();
         match lock.filter(|_| is_ahead) {
             Some(lock) if self.is_shown() => self.catch_up_under(reader, lock),
             // HEAD has turned away meanwhile; only the entries go back.
-            Some(lock) => self.update_found(reader, lock, &PathChanges::new(), Occasion::Found),
+            Some(lock) => self.update_found(reader, lock, [&none, &none], Occasion::Found),
             None => Ok(()),
         }
     }

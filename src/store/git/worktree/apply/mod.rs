@@ -8,6 +8,7 @@ pub(crate) mod checkout_race;
 pub(crate) mod index_repair;
 pub(crate) mod interrupted;
 pub(crate) mod lagging;
+pub(crate) mod others;
 pub(crate) mod recent;
 pub(crate) mod set_back;
 pub(crate) mod update;

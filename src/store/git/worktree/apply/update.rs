@@ -118,7 +118,7 @@ impl Checkout {
         &mut self,
         reader: &mut Reader,
         lock: HeldLock,
-        changes: &PathChanges,
+        [changes, others]: [&PathChanges; 2],
         occasion: Occasion,
     ) -> Result<(), StoreError> {
         let bytes = self.index.bytes()?;
@@ -137,6 +137,7 @@ impl Checkout {
         };
         if let Some(index) = &mut index {
             self.take_back(reader, index)?;
+            self.bring_others(reader, index, others);
         }
         self.apply(lock, index, changes, occasion)?;
         self.under_way.clear();
@@ -249,7 +250,7 @@ fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
 
 /// Changes a file and its index entry, each if it is what the old head had; returns what the file is in the
 /// file system if it has what the new head has.
-fn apply_one(
+pub(crate) fn apply_one(
     replacer: Option<&Replacer<'_>>,
     index: Option<&mut GitIndex>,
     [name, path]: [&str; 2],

@@ -69,9 +69,18 @@ impl Folder {
 
     /// Opens the collections folder, making what is missing of it when `make` says so.
     pub(crate) fn collections(layout: &Layout, make: bool) -> Result<Found, StoreError> {
+        Self::inside(layout, layout.folder.iter().map(String::as_str), make)
+    }
+
+    /// The same of any folder of the work tree, by the parts of its path.
+    pub(crate) fn inside<'a>(
+        layout: &Layout,
+        parts: impl IntoIterator<Item = &'a str>,
+        make: bool,
+    ) -> Result<Found, StoreError> {
         let Some(root) = &layout.work_tree else { return Ok(Found::Nothing) };
         let mut folder = Self::open(root)?;
-        for part in &layout.folder {
+        for part in parts {
             let path = folder.path.join(part);
             if make {
                 match rustix::fs::mkdirat(&folder.fd, part, Mode::from_raw_mode(0o777)) {

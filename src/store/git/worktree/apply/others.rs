@@ -1,0 +1,126 @@
+//! Files outside the collections folder, where the branch is shared with a remote.
+//!
+//! Without a remote they are a person's own to check out. With one we move the branch to what others have pushed: a
+//! clone with half of its files, or an index that is behind, would have a person's next commit take back what others
+//! did. The rule is that of `catch_up`: a file and its index entry become what the new head has if they are what the
+//! old one had. Of what is no file (a link, a submodule) only the entry does.
+
+use std::path::Path;
+
+use rustix::fs::AtFlags;
+
+use crate::domain::Revision;
+use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::object::path_change::{PathChange, PathChanges};
+use crate::store::git::object::tree::{Pointer, RawTree, differences};
+use crate::store::git::read::reader::Reader;
+use crate::store::git::worktree::apply::checkout::Checkout;
+use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_known};
+use crate::store::git::worktree::replace::swap::Replacer;
+use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::{StoreError, TreeId};
+
+/// What differs outside the collections folder between two revisions, by whole paths and without the contents;
+/// nothing where there is no remote.
+pub(crate) fn others_between(
+    reader: &mut Reader,
+    old: Option<Revision>,
+    new: Option<Revision>,
+) -> Result<PathChanges, StoreError> {
+    let mut found = PathChanges::new();
+    if old == new || !reader.layout.has_remote() {
+        return Ok(found);
+    }
+    let mut root = |revision: Option<Revision>| {
+        revision.map(|revision| reader.objects.commit(revision, |commit| commit.tree)).transpose()
+    };
+    let mut left = vec![(String::new(), [root(old)?, root(new)?])];
+    let collections = reader.layout.inside("");
+    while let Some((above, trees)) = left.pop() {
+        let [old, new] =
+            trees.map(|tree| tree.map_or_else(|| Ok(RawTree::default()), |id| reader.objects.tree(id)));
+        let differing = differences(old?.bytes(), new?.bytes())
+            .map_err(|error| reader.layout.unsuitable(error.to_string()))?;
+        for (name, before, after) in differing {
+            let Some(name) = String::from_utf8(name).ok().filter(|name| is_harmless(name)) else { continue };
+            let path = format!("{above}{name}");
+            let sides = [before, after];
+            let folders = sides.map(|side| side.filter(Pointer::is_folder).map(|it| TreeId::new(it.oid)));
+            if folders.iter().any(Option::is_some) {
+                left.push((format!("{path}/"), folders));
+            }
+            let [before, after] = sides.map(|side| side.filter(|it| !it.is_folder()));
+            let is_collection =
+                above == collections && [before, after].iter().flatten().all(Pointer::is_file);
+            if before != after && !is_collection {
+                found.insert(path, PathChange { before, passed: Default::default(), after, content: None });
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a name leads to nowhere but a file of the work tree.
+fn is_harmless(name: &str) -> bool {
+    !matches!(name, "" | "." | "..") && !name.contains('/') && !name.eq_ignore_ascii_case(".git")
+}
+
+impl Checkout {
+    /// Brings such files and their entries up to the new head; what can't be is told.
+    pub(crate) fn bring_others(&mut self, reader: &mut Reader, index: &mut GitIndex, others: &PathChanges) {
+        if others.is_empty() {
+            return;
+        }
+        self.soil();
+        // What makes room for others goes first.
+        let (gone, come): (Vec<_>, Vec<_>) = others.iter().partition(|(_, change)| change.after.is_none());
+        for (path, change) in gone.into_iter().chain(come) {
+            if !is_known(&index.get(path), change) {
+                continue;
+            }
+            if let Err(error) = self.bring_other(reader, index, path, change.clone()) {
+                tracing::warn!(path, %error, cause = error.cause(), "a file of the work tree could not be brought up to date");
+            }
+        }
+    }
+
+    fn bring_other(
+        &self,
+        reader: &mut Reader,
+        index: &mut GitIndex,
+        path: &str,
+        mut change: PathChange,
+    ) -> Result<(), StoreError> {
+        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let parts = || above.split('/').filter(|part| !part.is_empty());
+        let mut folder = None;
+        if [change.before, change.after].iter().flatten().all(Pointer::is_file) {
+            change.content = change.after.map(|after| reader.objects.blob(after.blob())).transpose()?;
+            match Folder::inside(&self.layout, parts(), change.after.is_some())? {
+                Found::Folder(found) => folder = Some(found),
+                Found::Nothing => {}
+                Found::Obstacle(path) => {
+                    tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                }
+            }
+        }
+        let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
+        apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found)?;
+        if change.after.is_none() {
+            self.remove_if_empty(parts().collect());
+        }
+        Ok(())
+    }
+
+    /// Removes folders that have become empty, as git does.
+    fn remove_if_empty(&self, mut parts: Vec<&str>) {
+        while let Some(name) = parts.pop() {
+            let Ok(Found::Folder(above)) = Folder::inside(&self.layout, parts.iter().copied(), false) else {
+                return;
+            };
+            if rustix::fs::unlinkat(&above.fd, Path::new(name), AtFlags::REMOVEDIR).is_err() {
+                return;
+            }
+        }
+    }
+}
