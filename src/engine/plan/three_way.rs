@@ -38,7 +38,12 @@ impl Collections {
             FileName::Collection { key, .. } => {
                 let (take, attributes) = of_collection(&key, sides);
                 let of_key = |attribute| Conflict::Attribute { key: key.clone(), attribute };
-                (take, attributes.map_or_else(as_one_value, |names| names.into_iter().map(of_key).collect()))
+                let mut found =
+                    attributes.map_or_else(as_one_value, |names| names.into_iter().map(of_key).collect());
+                if loses_comments(&key, sides) {
+                    found.extend(as_one_value());
+                }
+                (take, found)
             }
             FileName::BadKey(_) | FileName::Other => (Resolution::Theirs, as_one_value()),
         };
@@ -144,6 +149,28 @@ fn of_values(base: Option<&Version>, ours: &Version, theirs: &Version) -> (Resol
     }
 }
 
+/// Whether both sides have changed more of a file than its values, and not alike: only one of them can stay.
+fn loses_comments(key: &Key, sides: &FileSides) -> bool {
+    let read = |side: &Option<Side>| match side {
+        Some(Side::File(bytes)) => Some((bytes.clone(), format::read(key, bytes).ok()?)),
+        Some(Side::Special) | None => None,
+    };
+    let (Some(base), Some(ours), Some(theirs)) = (read(&sides.base), read(&sides.ours), read(&sides.theirs))
+    else {
+        return false;
+    };
+    let as_theirs = || format::edit(&ours.0, &ours.1, &theirs.1).bytes;
+    ours.1.kind() == theirs.1.kind()
+        && !has_only_new_values(&base, &ours)
+        && !has_only_new_values(&base, &theirs)
+        && as_theirs() != theirs.0
+}
+
+/// Whether a side has changed nothing but values, so that comments and order are what they were.
+fn has_only_new_values((bytes, was): &Version, side: &Version) -> bool {
+    was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
+}
+
 /// The attributes that any side has, each once.
 fn attributes(base: Option<&Collection>, ours: &Collection, theirs: &Collection) -> Vec<Attribute> {
     let sides = base.into_iter().chain([ours, theirs]);
@@ -157,11 +184,7 @@ fn attributes(base: Option<&Collection>, ours: &Collection, theirs: &Collection)
 /// The file of what was merged, made from the one side whose author has changed more than values, so that comments
 /// stay; `None` if it would be too large.
 fn written(base: Option<&Version>, ours: &Version, theirs: &Version, merged: &Collection) -> Option<Vec<u8>> {
-    let only_values = |side: &Version| {
-        base.is_some_and(|(bytes, was)| {
-            was.kind() == side.1.kind() && format::edit(bytes, was, &side.1).bytes == side.0
-        })
-    };
+    let only_values = |side: &Version| base.is_some_and(|base| has_only_new_values(base, side));
     let (bytes, collection) = if only_values(theirs) && !only_values(ours) { ours } else { theirs };
     let bytes = match collection == merged {
         true => bytes.clone(),
@@ -241,6 +264,14 @@ mod tests {
         let ours = BASE.replace("# Ask Mara.", "# Ask Ivo.");
         let theirs = with("Theirs", "true");
         check([Some(BASE), Some(&ours), Some(&theirs)], &theirs.replace("# Ask Mara.", "# Ask Ivo."), &[]);
+    }
+
+    #[test]
+    fn of_comments_that_both_changed_the_remotes_stay_and_it_is_told() {
+        let (ours, theirs) = (BASE.replace("Mara", "Ivo"), with("Theirs", "true").replace("Mara", "Eva"));
+        check([Some(BASE), Some(&ours), Some(&theirs)], "theirs", &["collections/posts.yaml"]);
+        let both = with("Theirs", "true").replace("Mara", "Ivo");
+        check([Some(BASE), Some(&ours), Some(&both)], "theirs", &[]);
     }
 
     #[test]

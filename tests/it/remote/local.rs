@@ -115,7 +115,7 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
         let told = names(server, "posts").await;
         assert_eq!(told[..3], ["merge Theirs", "api Mine", "git Theirs"], "{told:?}");
         assert_eq!(names(server, "pages").await[0], "api Mine");
-        let problem = server.problem("conflict:posts name").await;
+        let problem = server.problem("conflict:posts/name").await;
         assert_eq!(problem["attributes"]["revision"], head);
         let blame = server.get("/collections/posts/blame").await.is(200).json();
         let of = |name: &str| {
@@ -124,7 +124,7 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
         assert!(of("x-mine").is_some(), "{blame}");
     }
     server.restart().await;
-    server.problem("conflict:posts name").await;
+    server.problem("conflict:posts/name").await;
     other.patch("posts", json!({"name": "Settled"})).await.is(200);
     server.shows("posts", "name", "Settled").await;
     for server in [&server, &other] {

@@ -55,7 +55,11 @@ fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
 }
 
 fn conflicted(conflicted: &Conflicted, wanted: Option<&Wanted>) -> Bytes {
-    resource("problem", &format!("conflict:{}", conflicted.conflict), wanted, |attributes| {
+    let id = match &conflicted.conflict {
+        Conflict::Attribute { key, attribute } => format!("conflict:{key}/{attribute}"),
+        Conflict::File(path) => format!("conflict:{path}"),
+    };
+    resource("problem", &id, wanted, |attributes| {
         attributes.text("kind", "conflict");
         match &conflicted.conflict {
             Conflict::Attribute { key, attribute } => {
