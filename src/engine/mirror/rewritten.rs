@@ -57,15 +57,25 @@ impl<J: Journal> Mirror<J> {
             tracing::warn!(from = %old, to = %head, "the branch was rewritten, and the repository does not have any more what was served last");
             return Ok(());
         }
-        let kept = match self.is_acknowledged(&left)? {
-            true => Some(self.journal.keep(old, (self.options.clock)())?),
-            false => None,
-        };
+        // Where the branch is shared, it came from the remote.
+        let is_to_be_kept = self.journal.has_merges() || self.is_acknowledged(&left)?;
+        let kept = if is_to_be_kept { Some(self.keep(old)?) } else { None };
         let events = self.count_events(old, &left)?;
         let kept_as = kept.as_ref().map(|kept| format!("{}{}", Kept::REFS, kept.name));
         tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // A journal may keep what it follows away from.
         self.look_at_kept()
+    }
+
+    /// Keeps a former head, unless one that contains it is kept.
+    fn keep(&mut self, old: Revision) -> Result<Kept, StoreError> {
+        let now = (self.options.clock)();
+        for kept in self.journal.kept(now)? {
+            if kept.revision != old && self.journal.descends(kept.revision, old)? {
+                return Ok(kept);
+            }
+        }
+        self.journal.keep(old, now)
     }
 
     /// Whether the service has made one of these commits.
