@@ -6,7 +6,7 @@ use tokio::sync::oneshot;
 
 use crate::domain::Revision;
 pub use crate::store::remote::Decision;
-use crate::store::remote::{Link, LinkStatus, RemoteError};
+use crate::store::remote::{Link, LinkStatus, RemoteError, Since};
 
 /// The remote that the branch is shared with; cheap to clone.
 #[derive(Debug, Clone)]
@@ -34,7 +34,10 @@ pub enum Undecided {
 impl From<RemoteError> for Undecided {
     fn from(error: RemoteError) -> Self {
         match error {
-            RemoteError::Unreachable(_) | RemoteError::Unknown | RemoteError::Pending => Self::Away,
+            RemoteError::Unreachable(_)
+            | RemoteError::Lagging
+            | RemoteError::Unknown
+            | RemoteError::Pending => Self::Away,
             RemoteError::Refused(why) => Self::Refused(why),
             RemoteError::Stopped(why) => Self::Senseless(why),
             error @ RemoteError::FarAhead { .. } => Self::Senseless(error.to_string()),
@@ -75,6 +78,19 @@ impl Remote {
     /// Has it looked at soon, because somebody says that it has changed.
     pub fn look(&self) {
         self.0.look();
+    }
+
+    /// Now, as far as looks at it are concerned.
+    #[must_use]
+    pub fn since_now(&self) -> Since {
+        self.0.since_now()
+    }
+
+    /// Whether a revision that is served was its head at some time since then; where commits here wait to be pushed,
+    /// nobody can say so.
+    #[must_use]
+    pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
+        self.0.has_been_at(revision, since)
     }
 
     /// Its head, asked for after this call; what it brought is served soon after.

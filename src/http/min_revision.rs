@@ -77,11 +77,18 @@ async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
         }
     }
     let Some(remote) = remote else { return Ok(()) };
+    let since = remote.since_now();
     let head = remote.latest().await.map_err(|_| late())?;
     if let Some(head) = head {
         let mut heads = call.context.projection.heads();
         heads.mark_unchanged();
-        while !is_served(call, head).await? {
+        loop {
+            // What is served may be what a remote that was rewound has lost, and contain its head all the same.
+            let is_new = served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since));
+            let is_any = wanted != Wanted::Latest || remote.ahead().is_some_and(|ahead| ahead > 0);
+            if is_new || is_any && is_served(call, head).await? {
+                break;
+            }
             heads.changed().await.map_err(|_| late())?;
         }
     }

@@ -46,7 +46,10 @@ fn push(link: &Link, outbox: Outbox, refusals: &mut u32) {
     }
     tracing::debug!(?pushed, tip = %outbox.tip, "a push behind was not accepted");
     match (link.fetch(Note::Behind, until), pushed) {
-        (Ok(head), _) if head == Some(outbox.tip) => link.landed(outbox),
+        (Ok(head), _) if head == Some(outbox.tip) => {
+            link.landed(outbox);
+            link.tell(outbox.tip);
+        }
         // The writer merges, and posts what comes of it.
         (Ok(head), _) if head != outbox.lease => link.lost_behind(outbox),
         (Ok(_), Pushed::Answered(why)) => {

@@ -6,6 +6,9 @@ pub enum RemoteError {
     /// It can't be asked; nothing has been changed there. The text is for the operator.
     #[error("the remote cannot be reached: {0}")]
     Unreachable(String),
+    /// It answers from a copy that lags behind what it has taken; it is asked again.
+    #[error("the remote shows less than it has taken")]
+    Lagging,
     /// It has been asked and does not want it, in its own words.
     #[error("the remote refuses it: {0}")]
     Refused(String),

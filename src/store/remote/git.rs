@@ -9,7 +9,7 @@ use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -46,7 +46,9 @@ const LOCAL_VARIABLES: [&str; 16] = [
 ];
 
 /// What holds for every command, over what the operator has configured.
-const SETTINGS: [&str; 11] = [
+const SETTINGS: [&str; 12] = [
+    // A repository whose objects ours borrows is not asked for its refs.
+    "core.alternateRefsCommand=true",
     "core.fsync=all",
     "core.fsmonitor=false",
     "core.askPass=",
@@ -232,8 +234,8 @@ impl Git {
             Err(error) => return Pushed::NotSent(format!("cannot run git: {error}")),
         };
         let is_marked = mark.exists();
-        if is_marked {
-            self.leaves_marks.store(true, Ordering::Relaxed);
+        if is_marked || !self.leaves_marks.load(Ordering::Relaxed) {
+            self.leaves_marks.store(is_marked || self.can_leave_marks(&mark), Ordering::Relaxed);
         }
         let is_sent = is_marked || !self.leaves_marks.load(Ordering::Relaxed);
         let said = self.discreet(&ended);
@@ -243,6 +245,20 @@ impl Git {
         Pushed::of(&ended, &self.branch, is_sent, said)
     }
 
+    /// Whether our hook can be executed, where git has not done it yet.
+    fn can_leave_marks(&self, mark: &Path) -> bool {
+        let run = || {
+            let mut hook = Command::new(self.folder.join("hooks/pre-push"));
+            hook.env("COLLECTORY_PUSH_MARK", mark).stdin(Stdio::piped()).stdout(Stdio::null());
+            let mut hook = hook.stderr(Stdio::null()).spawn()?;
+            if let Some(mut input) = hook.stdin.take() {
+                input.write_all(b"x\n")?;
+            }
+            hook.wait()
+        };
+        run().is_ok() && fs::remove_file(mark).is_ok()
+    }
+
     /// Whether two commits have a common past.
     pub(crate) fn are_related(
         &self,
@@ -250,9 +266,24 @@ impl Git {
         other: Revision,
         until: Instant,
     ) -> Result<bool, RemoteError> {
-        let command = self.command(&["merge-base", &one.to_string(), &other.to_string()]);
-        let ended =
-            process::run(command, until).map_err(|error| RemoteError::Unreachable(error.to_string()))?;
+        self.holds(&["merge-base", &one.to_string(), &other.to_string()], until)
+    }
+
+    /// Whether a commit is part of the history of another one.
+    pub(crate) fn is_ancestor(
+        &self,
+        ancestor: Revision,
+        descendant: Revision,
+        until: Instant,
+    ) -> Result<bool, RemoteError> {
+        let [ancestor, descendant] = [ancestor, descendant].map(|it| it.to_string());
+        self.holds(&["merge-base", "--is-ancestor", &ancestor, &descendant], until)
+    }
+
+    /// Asks what is answered by the status of a command.
+    fn holds(&self, arguments: &[&str], until: Instant) -> Result<bool, RemoteError> {
+        let ended = process::run(self.command(arguments), until)
+            .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
         match ended.status.and_then(|status| status.code()) {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
@@ -326,6 +357,7 @@ impl Git {
         command
             .env("GIT_DIR", &self.folder)
             .env("GIT_OBJECT_DIRECTORY", &self.objects)
+            .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("LC_ALL", "C")
             .current_dir(&self.folder);

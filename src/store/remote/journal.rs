@@ -37,13 +37,15 @@ pub struct RemoteJournal<J> {
     lost: u32,
     /// The former head that an operator let go, before it is found missing.
     pub(crate) accepted: Option<Revision>,
+    /// Between which heads, here and there, the distance was noted.
+    distance_of: (Option<Revision>, Option<Revision>),
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// A journal that shares its branch with others by a link.
     pub fn new(inner: J, link: Arc<Link>) -> Self {
         let base = link.git.noted(Note::Base);
-        Self { inner, link, base, lost: 0, accepted: None }
+        Self { inner, link, base, lost: 0, accepted: None, distance_of: (None, None) }
     }
 
     pub(crate) fn note_base(&mut self, base: Revision) {
@@ -183,6 +185,28 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
+    /// Notes how many commits there are only on the remote, and where nothing is pushed behind only here.
+    fn note_distance(&mut self, here: Option<Revision>) -> Result<(), StoreError> {
+        let there = self.link.known().seen_head.and_then(|seen_head| seen_head.head);
+        if self.distance_of == (here, there) {
+            return Ok(());
+        }
+        let (behind, ahead) = match (here, there) {
+            (Some(here), Some(there)) if here != there => {
+                (self.inner.left_behind(there, here)?.len(), self.inner.left_behind(here, there)?.len())
+            }
+            _ => (0, 0),
+        };
+        let mut known = self.link.known();
+        known.behind = behind;
+        if !self.link.settings.is_local() {
+            known.ahead = ahead;
+        }
+        drop(known);
+        self.distance_of = (here, there);
+        Ok(())
+    }
+
     /// Counts how long what is new took to come here.
     fn count_propagation(&mut self, head: Revision) {
         let (now, link) = (self.link.now(), Arc::clone(&self.link));
@@ -224,17 +248,6 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// The remote does not have any more what it had.
     fn follow_rewritten(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
         let until = self.link.deadline();
-        match self.link.git.ask_writing_side(local, until) {
-            Ok(Some(found)) if found == head => {}
-            Ok(_) => {
-                tracing::debug!(%head, "the remote answers from a side that lags behind; asked again");
-                return Ok(Some(local));
-            }
-            Err(error) => {
-                self.link.missed(&error);
-                return Ok(Some(local));
-            }
-        }
         let Ok(is_related) = self.link.git.are_related(local, head, until) else { return Ok(Some(local)) };
         if !is_related {
             self.stop_unrelated(local, head);
@@ -394,6 +407,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
                     self.lost = 0;
                     self.link.is_well();
+                    self.link.tell(tip);
                     return Ok(());
                 }
                 (Ok(head), _) if head != lease => {
@@ -453,12 +467,21 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Makes sure that the remote's head is this one, asked for now.
     fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
         self.link.check_writable()?;
-        let found = self.link.git.ask(self.link.deadline()).inspect_err(|error| self.link.missed(error))?;
+        let until = self.link.deadline();
+        let found = self.link.git.ask(until).inspect_err(|error| self.link.missed(error))?;
         if found == head || found == self.base && self.base.is_some() {
             return Ok(());
         }
-        let found = self.link.fetch(Note::Judged, self.link.deadline())?;
-        Err(StoreError::HeadMoved { expected: head, found })
+        match self.link.fetch(Note::Judged, until) {
+            Ok(found) => Err(StoreError::HeadMoved { expected: head, found }),
+            // A replica may lag behind; the side that takes pushes does not.
+            Err(_)
+                if head.is_some_and(|head| self.link.git.ask_writing_side(head, until) == Ok(Some(head))) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
     }
 }
 
@@ -472,7 +495,9 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
             }));
         }
         let local = self.inner.head()?;
-        self.follow(local)
+        let found = self.follow(local)?;
+        self.note_distance(found)?;
+        Ok(found)
     }
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {

@@ -1,5 +1,6 @@
 //! What is known of the remote, by whoever has asked it last.
 
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
@@ -14,7 +15,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
 use crate::store::remote::behind::Outbox;
 use crate::store::remote::decision::Decision;
-use crate::store::remote::git::Git;
+use crate::store::remote::git::{Git, Note};
 use crate::store::remote::merge::Merger;
 use crate::store::remote::pushed::Pushed;
 use crate::telemetry::metrics::{Gauge, Histogram};
@@ -24,6 +25,9 @@ const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 
 /// How long at most, where nothing else says how often the remote is asked.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// So many of the heads that were seen last are remembered.
+const SEEN_MAX: usize = 64;
 
 /// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -195,6 +199,10 @@ pub(crate) struct SeenHead {
     pub(crate) epoch: u64,
 }
 
+/// A moment between two looks at the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Since(u64);
+
 /// Commits of which nobody knows whether the remote has taken them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
@@ -219,6 +227,9 @@ pub(crate) struct Known {
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
     pub(crate) seen_head: Option<SeenHead>,
+    /// The heads that were seen last, and which look each was.
+    seen: VecDeque<(u64, Revision)>,
+    looks: u64,
     pub(crate) pending: Option<Pending>,
     /// What is to be pushed behind.
     pub(crate) outbox: Option<Outbox>,
@@ -234,6 +245,19 @@ pub(crate) struct Known {
     since: Option<Instant>,
     /// How often the remote was not reached in a row.
     failures: u32,
+}
+
+impl Known {
+    fn see(&mut self, seen_head: SeenHead) {
+        self.seen_head = Some(seen_head);
+        self.looks += 1;
+        if let Some(head) = seen_head.head {
+            self.seen.push_back((self.looks, head));
+            if self.seen.len() > SEEN_MAX {
+                self.seen.pop_front();
+            }
+        }
+    }
 }
 
 /// The link between this instance and the remote, shared by the writer, the thread that polls, and whoever
@@ -299,6 +323,18 @@ impl Link {
         }
         known.waiters.push(waiter);
         self.changed.notify_all();
+    }
+
+    /// Now, as far as looks at the remote are concerned.
+    #[must_use]
+    pub fn since_now(&self) -> Since {
+        Since(self.known().looks)
+    }
+
+    /// Whether the remote was seen at a revision since then.
+    #[must_use]
+    pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
+        self.known().seen.iter().any(|(look, head)| *look > since.0 && *head == revision)
     }
 
     /// Has the writer do what an operator has decided, and tells what became of it. Of two at once the second counts.
@@ -398,7 +434,7 @@ impl Link {
         let mut known = self.known();
         // What was asked for before a push may arrive after what it brought.
         if known.seen_head.is_none_or(|newest| newest.epoch <= seen_head.epoch) {
-            known.seen_head = Some(seen_head);
+            known.see(seen_head);
         }
         known.last_contact = Some(self.now());
         known.failures = 0;
@@ -415,7 +451,11 @@ impl Link {
     pub(crate) fn missed(&self, error: &RemoteError) {
         let mut known = self.known();
         known.failures = known.failures.saturating_add(1);
-        if matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused)) {
+        // It is there, and takes pushes.
+        let is_away = *error != RemoteError::Lagging;
+        if is_away
+            && matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused))
+        {
             let writes =
                 if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
             tracing::warn!(
@@ -503,26 +543,53 @@ impl Link {
         known.epoch += 1;
         known.pushed_at = Some(Instant::now());
         if pushed == Pushed::Accepted {
-            known.seen_head = Some(SeenHead { head: Some(tip), epoch: known.epoch });
-            self.settings.told.as_ref().map(|told| told.send(tip).ok());
+            let epoch = known.epoch;
+            known.see(SeenHead { head: Some(tip), epoch });
+            self.tell(tip);
         }
         pushed
     }
 
+    /// Has siblings told what the remote has got from here.
+    pub(crate) fn tell(&self, tip: Revision) {
+        // Nobody listens while the service ends.
+        let _told = self.settings.told.as_ref().map(|told| told.send(tip));
+    }
+
     /// Fetches and notes what was seen.
-    pub(crate) fn fetch(
-        &self,
-        note: crate::store::remote::git::Note,
-        until: Instant,
-    ) -> Result<Option<Revision>, RemoteError> {
+    pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
         let epoch = self.epoch();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let fetched = self.git.fetch(note, until);
         self.counters.fetches.observe(began.elapsed());
         let head = fetched?;
+        if !self.is_confirmed(head, until)? {
+            tracing::debug!(?head, "the remote answers from a side that lags behind");
+            return Err(RemoteError::Lagging);
+        }
         self.note_seen(SeenHead { head, epoch });
         Ok(head)
+    }
+
+    /// Whether a head goes on from what was seen before, or the side of the remote that takes pushes has it as well: a
+    /// replica may lag behind.
+    fn is_confirmed(&self, head: Option<Revision>, until: Instant) -> Result<bool, RemoteError> {
+        let seen = self.known().seen_head.and_then(|seen_head| seen_head.head);
+        let Some(before) = seen.or_else(|| self.git.noted(Note::Base)) else { return Ok(true) };
+        if head == Some(before) {
+            return Ok(true);
+        }
+        if let Some(head) = head
+            && self.git.is_ancestor(before, head, until)?
+        {
+            return Ok(true);
+        }
+        match self.git.ask_writing_side(before, until) {
+            // Who may not push is asked to look again.
+            Err(_) if self.settings.is_follower => Ok(self.git.ask(until)? == head),
+            found => Ok(found? == head),
+        }
     }
 
     /// Has a remote that is a folder looked at when its branch is not where it was seen, which costs next to nothing

@@ -35,7 +35,7 @@ pub use crate::store::remote::decision::Decision;
 pub use crate::store::remote::error::RemoteError;
 pub use crate::store::remote::git::{Git, check_version, default_branch};
 pub use crate::store::remote::journal::RemoteJournal;
-pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, Settings};
+pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, Settings, Since};
 pub use crate::store::remote::merge::{FileSides, Judged, Merger, Resolution, Side, Sides};
 pub use crate::store::remote::poll::Poll;
 pub use crate::store::remote::url::RemoteUrl;
