@@ -18,6 +18,7 @@
 //! operations    metrics, access log, TLS and a receiver that is down, against without
 //! pages         the web pages, beside the JSON of the same data
 //! subscribers   updates with 1,000 open streams, against none
+//! remote        updates at instances that share a remote, against the loop that people write
 //! size          bytes a commit after maintenance, against `git gc`
 //! long          whether writing slows down as the history grows
 //! ```
@@ -28,12 +29,19 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints its figures")]
 
+#[path = "../it/support/git_servers.rs"]
+#[expect(dead_code, clippy::unwrap_used, reason = "the tests want more of it")]
+mod git_servers;
 mod hand_edit;
 mod history;
 mod operations;
 mod pages;
+#[path = "../it/support/proxy.rs"]
+#[expect(dead_code, clippy::unwrap_used, reason = "the tests want more of it")]
+mod proxy;
 mod read;
 mod reload;
+mod remote;
 mod signing;
 mod subscribers;
 mod support;
@@ -78,6 +86,7 @@ const PARTS: [Part; 15] = [
     Part::new(operations::PART, |table| on_one_thread(operations::compare(table))),
     Part::new(pages::PART, |table| on_one_thread(pages::compare(table))),
     Part::new(subscribers::PART, |table| on_one_thread(subscribers::compare(table))),
+    Part::new(remote::PART, |table| on_one_thread(remote::compare(table))),
     Part::long(size::PART, size::compare),
     Part::long(long::PART, long::compare),
 ];

@@ -113,7 +113,8 @@ pub(crate) async fn updates(address: SocketAddr, clients: usize, collections: us
     f64::from(total) / started.elapsed().as_secs_f64()
 }
 
-fn update(key: &str, name: &str) -> String {
+/// The request that gives a collection a name.
+pub(crate) fn update(key: &str, name: &str) -> String {
     let body = format!(
         r#"{{"data":{{"type":"document-collection","id":"{key}","attributes":{{"name":"{name}"}}}}}}"#
     );

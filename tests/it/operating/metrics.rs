@@ -1,13 +1,15 @@
 //! The listener for whoever watches over the service.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::support::{Auth, Setup, Stream, TestServer, eventually, raw_exchange};
+use crate::support::{Auth, Repo, Setup, Stream, TestServer, eventually, raw_exchange};
 
 const POLICY: &str = "tokens:\n";
 
@@ -122,6 +124,56 @@ async fn openmetrics_is_sent_to_those_who_ask_for_it() {
     let (_, media_type, text) = page(&server, "/metrics", "text/plain").await;
     assert_eq!(media_type, "text/plain; version=0.0.4; charset=utf-8");
     assert!(!text.contains("# EOF") && text.contains("# TYPE collectory_commits_total counter\n"), "{text}");
+}
+
+#[tokio::test]
+async fn what_passes_between_a_service_and_its_remote_is_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Repo::seeded(folder.path().join("seed"), "small").bare_clone(folder.path().join("hub.git"));
+    let url = hub.path().to_str().unwrap().to_owned();
+    let with = |flags: &[&str]| {
+        let setup = TestServer::setup("").absent().flag(&["--admin-listen", "127.0.0.1:0", "--remote", &url]);
+        setup.flag(flags)
+    };
+    // This one hears of nothing before it pushes.
+    let deaf = ["--remote-poll-ms", "0", "--watch", "none", "--tick-ms", "600000"];
+    let (one, other) = (with(&deaf).start().await, with(&["--remote-poll-ms", "50"]).start().await);
+    let written = other.patch("posts", json!({"name": "First"})).await.is(200);
+    assert_eq!(Some(written.header("collectory-revision")), hub.tip("main"));
+    let raced = one.patch("pages", json!({"name": "Second"})).await.is(200).header("collectory-revision");
+    other.serves(&raced).await;
+    let (here, there) = (samples(&one).await, samples(&other).await);
+    let pushes = |samples: &BTreeMap<String, f64>, outcome: &str| {
+        samples[&format!("collectory_remote_push_duration_seconds_count{{outcome=\"{outcome}\"}}")]
+    };
+    let of = |samples| ["ok", "lost", "refused", "unknown"].map(|outcome| pushes(samples, outcome));
+    assert_eq!((of(&here), of(&there)), ([1.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]));
+    assert_eq!((here["collectory_remote_races_total"], there["collectory_remote_races_total"]), (1.0, 0.0));
+    assert!(here["collectory_remote_push_duration_seconds_sum{outcome=\"ok\"}"] > 0.0);
+    assert!(
+        here["collectory_remote_fetch_duration_seconds_count"] >= 2.0,
+        "at the start, and after the race"
+    );
+    assert_eq!(here["collectory_remote_propagation_seconds_count"], 1.0, "what the other one has written");
+    assert_eq!((there["collectory_remote_up"], there["collectory_remote_ahead_commits"]), (1.0, 0.0));
+    let [attempt, success] =
+        ["attempt", "success"].map(|what| there[&format!("collectory_remote_last_{what}_timestamp_seconds")]);
+    assert!(attempt > 1e9 && success > 1e9);
+    let hook = hub.path().join("hooks/pre-receive");
+    fs::create_dir_all(hook.parent().unwrap()).unwrap();
+    fs::write(&hook, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&hook, fs::Permissions::from_mode(0o755)).unwrap();
+    one.patch("posts", json!({"name": "No"})).await.is(503);
+    let here = samples(&one).await;
+    assert_eq!(here["collectory_remote_up"], 0.0);
+    assert!(pushes(&here, "refused") >= 1.0);
+    let readme = include_str!("../../../README.md");
+    let names =
+        readme.split('`').filter(|name| name.starts_with("collectory_remote_") && !name.contains('{'));
+    let (_, _, text) = page(&one, "/metrics", "*/*").await;
+    for name in names {
+        assert!(text.contains(&format!("# TYPE {name} ")), "{name} in {text}");
+    }
 }
 
 #[tokio::test]

@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::transports::{Daemon, daemon};
 use super::{Hub, is_in_state};
-use crate::support::{Answer, Auth, Line, Proxy, Setup, TestServer, document, eventually};
+use crate::support::{
+    Answer, Auth, Daemon, Line, Proxy, Setup, TestServer, document, eventually, git_daemon,
+};
 
 /// A remote behind git's daemon and a line of its own.
 async fn behind(hub: &Hub, timeout_ms: &str) -> (Daemon, Proxy, Setup) {
-    let daemon = daemon(hub.folder.path()).await;
+    let daemon = git_daemon(hub.folder.path());
     let proxy = Proxy::before(daemon.1);
     let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
     let setup = TestServer::setup("").absent().auth(Auth::AllowAll);

@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 
-use super::transports::daemon;
 use super::{Hub, create, link};
-use crate::support::{Auth, Line, Proxy, TestServer, eventually, git_command};
+use crate::support::{Auth, Line, Proxy, TestServer, eventually, git_command, git_daemon};
 
 const KEYS: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -36,7 +35,7 @@ async fn whatever_lines_do_all_that_was_acknowledged_is_there_once_and_all_agree
     let (seed, steps) = (chosen("COLLECTORY_REMOTE_SEED", 1), chosen("COLLECTORY_REMOTE_STEPS", 60));
     let mut dice = Dice(seed);
     let hub = Hub::with("small");
-    let daemon = daemon(hub.folder.path()).await;
+    let daemon = git_daemon(hub.folder.path());
     let proxies = [0; 3].map(|_| Proxy::before(daemon.1));
     let mut servers = Vec::new();
     for (proxy, ack) in proxies.iter().zip(["pushed", "local", "local"]) {

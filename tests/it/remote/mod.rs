@@ -1,13 +1,18 @@
 //! Several services over one branch of a remote.
 
+mod every_transport;
 mod fetched;
 mod flags;
+mod history;
+mod hostile;
 mod lines;
 mod local;
 mod long;
 mod pushed;
 mod reading;
+mod replica;
 mod transports;
+mod work_tree;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;

@@ -475,6 +475,19 @@ impl TestServer {
         assert_eq!(status.signal(), Some(Signal::KILL.as_raw()), "the log:\n{}", process.log());
     }
 
+    /// Ends what the service has started, and what that has started: those who speak to the remote.
+    pub(crate) fn kill_transfers(&self) {
+        let own = self.running().child.id();
+        let threads = fs::read_dir(format!("/proc/{own}/task")).into_iter().flatten().flatten();
+        let of_threads = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
+        for children in of_threads {
+            for group in children.split_whitespace().filter_map(|it| Pid::from_raw(it.parse().ok()?)) {
+                // Each leads a group of its own; one that has ended by itself is no failure.
+                kill_process_group(group, Signal::KILL).ok();
+            }
+        }
+    }
+
     /// Sends a signal.
     pub(crate) fn signal(&self, name: &str) {
         self.running().signal(name, 1);

@@ -1,0 +1,192 @@
+//! Calls as they were asked and answered, and the clients that make them.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::support::{ATOMIC, Answer, Client, document};
+
+/// What was asked.
+#[derive(Debug, Clone)]
+pub(crate) enum Asked {
+    Read(&'static str),
+    List,
+    Create(&'static str),
+    /// The name that the collection is expected to have, if one is.
+    Update(&'static str, Option<String>),
+    Delete(&'static str),
+    /// An update of both at once.
+    Both([&'static str; 2]),
+}
+
+/// What came of it.
+#[derive(Debug, Clone)]
+pub(crate) enum Answered {
+    /// What stood at a revision.
+    Seen(String, BTreeMap<String, String>),
+    /// It is done, as of a revision.
+    Done(String),
+    /// It is refused, since of what was asked there is none, one already, or another version.
+    Refused,
+    /// Not now.
+    NotNow,
+    /// Nobody knows.
+    Lost,
+}
+
+/// One call.
+#[derive(Debug, Clone)]
+pub(crate) struct Call {
+    /// Tells it from all others: the reason of its commit, and the name that it gives.
+    pub(crate) id: String,
+    pub(crate) began: Instant,
+    pub(crate) ended: Instant,
+    pub(crate) asked: Asked,
+    pub(crate) answered: Answered,
+    /// Whether a read may show only what is the newest everywhere.
+    pub(crate) is_latest: bool,
+    /// Which connection of the client it was made on.
+    pub(crate) connection: (usize, usize),
+}
+
+/// Who asks.
+pub(crate) struct Caller {
+    pub(crate) number: usize,
+    pub(crate) seed: u64,
+    pub(crate) until: Instant,
+    pub(crate) keys: &'static [&'static str],
+    /// The instances; where there are several, reads say whether they want the newest, and writes have a name under
+    /// which they are asked for again elsewhere.
+    pub(crate) services: Vec<watch::Receiver<Client>>,
+    pub(crate) answers: Arc<AtomicUsize>,
+}
+
+/// A question as it is sent.
+struct Question<'a> {
+    id: &'a str,
+    asked: &'a Asked,
+    tag: Option<&'a str>,
+    is_shared: bool,
+    is_latest: bool,
+}
+
+impl Question<'_> {
+    async fn ask(&self, client: &Client) -> Option<Answer> {
+        let (id, asked) = (self.id, self.asked);
+        let target = |key: &str| format!("/collections/{key}");
+        let named = |key: &str| document(key, json!({"name": id}));
+        let request = match asked {
+            Asked::Read(key) => client.request("GET", &target(key)),
+            Asked::List => client.request("GET", "/collections"),
+            Asked::Create(key) => client.request("POST", "/collections").document(&named(key)),
+            Asked::Update(key, _) => {
+                let request = client.request("PATCH", &target(key)).document(&named(key));
+                self.tag.iter().fold(request, |request, tag| request.header("If-Match", tag))
+            }
+            Asked::Delete(key) => client.request("DELETE", &target(key)),
+            Asked::Both(keys) => {
+                let update = |key: &&str| json!({"op": "update", "data": named(key)["data"]});
+                let operations: Vec<Value> = keys.iter().map(update).collect();
+                client.request("POST", "/operations").body(ATOMIC, &json!({"atomic:operations": operations}))
+            }
+        };
+        let is_read = matches!(asked, Asked::Read(_) | Asked::List);
+        let request = match is_read {
+            true if self.is_shared && self.is_latest => request.header("Collectory-Min-Revision", "latest"),
+            true => request,
+            false if self.is_shared => request.header("Commit-Message", id).header("Idempotency-Key", id),
+            false => request.header("Commit-Message", id),
+        };
+        request.attempt().await
+    }
+
+    fn answered(&self, answer: Option<&Answer>) -> Answered {
+        let Some(answer) = answer else { return Answered::Lost };
+        let revision = || answer.header("collectory-revision").unwrap_or_default().to_owned();
+        let document = || -> Value { serde_json::from_slice(&answer.body).expect("JSON") };
+        match (answer.status(), self.asked) {
+            (200, Asked::Read(_) | Asked::List) => Answered::Seen(revision(), names(&document()["data"])),
+            (200 | 201 | 204, _) => Answered::Done(revision()),
+            (404 | 409 | 412, _) => Answered::Refused,
+            (503, _) if document()["errors"][0]["code"] == "outcome_unknown" => Answered::Lost,
+            (503, _) => Answered::NotNow,
+            other => panic!("{other:?}: {answer:?}"),
+        }
+    }
+}
+
+/// The names in a list or a single resource, by key.
+fn names(data: &Value) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let one = |it: &Value| (text(&it["id"]), text(&it["attributes"]["name"]));
+    data.as_array().map_or_else(|| [one(data)].into(), |all| all.iter().map(one).collect())
+}
+
+impl Caller {
+    /// Asks until the time is over; what is asked depends on the seed alone.
+    pub(crate) async fn run(mut self) -> Vec<Call> {
+        let mut random = fastrand::Rng::with_seed(self.seed ^ self.number as u64);
+        let is_shared = self.services.len() > 1;
+        let (mut calls, mut at, mut connection) = (Vec::new(), self.number % self.services.len(), 0);
+        // The version that it saw last of each collection.
+        let mut seen: HashMap<&str, (String, String)> = HashMap::new();
+        while Instant::now() < self.until {
+            let key = self.keys[random.usize(..self.keys.len())];
+            let known = seen.get(key).cloned();
+            let asked = match random.u8(..100) {
+                0..35 => Asked::Read(key),
+                35..50 => Asked::List,
+                50..65 => Asked::Update(key, None),
+                65..80 => Asked::Update(key, known.as_ref().map(|(name, _)| name.clone())),
+                80..85 => Asked::Both([key, self.keys[random.usize(..self.keys.len())]]),
+                85..95 => Asked::Create(key),
+                _ => Asked::Delete(key),
+            };
+            if matches!(asked, Asked::Both([one, other]) if one == other) {
+                continue;
+            }
+            let tag = match &asked {
+                Asked::Update(_, Some(_)) => known.map(|(_, tag)| tag),
+                _ => None,
+            };
+            let is_latest = !is_shared || random.u8(..3) > 0;
+            let id = format!("c{}n{}", self.number, calls.len());
+            let question = Question { id: &id, asked: &asked, tag: tag.as_deref(), is_shared, is_latest };
+            let began = Instant::now();
+            let first = {
+                let service = self.services[at].borrow_and_update().clone();
+                question.ask(&service).await
+            };
+            let (is_lost, mut answered) = (first.is_none(), question.answered(first.as_ref()));
+            let used = connection;
+            if is_lost && is_shared {
+                (at, connection) = ((at + 1) % self.services.len(), connection + 1);
+            }
+            let is_write = !matches!(asked, Asked::Read(_) | Asked::List);
+            if is_shared && is_write && matches!(answered, Answered::Lost) {
+                // Under its name it is safe to ask again; what is refused now may be done by the first all the same.
+                let service = self.services[at].borrow_and_update().clone();
+                let again = question.ask(&service).await;
+                if let done @ Answered::Done(_) = question.answered(again.as_ref()) {
+                    answered = done;
+                }
+            }
+            let ended = Instant::now();
+            let tag = first.as_ref().and_then(|answer| answer.header("etag")).unwrap_or_default();
+            if let (Asked::Read(key), Answered::Seen(_, names)) = (&asked, &answered) {
+                seen.insert(key, (names[*key].clone(), tag.to_owned()));
+            }
+            self.answers.fetch_add(usize::from(!is_lost), Ordering::Relaxed);
+            let connection = (self.number, used);
+            calls.push(Call { id, began, ended, asked, answered, is_latest, connection });
+            if is_lost && !is_shared && self.services[at].changed().await.is_err() {
+                break;
+            }
+        }
+        calls
+    }
+}

@@ -1,0 +1,254 @@
+//! The order of the commits, and whether each answer is true at one place in it.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Instant;
+
+use super::calls::{Answered, Asked, Call};
+use crate::support::Repo;
+
+type State = BTreeMap<String, String>;
+
+/// What the branch has had: what stood after each commit, and which call made it. A branch that was rewritten comes
+/// to places of its own, so a revision may have several, and a call may have been done more than once.
+pub(crate) struct Line {
+    pub(crate) places: HashMap<String, Vec<usize>>,
+    pub(crate) states: Vec<State>,
+    pub(crate) by_id: HashMap<String, Vec<usize>>,
+}
+
+/// A commit: what stands there, whose child it is, and which call made it.
+struct Commit {
+    parent: Option<String>,
+    state: State,
+    id: Option<String>,
+}
+
+impl Line {
+    /// The order of the commits that a branch has.
+    pub(crate) fn of(repo: &Repo) -> Self {
+        let line = Self::through(repo, &[repo.head()]);
+        for (id, places) in &line.by_id {
+            assert_eq!(places.len(), 1, "{id} was done twice");
+        }
+        line
+    }
+
+    /// The same of one whose every move was noted (`core.logAllRefUpdates`).
+    pub(crate) fn of_moves(repo: &Repo) -> Self {
+        let log =
+            std::fs::read_to_string(repo.git_folder().join("logs/refs/heads/main")).expect("it was noted");
+        let first = log.lines().next().and_then(|line| line.split(' ').next());
+        let heads = first.into_iter().chain(log.lines().filter_map(|line| line.split(' ').nth(1)));
+        let heads: Vec<String> = heads.map(str::to_owned).collect();
+        Self::through(repo, &heads)
+    }
+
+    fn through(repo: &Repo, heads: &[String]) -> Self {
+        let commits = commits(repo);
+        let mut line = Self { places: HashMap::new(), states: vec![State::new()], by_id: HashMap::new() };
+        let mut at = None;
+        for head in heads {
+            for revision in way(&commits, at, head) {
+                let commit = &commits[&revision];
+                let place = line.states.len();
+                line.states.push(commit.state.clone());
+                line.places.entry(revision).or_default().push(place);
+                commit.id.iter().for_each(|id| line.by_id.entry(id.clone()).or_default().push(place));
+            }
+            at = Some(head);
+        }
+        line
+    }
+
+    /// Where a call stands for sure: a read at its revision, a write at its commit.
+    fn places(&self, call: &Call) -> &[usize] {
+        match (&call.answered, &call.asked) {
+            (Answered::Seen(revision, _), _) => self.at(revision, call),
+            (Answered::Done(_), _) => {
+                self.by_id.get(&call.id).unwrap_or_else(|| panic!("acknowledged and lost: {call:?}"))
+            }
+            (Answered::Refused | Answered::NotNow | Answered::Lost, _) => &[],
+        }
+    }
+
+    fn at(&self, revision: &str, call: &Call) -> &[usize] {
+        match self.places.get(revision) {
+            Some(places) => places,
+            None if revision.is_empty() => &[0],
+            None => panic!("the branch never had {revision}: {call:?}"),
+        }
+    }
+
+    /// Whether a refusal would be right at a place.
+    fn refuses(&self, asked: &Asked, place: usize) -> bool {
+        let name = |key: &str| self.states[place].get(key);
+        match asked {
+            Asked::List => false,
+            Asked::Create(key) => name(key).is_some(),
+            Asked::Read(key) | Asked::Delete(key) | Asked::Update(key, None) => name(key).is_none(),
+            Asked::Update(key, Some(expected)) => name(key) != Some(expected),
+            Asked::Both(keys) => keys.iter().any(|key| name(key).is_none()),
+        }
+    }
+}
+
+/// All commits that the branch ever had.
+fn commits(repo: &Repo) -> HashMap<String, Commit> {
+    let log = repo.git(&[
+        "log",
+        "--all",
+        "--reflog",
+        "--topo-order",
+        "--reverse",
+        "--first-parent",
+        "-p",
+        "-U0",
+        "--no-renames",
+        "--format=%x01%H %P%n%B%x02",
+    ]);
+    let mut commits: HashMap<String, Commit> = HashMap::new();
+    for commit in log.split('\u{1}').skip(1) {
+        let (message, changes) = commit.split_once('\u{2}').expect("each has both");
+        let (ids, body) = message.split_once('\n').expect("the ids stand alone");
+        let mut ids = ids.split_whitespace().map(str::to_owned);
+        let (revision, parent) = (ids.next().expect("an id"), ids.next());
+        let is_id = |text: &&str| text.starts_with('c') && text[1..].contains('n') && !text.contains(' ');
+        let id = body.lines().find(is_id).map(str::to_owned);
+        let mut state = parent.as_ref().map(|parent| commits[parent].state.clone()).unwrap_or_default();
+        for change in changes.split("diff --git a/collections/").skip(1) {
+            let key = change.split(".yaml").next().expect("a file").to_owned();
+            match change.lines().find_map(|text| text.strip_prefix("+name: ")) {
+                Some(name) => drop(state.insert(key, name.to_owned())),
+                None if change.contains("\ndeleted file mode") => drop(state.remove(&key)),
+                None => {}
+            }
+        }
+        commits.insert(revision, Commit { parent, state, id });
+    }
+    commits
+}
+
+/// The commits from one head to the next; of one that does not go on from there only itself.
+fn way(commits: &HashMap<String, Commit>, from: Option<&String>, to: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut next = Some(to.to_owned());
+    while let Some(revision) = next.filter(|revision| Some(revision) != from) {
+        next = commits[&revision].parent.clone();
+        let is_root = next.is_none();
+        found.push(revision);
+        if is_root && from.is_some() {
+            return vec![to.to_owned()];
+        }
+    }
+    found.reverse();
+    found
+}
+
+/// The places that calls are known to stand at, to tell which are possible for another one.
+struct Clock {
+    /// By the end of a call, the last place until then.
+    ended: Vec<(Instant, usize)>,
+    /// By the beginning of a call, the first place from then on.
+    began: Vec<(Instant, usize)>,
+}
+
+impl Clock {
+    fn of(calls: &[Call], line: &Line) -> Self {
+        let placed = || {
+            calls.iter().filter_map(|call| match line.places(call) {
+                [place] => Some((call, *place)),
+                _ => None,
+            })
+        };
+        let mut ended: Vec<_> = placed().map(|(call, place)| (call.ended, place)).collect();
+        ended.sort_unstable();
+        let mut last = 0;
+        ended.iter_mut().for_each(|(_, place)| {
+            last = last.max(*place);
+            *place = last;
+        });
+        // What may be old may be asked for at any time.
+        let newest = placed().filter(|(call, _)| call.is_latest);
+        let mut began: Vec<_> = newest.map(|(call, place)| (call.began, place)).collect();
+        began.sort_unstable();
+        let mut first = usize::MAX;
+        began.iter_mut().rev().for_each(|(_, place)| {
+            first = first.min(*place);
+            *place = first;
+        });
+        Self { ended, began }
+    }
+
+    fn not_before(&self, call: &Call) -> usize {
+        let before = self.ended.partition_point(|(ended, _)| *ended < call.began);
+        before.checked_sub(1).map_or(0, |at| self.ended[at].1)
+    }
+
+    fn not_after(&self, call: &Call) -> usize {
+        let after = self.began.partition_point(|(began, _)| *began <= call.ended);
+        self.began.get(after).map_or(usize::MAX, |(_, place)| *place)
+    }
+}
+
+/// Judges every call.
+pub(crate) fn judge(calls: &[Call], line: &Line) {
+    let clock = Clock::of(calls, line);
+    for call in calls {
+        let (low, high) = (clock.not_before(call), clock.not_after(call).min(line.states.len() - 1));
+        let low = if call.is_latest { low } else { 0 };
+        let places = line.places(call);
+        match &call.answered {
+            Answered::Seen(_, names) => {
+                let is_right = places.iter().any(|place| (low..=high).contains(place));
+                assert!(is_right, "stale: {low}..={high} and not {places:?}: {call:?}");
+                let mut state = line.states[places[0]].clone();
+                if let Asked::Read(key) = call.asked {
+                    state.retain(|its, _| its == key);
+                }
+                assert_eq!(*names, state, "not what stood there: {call:?}");
+            }
+            Answered::Done(revision) => {
+                let place = places.iter().copied().find(|place| low < *place && *place <= high);
+                let Some(place) = place else {
+                    panic!("out of order: {low}..={high} and not {places:?}: {call:?}");
+                };
+                let is_after = line.at(revision, call).iter().any(|at| place <= *at);
+                assert!(is_after, "answered from before it was done: {call:?}");
+                assert!(!line.refuses(&call.asked, place - 1), "it had to be refused: {call:?}");
+                let (keys, name) = match &call.asked {
+                    Asked::Create(key) | Asked::Update(key, _) => (vec![*key], Some(&call.id)),
+                    Asked::Delete(key) => (vec![*key], None),
+                    Asked::Both(keys) => (keys.to_vec(), Some(&call.id)),
+                    Asked::Read(_) | Asked::List => unreachable!("these are seen"),
+                };
+                for key in keys {
+                    assert_eq!(line.states[place].get(key), name, "{call:?}");
+                }
+            }
+            Answered::Refused => {
+                let is_right = (low..=high).any(|place| line.refuses(&call.asked, place));
+                assert!(is_right, "refused without a reason: {call:?}");
+            }
+            Answered::NotNow => {
+                assert!(!line.by_id.contains_key(&call.id), "refused and done: {call:?}");
+            }
+            Answered::Lost => {
+                let first = line.by_id.get(&call.id).and_then(|places| places.first());
+                assert!(first.is_none_or(|place| low < *place), "done before it was asked: {call:?}");
+            }
+        }
+    }
+    never_back(calls, line);
+    let asked: HashSet<_> = calls.iter().map(|call| &call.id).collect();
+    assert!(line.by_id.keys().all(|id| asked.contains(id)), "a commit that nobody asked for");
+}
+
+/// On one connection what is shown only goes on.
+fn never_back(calls: &[Call], line: &Line) {
+    let mut shown: HashMap<(usize, usize), usize> = HashMap::new();
+    for call in calls.iter().filter(|call| matches!(call.answered, Answered::Seen(..))) {
+        let last = shown.entry(call.connection).or_default();
+        let next = line.places(call).iter().copied().find(|place| *place >= *last);
+        *last = next.unwrap_or_else(|| panic!("back before {last}: {call:?}"));
+    }
+}

@@ -1,0 +1,205 @@
+//! Many clients at once, kills and restarts; then every answer is judged against the commits that git has.
+//!
+//! The commits along the branch are one order of all writes, and git tells what stood after each. So an answer is
+//! right if there is a place in that order where it is true, and if the places keep to the clock: what began after
+//! something had ended does not come before it. That is linearizability, of each collection and of the list, and
+//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason. Somebody follows
+//! the stream meanwhile, and must have heard of every commit once and in order.
+//!
+//! `COLLECTORY_HISTORY_SECONDS=600` is the long run, `COLLECTORY_HISTORY_SEED` has the clients ask the same again.
+
+mod calls;
+mod judge;
+
+use std::collections::{BTreeMap, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::support::{Repo, Setup, Stream, TestServer, eventually};
+
+pub(crate) use calls::{Answered, Asked, Call, Caller};
+pub(crate) use judge::{Line, judge};
+
+const CLIENTS: usize = 12;
+
+const KEYS: [&str; 4] = ["a", "b", "c", "d"];
+
+/// How many answers there are between two kills.
+const ANSWERS_BETWEEN_KILLS: usize = 300;
+
+/// A number from the environment.
+pub(crate) fn said(name: &str, usual: u64) -> u64 {
+    #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
+    let text = std::env::var(name).ok();
+    text.map_or(usual, |text| text.parse().expect("a number"))
+}
+
+/// Somebody who follows the stream, and goes on behind what was heard last whenever there is another service.
+struct Follower {
+    services: mpsc::Sender<SocketAddr>,
+    heard: Arc<Mutex<Vec<String>>>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Follower {
+    fn begin() -> Self {
+        let (services, addresses) = mpsc::channel();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let ids = Arc::clone(&heard);
+        let thread = thread::spawn(move || {
+            for address in addresses {
+                let last: Option<String> = ids.lock().unwrap().last().cloned();
+                let Some(mut stream) =
+                    Stream::try_open(address, "?filter[since]=2000-01-01T00:00:00Z", last.as_deref())
+                else {
+                    continue;
+                };
+                while let Some(said) = stream.next() {
+                    assert_ne!(said.event, "reset", "nobody has rewritten the branch");
+                    if said.event != "head" {
+                        ids.lock().unwrap().push(said.id.expect("an event has a place"));
+                    }
+                }
+            }
+        });
+        Self { services, heard, thread }
+    }
+
+    fn follow(&self, address: SocketAddr) {
+        self.services.send(address).expect("it listens until the end");
+    }
+
+    /// Waits until the newest commit was heard of, and compares all that was with what git has.
+    async fn judge(self, mut server: TestServer) {
+        let line =
+            server.repo().git(&["log", "--reverse", "--first-parent", "--format=%H", "--", "collections"]);
+        let line: Vec<&str> = line.lines().collect();
+        let newest = *line.last().expect("something was written");
+        eventually("the newest commit was heard of", async || {
+            let heard = self.heard.lock().unwrap();
+            heard.last().is_some_and(|id| id.starts_with(newest)).then_some(())
+        })
+        .await;
+        server.stop();
+        drop(self.services);
+        self.thread.join().expect("what was heard is in order");
+        let heard = self.heard.lock().unwrap();
+        let unique: HashSet<_> = heard.iter().collect();
+        assert_eq!(unique.len(), heard.len(), "each event once");
+        let mut heard: Vec<&str> =
+            heard.iter().map(|id| id.split('/').next().unwrap_or_default()).collect();
+        heard.dedup();
+        assert_eq!(heard, line, "each commit once and in order");
+    }
+}
+
+#[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
+async fn run(setup: Setup) {
+    let seed = said("COLLECTORY_HISTORY_SEED", 1);
+    println!("COLLECTORY_HISTORY_SEED={seed}");
+    let until = Instant::now() + Duration::from_secs(said("COLLECTORY_HISTORY_SECONDS", 7));
+    let mut server = setup.start().await;
+    let follower = Follower::begin();
+    follower.follow(server.address());
+    let (tell, service) = watch::channel(server.client().clone());
+    let answers = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let (services, answers) = (vec![service.clone()], Arc::clone(&answers));
+        clients.spawn(Caller { number, seed, until, keys: &KEYS, services, answers }.run());
+    }
+    for round in 0.. {
+        let enough = answers.load(Ordering::Relaxed) + ANSWERS_BETWEEN_KILLS;
+        eventually("calls are answered", async || {
+            (answers.load(Ordering::Relaxed) >= enough || Instant::now() >= until).then_some(())
+        })
+        .await;
+        if Instant::now() >= until {
+            break;
+        }
+        match round % 3 {
+            0 => server.kill(),
+            1 => server.kill_group(),
+            _ => drop(server.stop()),
+        }
+        server.start_again().await;
+        follower.follow(server.address());
+        tell.send_replace(server.client().clone());
+    }
+    // Who waits for another service gets none.
+    drop((tell, service));
+    let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
+    let line = Line::of(server.repo());
+    judge(&calls, &line);
+    let lost = calls.iter().filter(|call| matches!(call.answered, Answered::Lost)).count();
+    println!("{} calls, {} commits, {lost} without an answer", calls.len(), line.by_id.len());
+    assert!(line.by_id.len() > CLIENTS, "hardly anything was written");
+    follower.judge(server).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_of_a_work_tree_is_true_at_one_place_in_the_order_of_the_commits() {
+    run(TestServer::setup("empty")).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_of_a_bare_repository_is_true_at_one_place_in_the_order_of_the_commits() {
+    run(TestServer::setup("empty").bare()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_answer_of_a_shared_branch_is_true_at_one_place_in_the_order_of_the_commits() {
+    let folder = tempfile::tempdir().unwrap();
+    let hub = Repo::seeded(folder.path().join("seed"), "empty").bare_clone(folder.path().join("hub.git"));
+    let url = hub.path().to_string_lossy().into_owned();
+    run(TestServer::setup("").absent().flag(&["--remote", &url])).await;
+}
+
+/// A judge that acquits everybody proves nothing.
+#[test]
+fn false_answers_are_found() {
+    let state = |names: &[(&str, &str)]| -> BTreeMap<String, String> {
+        names.iter().map(|(key, name)| ((*key).to_owned(), (*name).to_owned())).collect()
+    };
+    let line = || Line {
+        places: [("r1", 1), ("r2", 2)].map(|(revision, place)| (revision.to_owned(), vec![place])).into(),
+        states: vec![state(&[]), state(&[("a", "c0n0")]), state(&[("a", "c0n1")])],
+        by_id: [("c0n0", 1), ("c0n1", 2)].map(|(id, place)| (id.to_owned(), vec![place])).into(),
+    };
+    let start = Instant::now();
+    let call = |id: &str, from: u64, to: u64, asked: Asked, answered: Answered| Call {
+        id: id.to_owned(),
+        began: start + Duration::from_millis(from),
+        ended: start + Duration::from_millis(to),
+        asked,
+        answered,
+        is_latest: true,
+        connection: (0, 0),
+    };
+    let done = |revision: &str| Answered::Done(revision.to_owned());
+    let writes = [
+        call("c0n0", 0, 10, Asked::Create("a"), done("r1")),
+        call("c0n1", 20, 30, Asked::Update("a", None), done("r2")),
+    ];
+    let seen = |revision: &str, name: &str| Answered::Seen(revision.to_owned(), state(&[("a", name)]));
+    let with = |other: Call| {
+        let calls = [writes.as_slice(), &[other]].concat();
+        std::panic::catch_unwind(|| judge(&calls, &line())).is_ok()
+    };
+    assert!(with(call("c1n0", 15, 25, Asked::Read("a"), seen("r1", "c0n0"))));
+    assert!(with(call("c1n0", 22, 40, Asked::Read("a"), seen("r2", "c0n1"))));
+    assert!(with(call("c1n0", 0, 5, Asked::Read("a"), Answered::Refused)));
+    assert!(with(call("c1n0", 22, 25, Asked::Update("a", Some("c0n0".into())), Answered::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), seen("r1", "c0n0"))), "a stale read");
+    assert!(!with(call("c1n0", 15, 18, Asked::Read("a"), seen("r2", "c0n1"))), "a read of the future");
+    assert!(!with(call("c1n0", 22, 40, Asked::List, seen("r2", "c0n0"))), "a list of nowhere");
+    assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), Answered::Refused)), "it was there");
+    assert!(!with(call("c1n0", 40, 50, Asked::Update("a", Some("c0n1".into())), Answered::Refused)));
+    assert!(!with(call("c1n0", 40, 50, Asked::Delete("a"), done("r2"))), "a write that is lost");
+}

@@ -1,0 +1,257 @@
+//! Three services, clients that read and write at each, lines that fail, kills, and people who push, amend and force:
+//! every answer is judged against every move of the remote's branch.
+//!
+//! `COLLECTORY_REMOTE_SECONDS=600` is the long run, `COLLECTORY_REMOTE_SEED` has the same asked and broken again.
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use super::{Hub, link};
+use crate::linearizable::{Answered, Call, Caller, Line as Order, judge, said};
+use crate::support::{
+    Auth, Heard, Line, Proxy, Repo, Stream, TestServer, eventually, git_command, git_daemon,
+};
+
+const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+
+const CLIENTS: usize = 9;
+
+/// How many answers there are between two faults.
+const ANSWERS_BETWEEN_FAULTS: usize = 40;
+
+/// The instances, what is between them and the remote, and what tells clients where they are.
+struct Instances {
+    servers: Vec<TestServer>,
+    proxies: Vec<Proxy>,
+    tell: Vec<watch::Sender<crate::support::Client>>,
+    addresses: Arc<Mutex<Vec<SocketAddr>>>,
+}
+
+impl Instances {
+    async fn start(hub: &Hub, port: u16, count: usize) -> Self {
+        let (mut servers, mut proxies) = (Vec::new(), Vec::new());
+        for _ in 0..count {
+            let proxy = Proxy::before(port);
+            let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
+            let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote", &url]);
+            let setup = setup.flag(&["--remote-insecure", "--remote-poll-ms", "100"]);
+            let setup = setup.flag(&["--remote-timeout-ms", "2000", "--heartbeat-ms", "200"]);
+            servers.push(setup.start().await);
+            proxies.push(proxy);
+        }
+        assert!(hub.head().is_some());
+        let tell = servers.iter().map(|server| watch::channel(server.client().clone()).0).collect();
+        let addresses = Arc::new(Mutex::new(servers.iter().map(TestServer::address).collect()));
+        Self { servers, proxies, tell, addresses }
+    }
+
+    /// One fault, or the end of one.
+    async fn break_something(&mut self, dice: &mut fastrand::Rng, hub: &Hub, step: usize) {
+        let at = dice.usize(..self.servers.len());
+        match dice.u8(..14) {
+            0 | 1 => person(hub, step, Push::OnTop),
+            2 => person(hub, step, Push::Amended),
+            3 => person(hub, step, Push::Rewound),
+            4 => self.kill(at, false).await,
+            5 => self.kill(at, true).await,
+            6 => self.servers[at].kill_transfers(),
+            7..=9 => {
+                let lines = [
+                    Line::Refuse,
+                    Line::LoseAnswers,
+                    Line::CutAfter(200),
+                    Line::Delay(Duration::from_millis(5)),
+                    Line::Swallow,
+                ];
+                self.proxies[at].set(lines[dice.usize(..lines.len())]);
+            }
+            _ => self.proxies.iter().for_each(|proxy| proxy.set(Line::Pass)),
+        }
+    }
+
+    async fn kill(&mut self, at: usize, with_transfers: bool) {
+        if with_transfers {
+            self.servers[at].kill_transfers();
+        }
+        self.servers[at].kill();
+        self.servers[at].start_again().await;
+        self.addresses.lock().unwrap()[at] = self.servers[at].address();
+        self.tell[at].send_replace(self.servers[at].client().clone());
+    }
+}
+
+/// How a person pushes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Push {
+    /// A commit on top of what is there.
+    OnTop,
+    /// The commit of a person that is there, changed.
+    Amended,
+    /// What was there before the last commit.
+    Rewound,
+}
+
+/// A person pushes, once; who is too slow lets it be.
+fn person(hub: &Hub, step: usize, how: Push) {
+    let person = hub.person();
+    person.git(&["fetch", "--quiet"]);
+    person.git(&["reset", "--quiet", "--hard", "origin/main"]);
+    let key = KEYS[step % KEYS.len()];
+    let content = format!("type: document\nname: person {step}\n");
+    let is_own = person.field("HEAD", "%s") == "By a person";
+    let has_parent = person.try_git(&["rev-parse", "--verify", "--quiet", "HEAD~2"]).status.success();
+    match how {
+        Push::OnTop => {
+            person.write(&format!("collections/{key}.yaml"), &content);
+            person.commit("By a person");
+        }
+        Push::Amended if is_own => {
+            person.write(&format!("collections/{key}.yaml"), &content);
+            person.git(&["commit", "--quiet", "--all", "--amend", "--no-edit"]);
+        }
+        Push::Rewound if has_parent => drop(person.git(&["reset", "--quiet", "--hard", "HEAD~1"])),
+        Push::Amended | Push::Rewound => return,
+    }
+    let mut push = git_command(person.path());
+    push.args(["push", "--quiet", "--force-with-lease", "origin", "HEAD:main"]).output().unwrap();
+}
+
+/// Follows the events at one instance after another until it has heard of the last one.
+fn follow(
+    addresses: &Mutex<Vec<SocketAddr>>,
+    seed: u64,
+    last: &Mutex<Option<String>>,
+    is_over: &AtomicBool,
+) -> Vec<Heard> {
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let (mut all, mut id) = (Vec::<Heard>::new(), None::<String>);
+    loop {
+        let address = {
+            let addresses = addresses.lock().unwrap();
+            addresses[dice.usize(..addresses.len())]
+        };
+        let Some(mut stream) = Stream::try_open(address, "", id.as_deref()) else { continue };
+        for _ in 0..dice.usize(1..20) {
+            let Some(heard) = stream.next() else { break };
+            if heard.id.is_some() {
+                id.clone_from(&heard.id);
+            }
+            all.push(heard);
+            let is_last = id.is_some() && *last.lock().unwrap() == id;
+            if is_last || is_over.load(Ordering::Relaxed) {
+                return all;
+            }
+        }
+    }
+}
+
+/// What the events, carried out one after another, lead to.
+fn folded(heard: &[Heard], order: &Order) -> BTreeMap<String, String> {
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let mut state = BTreeMap::new();
+    for Heard { event, data, .. } in heard {
+        match event.as_str() {
+            "head" => {}
+            "reset" => state = order.states[order.places[data["revision"].as_str().unwrap()][0]].clone(),
+            action => {
+                let attributes = &data["attributes"];
+                let key = text(&attributes["collection"]);
+                let changes = attributes["changes"].as_array().unwrap();
+                let name = changes.iter().find(|change| change["attribute"] == "name");
+                match name.filter(|_| action != "deleted") {
+                    Some(change) => drop(state.insert(key, text(&change["to"]))),
+                    None if action == "deleted" => drop(state.remove(&key)),
+                    None => {}
+                }
+            }
+        }
+    }
+    state
+}
+
+/// The calls that are done in what the remote has, or in what an instance keeps of what was taken away.
+fn known_ids(repos: &[&Repo]) -> HashSet<String> {
+    let bodies = repos
+        .iter()
+        .map(|repo| repo.git(&["log", "--format=%B", "--branches", "--glob=refs/collectory/kept"]));
+    bodies.flat_map(|text| text.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
+async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote_has_had() {
+    let (seed, seconds) = (said("COLLECTORY_REMOTE_SEED", 1), said("COLLECTORY_REMOTE_SECONDS", 20));
+    println!("COLLECTORY_REMOTE_SEED={seed}");
+    let hub = Hub::with("empty");
+    hub.repo.git(&["config", "core.logAllRefUpdates", "always"]);
+    person(&hub, 0, Push::OnTop);
+    let daemon = git_daemon(hub.folder.path());
+    let mut instances = Instances::start(&hub, daemon.1, 3).await;
+    let until = Instant::now() + Duration::from_secs(seconds);
+    let answers = Arc::new(AtomicUsize::new(0));
+    let mut clients = JoinSet::new();
+    for number in 0..CLIENTS {
+        let services = instances.tell.iter().map(watch::Sender::subscribe).collect();
+        let answers = Arc::clone(&answers);
+        clients.spawn(Caller { number, seed, until, keys: &KEYS, services, answers }.run());
+    }
+    let (last, is_over) = (Arc::new(Mutex::new(None)), Arc::new(AtomicBool::new(false)));
+    let follower = {
+        let (addresses, last, is_over) =
+            (Arc::clone(&instances.addresses), Arc::clone(&last), Arc::clone(&is_over));
+        thread::spawn(move || follow(&addresses, seed, &last, &is_over))
+    };
+    let mut dice = fastrand::Rng::with_seed(seed);
+    let mut step = 0;
+    while Instant::now() < until {
+        let enough = answers.load(Ordering::Relaxed) + ANSWERS_BETWEEN_FAULTS;
+        eventually("calls are answered", async || {
+            (answers.load(Ordering::Relaxed) >= enough || Instant::now() >= until).then_some(())
+        })
+        .await;
+        step += 1;
+        instances.break_something(&mut dice, &hub, step).await;
+    }
+    instances.proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+    let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
+    person(&hub, step + 1, Push::OnTop);
+    eventually("all are at the same commit", async || {
+        let mut is_same = true;
+        for server in &instances.servers {
+            let state = link(server).await["state"].clone();
+            is_same &= state == "up" && Some(server.repo().head()) == hub.head();
+        }
+        is_same.then_some(())
+    })
+    .await;
+    let order = Order::of_moves(&hub.repo);
+    judge(&calls, &order);
+    let repos: Vec<&Repo> = instances.servers.iter().map(TestServer::repo).chain([&hub.repo]).collect();
+    let (known, done): (_, Vec<&Call>) =
+        (known_ids(&repos), calls.iter().filter(|call| matches!(call.answered, Answered::Done(_))).collect());
+    let gone: Vec<_> =
+        done.iter().filter(|call| order.by_id.contains_key(&call.id) && !known.contains(&call.id)).collect();
+    assert!(gone.is_empty(), "acknowledged, and neither on the remote nor kept: {gone:?}");
+    let history = hub.repo.git(&["log", "--first-parent", "--format=%B", "main"]);
+    let ids: Vec<&str> = history.lines().filter(|line| order.by_id.contains_key(*line)).collect();
+    assert_eq!(ids.len(), ids.iter().collect::<BTreeSet<_>>().len(), "something was done twice");
+    *last.lock().unwrap() = hub.head();
+    eventually("the stream has come to the end", async || follower.is_finished().then_some(())).await;
+    is_over.store(true, Ordering::Relaxed);
+    let heard = follower.join().unwrap();
+    // What was there before it began to follow it has not heard of.
+    let from_reset = heard.iter().rposition(|heard| heard.event == "reset");
+    if let Some(from) = from_reset {
+        assert_eq!(folded(&heard[from..], &order), *order.states.last().unwrap());
+    }
+    println!("{} calls, {} moves, {} heard", calls.len(), order.states.len(), heard.len());
+    assert!(order.by_id.len() > CLIENTS, "hardly anything was written");
+}

@@ -1,0 +1,96 @@
+//! A remote whose readers ask a replica that lags behind what was pushed.
+
+use std::fs;
+
+use serde_json::json;
+
+use super::{Hub, link};
+use crate::support::{Auth, Hosted, Repo, Setup, TOKEN, TestServer, eventually, serve_http};
+
+/// A remote, its replica, and how both are reached at one address.
+struct Replicated {
+    hub: Hub,
+    replica: Repo,
+    flags: [String; 4],
+}
+
+impl Replicated {
+    fn new() -> Self {
+        let hub = Hub::with("small");
+        let folder = hub.folder.path().join("replica");
+        fs::create_dir(&folder).unwrap();
+        let replica = hub.repo.bare_clone(folder.join("hub.git"));
+        let token = hub.folder.path().join("token");
+        fs::write(&token, TOKEN).unwrap();
+        let hosted = Hosted { read: folder, pushed: hub.folder.path().to_owned() };
+        let url = format!("http://127.0.0.1:{}/hub.git", serve_http(hosted));
+        let flags = ["--remote", &url, "--remote-token-file", token.to_str().unwrap()].map(str::to_owned);
+        Self { hub, replica, flags }
+    }
+
+    fn setup(&self) -> Setup {
+        let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
+        let setup = setup.flag(&self.flags.each_ref().map(String::as_str)).flag(&["--remote-insecure"]);
+        setup.flag(&["--remote-poll-ms", "50", "--remote-timeout-ms", "3000"])
+    }
+
+    fn catches_up(&self) {
+        self.replica.git(&["fetch", "--quiet", &self.hub.url(), "+refs/heads/main:refs/heads/main"]);
+    }
+}
+
+#[tokio::test]
+async fn an_instance_does_not_go_back_to_what_a_replica_still_shows() {
+    let remote = Replicated::new();
+    let server = remote.setup().start().await;
+    server.patch("posts", json!({"name": "First"})).await.is(200);
+    let head = server.patch("posts", json!({"name": "Second"})).await.is(200).header("collectory-revision");
+    assert_eq!(remote.hub.head().as_ref(), Some(&head));
+    let latest = server.request("GET", "/collections/posts").header("Collectory-Min-Revision", "latest");
+    latest.send().await.is(503);
+    assert_eq!(server.read("posts").await.is(200).header("collectory-revision"), head);
+    server.delete("nobody").await.is(404);
+    assert_eq!(server.repo().git(&["for-each-ref", "refs/collectory/kept/"]), "");
+    remote.catches_up();
+    eventually("the replica is believed again", async || {
+        let latest = server.request("GET", "/collections/posts").header("Collectory-Min-Revision", "latest");
+        (latest.send().await.status() == 200).then_some(())
+    })
+    .await;
+    server.no_problem().await;
+    assert_eq!(link(&server).await["state"], "up");
+}
+
+#[tokio::test]
+async fn a_write_that_rests_on_what_a_replica_shows_is_not_applied_before_it_has_caught_up() {
+    let remote = Replicated::new();
+    let (one, other) = (remote.setup().start().await, remote.setup().start().await);
+    let first = one.patch("posts", json!({"name": "First"})).await.is(200).header("collectory-revision");
+    let refused = other.patch("posts", json!({"name": "Stale"})).await.is(503);
+    assert_eq!(refused.error().0, "remote_unreachable");
+    assert_eq!(remote.hub.head(), Some(first));
+    remote.catches_up();
+    eventually("writes go on", async || {
+        (other.patch("pages", json!({"name": "After"})).await.status() == 200).then_some(())
+    })
+    .await;
+    assert_eq!(other.read("posts").await.is(200).attributes()["name"], "First");
+}
+
+#[tokio::test]
+async fn a_remote_that_was_rewound_on_both_sides_is_followed() {
+    let remote = Replicated::new();
+    let before = remote.hub.head().unwrap();
+    let server = remote.setup().start().await;
+    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    remote.catches_up();
+    remote.replica.git(&["update-ref", "refs/heads/main", &before]);
+    assert_eq!(server.read("posts").await.is(200).header("collectory-revision"), gone);
+    remote.hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.serves(&before).await;
+    eventually("what went is kept", async || {
+        let kept = server.repo().git(&["for-each-ref", "--format=%(objectname)", "refs/collectory/kept/"]);
+        (kept == gone).then_some(())
+    })
+    .await;
+}

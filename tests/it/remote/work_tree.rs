@@ -1,0 +1,140 @@
+//! The whole tree of the branch in the work tree of an instance.
+
+use std::fs;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use super::Hub;
+use crate::support::{Repo, TestServer, eventually};
+
+impl Hub {
+    /// A person commits and pushes all that stands in their clone.
+    fn somebody_pushes(&self, change: impl FnOnce(&Repo)) -> String {
+        let person = self.person();
+        person.git(&["pull", "--quiet"]);
+        change(&person);
+        let commit = person.commit("Change");
+        person.git(&["push", "--quiet", "origin", "HEAD"]);
+        commit
+    }
+
+    async fn with_work_tree(&self) -> TestServer {
+        let server = self.polling(50).flag(&["--work-tree"]).start().await;
+        server.serves(&self.head().unwrap()).await;
+        server
+    }
+}
+
+/// Waits until the work tree and its index are what the head has.
+async fn is_clean(server: &TestServer) {
+    eventually("the work tree is brought forward", async || server.repo().status().is_empty().then_some(()))
+        .await;
+}
+
+#[tokio::test]
+async fn a_clone_has_all_files_and_what_others_push_comes_into_it() {
+    let hub = Hub::with("small");
+    hub.somebody_pushes(|person| {
+        person.write("README.md", "one\n");
+        person.write("docs/old/a.txt", "a\n");
+        person.write("docs/b.txt", "b\n");
+        person.write("folder", "a file\n");
+    });
+    let server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let here = server.repo();
+    assert_eq!((here.read("README.md"), here.read("docs/old/a.txt")), ("one\n".into(), "a\n".into()));
+    let head = hub.somebody_pushes(|person| {
+        person.write("README.md", "two\n");
+        person.git(&["rm", "--quiet", "-r", "docs/old", "folder"]);
+        person.write("folder/inner.txt", "a folder\n");
+        person.write("collections/sub/inner.txt", "beside collections\n");
+        person.write("run.sh", "#!/bin/sh\n");
+        person.git(&["add", "run.sh"]);
+        person.git(&["update-index", "--chmod=+x", "run.sh"]);
+        fs::set_permissions(
+            person.path().join("run.sh"),
+            std::os::unix::fs::PermissionsExt::from_mode(0o755),
+        )
+        .unwrap();
+    });
+    server.serves(&head).await;
+    is_clean(&server).await;
+    assert_eq!(
+        (here.read("README.md"), here.read("folder/inner.txt")),
+        ("two\n".into(), "a folder\n".into())
+    );
+    assert_eq!(here.read("collections/sub/inner.txt"), "beside collections\n");
+    assert!(!here.has("docs/old") && here.has("docs/b.txt"));
+    here.introduce();
+    here.write("mine.txt", "mine\n");
+    let mine = here.commit("Mine");
+    eventually("it is pushed", async || (hub.head().as_ref() == Some(&mine)).then_some(())).await;
+    assert_eq!(hub.repo.git(&["show", "main:README.md"]), "two");
+}
+
+#[tokio::test]
+async fn what_a_person_saved_or_staged_stays_when_others_push_the_same_file() {
+    let hub = Hub::with("small");
+    hub.somebody_pushes(|person| {
+        person.write("saved.txt", "old\n");
+        person.write("staged.txt", "old\n");
+    });
+    let mut server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let here = server.repo();
+    here.write("saved.txt", "saved here\n");
+    here.write("staged.txt", "staged here\n");
+    here.git(&["add", "staged.txt"]);
+    let head = hub.somebody_pushes(|person| {
+        person.write("saved.txt", "theirs\n");
+        person.write("staged.txt", "theirs\n");
+        person.write("other.txt", "theirs\n");
+    });
+    server.serves(&head).await;
+    eventually("the other file comes", async || here.has("other.txt").then_some(())).await;
+    assert_eq!(
+        (here.read("saved.txt"), here.read("staged.txt")),
+        ("saved here\n".into(), "staged here\n".into())
+    );
+    assert_eq!(here.git(&["show", ":saved.txt"]), "theirs", "the next commit takes nothing back");
+    assert_eq!(here.git(&["show", ":staged.txt"]), "staged here");
+    server.leaves(" M saved.txt\nM  staged.txt");
+}
+
+#[tokio::test]
+async fn no_file_is_written_through_a_link() {
+    let hub = Hub::with("small");
+    hub.somebody_pushes(|person| person.write("docs/a.txt", "old\n"));
+    let mut server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let outside = server.folder().join("outside");
+    fs::create_dir(&outside).unwrap();
+    fs::write(outside.join("a.txt"), "old\n").unwrap();
+    fs::remove_dir_all(server.repo().path().join("docs")).unwrap();
+    symlink(&outside, server.repo().path().join("docs")).unwrap();
+    let head = hub.somebody_pushes(|person| person.write("docs/a.txt", "new\n"));
+    server.serves(&head).await;
+    server.patch("posts", json!({"name": "After"})).await.is(200);
+    assert_eq!(fs::read_to_string(outside.join("a.txt")).unwrap(), "old\n");
+    server.leaves(" D docs/a.txt\n?? docs");
+}
+
+#[tokio::test]
+async fn what_came_while_the_service_was_killed_or_is_rewound_comes_into_the_work_tree() {
+    let hub = Hub::with("small");
+    let before = hub.somebody_pushes(|person| person.write("README.md", "one\n"));
+    let mut server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    server.kill();
+    let after = hub.somebody_pushes(|person| person.write("README.md", "two\n"));
+    server.start_again().await;
+    server.serves(&after).await;
+    is_clean(&server).await;
+    assert_eq!(server.repo().read("README.md"), "two\n");
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.serves(&before).await;
+    is_clean(&server).await;
+    assert_eq!(server.repo().read("README.md"), "one\n");
+}

@@ -1,0 +1,166 @@
+//! Servers before a folder of repositories: git's own daemon, http with a password, and a real `sshd`.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal};
+
+/// What the http server wants to be told as the password of `x-access-token`.
+pub(crate) const TOKEN: &str = "s3cret";
+
+/// The two as basic authentication has them.
+const AUTHORIZATION: &str = "basic eC1hY2Nlc3MtdG9rZW46czNjcmV0";
+
+/// How long a server may take until it listens.
+const START_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A server and its port. It starts others as children of its own, so what is ended is their process group.
+pub(crate) struct Daemon(Child, pub(crate) u16);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        rustix::process::kill_process_group(Pid::from_child(&self.0), Signal::KILL).ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Daemon {
+    fn start(command: &mut Command, port: u16) -> Self {
+        let command = command.process_group(0).stdout(Stdio::null()).stderr(Stdio::null());
+        let daemon = Self(command.spawn().unwrap(), port);
+        let began = Instant::now();
+        while TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err() {
+            assert!(began.elapsed() < START_TIME_MAX, "{:?} does not listen", command.get_program());
+            thread::park_timeout(Duration::from_millis(3));
+        }
+        daemon
+    }
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
+}
+
+/// A `git` command for a server, which sees no configuration of the user or the machine.
+fn git(folder: &Path) -> Command {
+    let mut command = Command::new("git");
+    command.env("GIT_CONFIG_GLOBAL", "/dev/null").env("GIT_CONFIG_NOSYSTEM", "1").env("HOME", folder);
+    command.current_dir(folder);
+    command
+}
+
+/// `git daemon`, which takes pushes from everybody.
+pub(crate) fn git_daemon(folder: &Path) -> Daemon {
+    let port = free_port();
+    let mut command = git(folder);
+    command.args(["daemon", "--export-all", "--enable=receive-pack", "--listen=127.0.0.1"]);
+    command.arg(format!("--port={port}")).arg(format!("--base-path={}", folder.display()));
+    Daemon::start(&mut command, port)
+}
+
+/// Which folders are served over http, to those who read and to those who push.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosted {
+    pub(crate) read: PathBuf,
+    pub(crate) pushed: PathBuf,
+}
+
+impl Hosted {
+    pub(crate) fn all_from(folder: &Path) -> Self {
+        Self { read: folder.to_owned(), pushed: folder.to_owned() }
+    }
+}
+
+/// A server before `git http-backend` that wants a password; it ends with the process.
+pub(crate) fn serve_http(hosted: Hosted) -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let port = listener.local_addr().unwrap().port();
+    thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let hosted = hosted.clone();
+            thread::spawn(move || answer(&stream, &hosted));
+        }
+    });
+    port
+}
+
+/// Answers one request, if it comes whole, and closes the connection.
+fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        reader.read_line(&mut line).ok()?;
+        match line.trim_end() {
+            "" => break,
+            line => lines.push(line.to_owned()),
+        }
+    }
+    let header = |name: &str| {
+        let found = lines
+            .iter()
+            .filter_map(|line| line.split_once(": "))
+            .find(|(it, _)| it.eq_ignore_ascii_case(name));
+        found.map_or_else(String::new, |(_, value)| value.to_owned())
+    };
+    let mut body = vec![0; header("content-length").parse().unwrap_or(0)];
+    reader.read_exact(&mut body).ok()?;
+    if !header("authorization").eq_ignore_ascii_case(AUTHORIZATION) {
+        let denied = "HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"hub\"\r\n";
+        return write!(stream, "{denied}Content-Length: 0\r\nConnection: close\r\n\r\n").ok();
+    }
+    let mut words = lines.first()?.split(' ');
+    let (method, target) = (words.next()?, words.next()?);
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let folder = if target.contains("git-receive-pack") { &hosted.pushed } else { &hosted.read };
+    let mut backend = git(folder);
+    backend.arg("http-backend").env("GIT_PROJECT_ROOT", folder).env("GIT_HTTP_EXPORT_ALL", "1");
+    backend.env("REQUEST_METHOD", method).env("PATH_INFO", path).env("QUERY_STRING", query);
+    backend.env("CONTENT_TYPE", header("content-type")).env("CONTENT_LENGTH", body.len().to_string());
+    backend
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"));
+    backend.env("REMOTE_USER", "somebody").env("REMOTE_ADDR", "127.0.0.1");
+    let mut backend =
+        backend.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
+    backend.stdin.take()?.write_all(&body).ok()?;
+    let said = backend.wait_with_output().ok()?.stdout;
+    let end = said.windows(4).position(|window| window == b"\r\n\r\n")?;
+    let head = String::from_utf8_lossy(&said[..end]).into_owned();
+    let status = head.lines().find_map(|line| line.strip_prefix("Status: ")).unwrap_or("200 OK").to_owned();
+    let length = said.len() - end - 4;
+    write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n{head}\r\n\r\n")
+        .ok()?;
+    stream.write_all(&said[end + 4..]).ok()
+}
+
+/// A real `sshd` of our own, where there is one.
+pub(crate) fn sshd(folder: &Path) -> Option<Daemon> {
+    let program =
+        ["/usr/sbin/sshd", "/usr/local/sbin/sshd"].into_iter().find(|path| Path::new(path).exists())?;
+    let port = free_port();
+    for name in ["host", "user"] {
+        let mut keygen = Command::new("ssh-keygen");
+        keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(folder.join(name));
+        assert!(keygen.status().unwrap().success());
+    }
+    let host = fs::read_to_string(folder.join("host.pub")).unwrap();
+    fs::write(folder.join("known_hosts"), format!("[127.0.0.1]:{port} {host}")).unwrap();
+    let file = |name: &str| folder.join(name).display().to_string();
+    let config = format!(
+        "Port {port}\nListenAddress 127.0.0.1\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\nUsePAM no\nMaxStartups 1000\n\
+         PermitRootLogin prohibit-password\nPasswordAuthentication no\nStrictModes no\n",
+        file("host"),
+        file("user.pub")
+    );
+    fs::write(folder.join("sshd_config"), config).unwrap();
+    // It may be started by root only where this folder is.
+    fs::create_dir_all("/run/sshd").ok();
+    Some(Daemon::start(Command::new(program).args(["-D", "-e", "-f", &file("sshd_config")]), port))
+}
