@@ -72,7 +72,7 @@ impl Part {
     }
 }
 
-const PARTS: [Part; 15] = [
+const PARTS: [Part; 16] = [
     Part::new(read::PART, |table| on_one_thread(read::compare(table))),
     Part::new(journal::PART, journal::compare),
     Part::new(service::PART, |table| on_one_thread(service::compare(table))),
