@@ -38,10 +38,14 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
 
 /// Makes the repository when nothing is there, with the branch that the remote has; answers whether it did.
 pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreError> {
-    check_version()?;
     let remote = &config.remote;
-    let named = config.branch.as_deref().or(remote.branch.as_deref());
     let is_there = GitJournal::is_there(&config.repository);
+    match check_version() {
+        // What is here is served all the same.
+        Err(error) if is_there => tracing::error!("{error}"),
+        checked => checked?,
+    }
+    let named = config.branch.as_deref().or(remote.branch.as_deref());
     let asked = || default_branch(url, &access(remote), Instant::now() + remote.timeout());
     let branch = named.map(str::to_owned).or_else(|| if is_there { None } else { asked() });
     let branch = branch.as_deref().unwrap_or(BRANCH_DEFAULT);

@@ -20,7 +20,7 @@ use crate::store::remote::access::Access;
 use crate::store::remote::process::{self, Ended};
 use crate::store::remote::pushed::{Pushed, status_of};
 use crate::store::remote::url::RemoteUrl;
-use crate::store::remote::words::sentence;
+use crate::store::remote::words::{advised, sentence};
 
 /// The oldest git that knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
@@ -67,6 +67,9 @@ const SETTINGS: [&str; 12] = [
 const PRE_PUSH: &str = "#!/bin/sh\n\
     if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
 
+/// So many branches are told where the one that is wanted is not there.
+const BRANCHES_TOLD_MAX: usize = 5;
+
 /// Stands there as long as only we have commits of the branch.
 const BEGUN: &str = "begun";
 
@@ -102,6 +105,8 @@ pub struct Git {
     url: RemoteUrl,
     branch: String,
     access: Access,
+    /// Why the `git` command can't be used, where it can't.
+    unfit: Option<String>,
     /// Whether a mark was ever left: where nothing can be executed in our folder its absence means nothing.
     leaves_marks: AtomicBool,
 }
@@ -111,7 +116,7 @@ impl Git {
     ///
     /// # Errors
     ///
-    /// Fails when it can't be written, or git is missing or too old.
+    /// Fails when it can't be written. Where git is missing or too old, the remote can't be reached.
     pub fn open(
         common_dir: &Path,
         url: RemoteUrl,
@@ -125,7 +130,11 @@ impl Git {
         fill(&folder).map_err(failed)?;
         let objects = common_dir.join("objects");
         let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch).to_owned();
-        Ok(Self { folder, objects, url, branch, access, leaves_marks: AtomicBool::new(false) })
+        let unfit = match check_version() {
+            Err(RemoteError::Unreachable(why)) => Some(why),
+            Ok(()) | Err(_) => None,
+        };
+        Ok(Self { folder, objects, url, branch, access, unfit, leaves_marks: AtomicBool::new(false) })
     }
 
     /// Where the remote is.
@@ -189,8 +198,8 @@ impl Git {
         let url = self.url.to_string();
         let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", sentence(line));
         let quiet_max = until.saturating_duration_since(Instant::now());
-        let ended = process::run_speaking(self.command(&arguments), quiet_max, &tell);
-        self.answer(ended)
+        self.check_fit()?;
+        self.answer(not_run(process::run_speaking(self.command(&arguments), quiet_max, &tell))?)
     }
 
     /// The head of the branch as the side that takes pushes has it, for one that reads from elsewhere.
@@ -229,9 +238,9 @@ impl Git {
         drop(fs::remove_file(&mark));
         let mut command = self.command(&arguments);
         command.env("COLLECTORY_PUSH_MARK", &mark);
-        let ended = match process::run(command, until) {
+        let ended = match self.run(command, until) {
             Ok(ended) => ended,
-            Err(error) => return Pushed::NotSent(format!("cannot run git: {error}")),
+            Err(error) => return Pushed::NotSent(error.to_string()),
         };
         let is_marked = mark.exists();
         if is_marked || !self.leaves_marks.load(Ordering::Relaxed) {
@@ -282,8 +291,7 @@ impl Git {
 
     /// Asks what is answered by the status of a command.
     fn holds(&self, arguments: &[&str], until: Instant) -> Result<bool, RemoteError> {
-        let ended = process::run(self.command(arguments), until)
-            .map_err(|error| RemoteError::Unreachable(error.to_string()))?;
+        let ended = self.run(self.command(arguments), until)?;
         match ended.status.and_then(|status| status.code()) {
             Some(0) => Ok(true),
             Some(1) => Ok(false),
@@ -328,20 +336,35 @@ impl Git {
 
     /// Runs a command that only asks.
     fn talk(&self, arguments: &[&str], until: Instant) -> Result<Ended, RemoteError> {
-        self.answer(process::run(self.command(arguments), until))
+        self.answer(self.run(self.command(arguments), until)?)
+    }
+
+    fn run(&self, command: Command, until: Instant) -> Result<Ended, RemoteError> {
+        self.check_fit()?;
+        not_run(process::run(command, until))
+    }
+
+    pub(crate) fn check_fit(&self) -> Result<(), RemoteError> {
+        self.unfit.clone().map_or(Ok(()), |why| Err(RemoteError::Unreachable(why)))
     }
 
     /// What came of a command that only asks.
-    fn answer(&self, ended: io::Result<Ended>) -> Result<Ended, RemoteError> {
-        let ended = ended.map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))?;
+    fn answer(&self, ended: Ended) -> Result<Ended, RemoteError> {
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
             return Err(RemoteError::Unreachable("it took longer than --remote-timeout-ms".to_owned()));
         }
         match ended.is_well() {
             true => Ok(ended),
-            false => Err(RemoteError::Unreachable(self.discreet(&ended))),
+            false => Err(RemoteError::Unreachable(advised(self.discreet(&ended)))),
         }
+    }
+
+    /// The branches that the remote has, a few of them.
+    pub(crate) fn branches(&self, until: Instant) -> Result<Vec<String>, RemoteError> {
+        let ended = self.talk(&["ls-remote", "--quiet", "--heads", "--", &self.address()], until)?;
+        let name = |line: &str| Some(sentence(line.split_once("\trefs/heads/")?.1));
+        Ok(ended.output.lines().filter_map(name).take(BRANCHES_TOLD_MAX).collect())
     }
 
     /// What was said, fit to be shown.
@@ -369,6 +392,10 @@ impl Git {
         command.args(arguments);
         command
     }
+}
+
+fn not_run<T>(ended: io::Result<T>) -> Result<T, RemoteError> {
+    ended.map_err(|error| RemoteError::Unreachable(format!("cannot run git: {error}")))
 }
 
 /// Whether the `git` command is there and new enough.

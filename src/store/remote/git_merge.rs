@@ -185,6 +185,7 @@ impl Git {
         input: Option<&[u8]>,
         until: Instant,
     ) -> Result<(Ended, Vec<u8>), RemoteError> {
+        self.check_fit()?;
         let failed = |error: std::io::Error| RemoteError::Unreachable(format!("cannot run git: {error}"));
         let [given, said] = ["merge-input", "merge-output"].map(|name| self.folder().join(name));
         let mut stdin = Stdio::null();

@@ -68,7 +68,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             };
         };
         match (local, seen_head.head) {
-            (None, None) => Ok(None),
+            (None, None) => self.begin(),
             (local, head) if local == head => {
                 self.note_base(local.expect("they are not both absent"));
                 self.link.post(None);
@@ -94,6 +94,23 @@ impl<J: TwoPhase> RemoteJournal<J> {
             }
             (Some(local), Some(head)) => self.follow_from(local, head, seen_head),
         }
+    }
+
+    /// The first commit makes the branch, unless the remote has others: then it is more likely misnamed.
+    fn begin(&self) -> Result<Option<Revision>, StoreError> {
+        let others = self.link.known().other_branches.join("`, `");
+        if others.is_empty() {
+            if self.link.is_stopped() {
+                self.link.is_well();
+            }
+            return Ok(None);
+        }
+        let why = format!(
+            "the remote has no branch `{}` but `{others}`; name one with --remote-branch, or push the branch that is meant",
+            self.link.git.branch()
+        );
+        self.link.stop(LinkState::Stopped, why.clone());
+        Err(RemoteError::Stopped(why).into())
     }
 
     fn follow_from(
@@ -193,7 +210,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         let (behind, ahead) = match (here, there) {
             (Some(here), Some(there)) if here != there => {
-                (self.inner.left_behind(there, here)?.len(), self.inner.left_behind(here, there)?.len())
+                (self.inner.commits_beyond(there, here)?.len(), self.inner.commits_beyond(here, there)?.len())
             }
             _ => (0, 0),
         };

@@ -230,6 +230,8 @@ pub(crate) struct Known {
     /// The heads that were seen last, and which look each was.
     seen: VecDeque<(u64, Revision)>,
     looks: u64,
+    /// What the remote has where it does not have the branch.
+    pub(crate) other_branches: Vec<String>,
     pub(crate) pending: Option<Pending>,
     /// What is to be pushed behind.
     pub(crate) outbox: Option<Outbox>,
@@ -568,6 +570,8 @@ impl Link {
             tracing::debug!(?head, "the remote answers from a side that lags behind");
             return Err(RemoteError::Lagging);
         }
+        let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
+        self.known().other_branches = others;
         self.note_seen(SeenHead { head, epoch });
         Ok(head)
     }

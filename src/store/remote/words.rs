@@ -15,6 +15,34 @@ pub(crate) fn sentence(said: &str) -> String {
     }
 }
 
+/// What git and ssh say, by a part of it, and what is to be done then.
+const ADVICE: [(&str, &str); 7] = [
+    (
+        "Host key verification failed",
+        "put the key of the host (`ssh-keyscan`, compared with what its operator says) into the file of --remote-known-hosts",
+    ),
+    ("Permission denied (publickey", "name a key that the remote knows with --remote-key"),
+    (
+        "Authentication failed",
+        "the token is not taken; the file of --remote-token-file is read again for each use",
+    ),
+    ("could not read Username", "name a file with a token with --remote-token-file"),
+    ("could not read Password", "name a file with a token with --remote-token-file"),
+    (
+        "dubious ownership",
+        "the folder belongs to somebody else: `git config --global --add safe.directory FOLDER` for the user of this service",
+    ),
+    ("does not appear to be a git repository", "look at the URL, or make one there with `git init --bare`"),
+];
+
+/// A sentence of git's with what is to be done about it, where that is known.
+pub(crate) fn advised(said: String) -> String {
+    match ADVICE.iter().find(|(part, _)| said.contains(part)) {
+        Some((_, advice)) => format!("{said} ({advice})"),
+        None => said,
+    }
+}
+
 /// What git adds for people at a terminal.
 fn is_noise(line: &str) -> bool {
     line == "remote:"
@@ -41,6 +69,9 @@ mod tests {
     fn what_is_said_becomes_one_line_that_does_nothing() {
         let said = "remote: no \u{1b}[31mwrites\u{202e} today\nremote: \nTo /srv/x\nerror: failed to push\nhint: pull first\n";
         assert_eq!(sentence(said), "no \u{fffd}[31mwrites\u{fffd} today; error: failed to push");
+        let unknown = advised("Host key verification failed.".to_owned());
+        assert!(unknown.contains("--remote-known-hosts"), "{unknown}");
+        assert_eq!(advised("no".to_owned()), "no");
         assert!(sentence(&"x".repeat(10_000)).chars().count() < 500);
     }
 }

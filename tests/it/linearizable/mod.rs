@@ -92,8 +92,7 @@ impl Follower {
         let heard = self.heard.lock().unwrap();
         let unique: HashSet<_> = heard.iter().collect();
         assert_eq!(unique.len(), heard.len(), "each event once");
-        let mut heard: Vec<&str> =
-            heard.iter().map(|id| id.split('/').next().unwrap_or_default()).collect();
+        let mut heard: Vec<&str> = heard.iter().map(|id| id.split('/').next().unwrap_or_default()).collect();
         heard.dedup();
         assert_eq!(heard, line, "each commit once and in order");
     }

@@ -1,7 +1,7 @@
 //! Flags that do not go together, and remotes that are none.
 
-use super::Hub;
-use crate::support::TestServer;
+use super::{Hub, link};
+use crate::support::{TestServer, eventually};
 
 #[tokio::test]
 async fn what_makes_no_sense_is_wrong_usage() {
@@ -29,4 +29,58 @@ async fn without_remote_and_without_a_copy_it_is_not_ready_and_goes_on_trying() 
     hub.comes_back();
     server.answers().await;
     assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+}
+
+#[tokio::test]
+async fn a_branch_that_is_missing_while_others_exist_is_told_and_not_made() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--branch", "mian"]).start_unchecked();
+    let told = eventually("it is told", async || {
+        let told = server.get("/readyz").await.is(503).json().to_string();
+        told.contains("no branch `mian` but `main`").then_some(told)
+    })
+    .await;
+    assert!(told.contains("--remote-branch"), "{told}");
+    server.create(&crate::support::document("new", serde_json::json!({}))).await.is(503);
+    assert_eq!(hub.repo.tip("mian"), None);
+    hub.repo.git(&["branch", "mian", "main"]);
+    server.answers().await;
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+}
+
+#[tokio::test]
+async fn what_is_here_is_served_where_git_is_missing() {
+    let hub = Hub::with("small");
+    let nothing = hub.folder.path().join("nothing");
+    std::fs::create_dir(&nothing).unwrap();
+    let mut server = hub.instance().await;
+    server.stop();
+    let without = |server: &TestServer| {
+        hub.setup().repository(server.repo().path()).environment("PATH", nothing.to_str().unwrap())
+    };
+    let bare = without(&server).start().await;
+    assert_eq!(bare.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    bare.patch("posts", serde_json::json!({"name": "No"})).await.is(503);
+    let told = link(&bare).await;
+    assert_eq!(told["state"], "down");
+    assert!(told["lastError"].as_str().unwrap().contains("2.36 or newer has to be installed"), "{told}");
+    let absent = hub.setup().environment("PATH", nothing.to_str().unwrap()).refused().exits(1);
+    assert!(absent.stderr.contains("2.36 or newer has to be installed"), "{}", absent.stderr);
+}
+
+#[tokio::test]
+async fn a_folder_that_is_no_repository_is_told_with_what_to_do() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).start().await;
+    server.stop();
+    std::fs::rename(hub.repo.path().join("HEAD"), hub.repo.path().join("aside")).unwrap();
+    server.start_again().await;
+    let told = eventually("it is told", async || {
+        let told = link(&server).await["lastError"].clone();
+        told.as_str().map(str::to_owned)
+    })
+    .await;
+    assert!(told.contains("git init --bare"), "{told}");
+    assert_eq!(server.list().await.is(200).ids(), ["images", "pages", "posts"]);
+    std::fs::rename(hub.repo.path().join("aside"), hub.repo.path().join("HEAD")).unwrap();
 }

@@ -8,12 +8,12 @@ use crate::support::{
 };
 
 /// A remote behind git's daemon and a line of its own.
-async fn behind(hub: &Hub, timeout_ms: &str) -> (Daemon, Proxy, Setup) {
+async fn behind(hub: &Hub, [poll_ms, timeout_ms]: [&str; 2]) -> (Daemon, Proxy, Setup) {
     let daemon = git_daemon(hub.folder.path());
     let proxy = Proxy::before(daemon.1);
     let url = format!("git://127.0.0.1:{}/hub.git", proxy.port);
     let setup = TestServer::setup("").absent().auth(Auth::AllowAll);
-    let setup = setup.flag(&["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100"]);
+    let setup = setup.flag(&["--remote", &url, "--remote-insecure", "--remote-poll-ms", poll_ms]);
     (daemon, proxy, setup.flag(&["--remote-timeout-ms", timeout_ms]))
 }
 
@@ -27,7 +27,7 @@ async fn goes_on(server: &TestServer) {
 #[tokio::test]
 async fn a_push_whose_answer_was_lost_is_known_by_its_commits() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, "15000").await;
+    let (_daemon, proxy, setup) = behind(&hub, ["100", "15000"]).await;
     let server = setup.start().await;
     proxy.set(Line::LoseAnswers);
     let answer = server.patch("posts", json!({"name": "Mine"})).await.is(200);
@@ -48,7 +48,7 @@ fn events(answer: &Value) -> Value {
 #[tokio::test]
 async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, "1500").await;
+    let (_daemon, proxy, setup) = behind(&hub, ["0", "1500"]).await;
     let server = setup.start().await;
     proxy.set(Line::LoseEverything);
     let first = ask(&server).await.is(503);
@@ -71,7 +71,7 @@ async fn whoever_asks_again_for_what_nobody_knows_is_told_so_until_it_is_known()
 #[tokio::test]
 async fn a_line_that_ends_anywhere_or_says_nothing_leaves_nothing_half_done() {
     let hub = Hub::with("small");
-    let (_daemon, proxy, setup) = behind(&hub, "1500").await;
+    let (_daemon, proxy, setup) = behind(&hub, ["100", "1500"]).await;
     let server = setup.start().await;
     for (round, line) in
         [Line::Refuse, Line::Swallow, Line::CutAfter(10), Line::CutAfter(120), Line::CutAfter(400)]
