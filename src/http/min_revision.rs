@@ -84,9 +84,12 @@ async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
         heads.mark_unchanged();
         loop {
             // What is served may be what a remote that was rewound has lost, and contain its head all the same.
-            let is_new = served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since));
-            let is_any = wanted != Wanted::Latest || remote.ahead().is_some_and(|ahead| ahead > 0);
-            if is_new || is_any && is_served(call, head).await? {
+            let is_exact = wanted == Wanted::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
+            let is_there = match is_exact {
+                true => served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)),
+                false => is_served(call, head).await?,
+            };
+            if is_there {
                 break;
             }
             heads.changed().await.map_err(|_| late())?;

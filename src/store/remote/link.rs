@@ -197,6 +197,8 @@ pub(crate) struct SeenHead {
     /// How many pushes had been begun or ended before it was asked for: what is seen while one is under way may be
     /// what was before it.
     pub(crate) epoch: u64,
+    /// Which look or push has shown it.
+    look: u64,
 }
 
 /// A moment between two looks at the remote.
@@ -252,9 +254,8 @@ pub(crate) struct Known {
 impl Known {
     fn see(&mut self, seen_head: SeenHead) {
         self.seen_head = Some(seen_head);
-        self.looks += 1;
         if let Some(head) = seen_head.head {
-            self.seen.push_back((self.looks, head));
+            self.seen.push_back((seen_head.look, head));
             if self.seen.len() > SEEN_MAX {
                 self.seen.pop_front();
             }
@@ -333,7 +334,7 @@ impl Link {
         Since(self.known().looks)
     }
 
-    /// Whether the remote was seen at a revision since then.
+    /// Whether the remote was seen at a revision by a look that began since then.
     #[must_use]
     pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
         self.known().seen.iter().any(|(look, head)| *look > since.0 && *head == revision)
@@ -529,12 +530,12 @@ impl Link {
 
     /// Pushes, not sooner after the last time than it may be.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
-        let wait = {
+        let (wait, look) = {
             let mut known = self.known();
             known.epoch += 1;
-            known
-                .pushed_at
-                .map_or(Duration::ZERO, |at| self.settings.push_interval.saturating_sub(at.elapsed()))
+            known.looks += 1;
+            let since = known.pushed_at.map_or(Duration::MAX, |at| at.elapsed());
+            (self.settings.push_interval.saturating_sub(since), known.looks)
         };
         std::thread::sleep(wait);
         self.counters.attempted_at.set(self.now().timestamp());
@@ -546,7 +547,7 @@ impl Link {
         known.pushed_at = Some(Instant::now());
         if pushed == Pushed::Accepted {
             let epoch = known.epoch;
-            known.see(SeenHead { head: Some(tip), epoch });
+            known.see(SeenHead { head: Some(tip), epoch, look });
             self.tell(tip);
         }
         pushed
@@ -560,7 +561,11 @@ impl Link {
 
     /// Fetches and notes what was seen.
     pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let epoch = self.epoch();
+        let (epoch, look) = {
+            let mut known = self.known();
+            known.looks += 1;
+            (known.epoch, known.looks)
+        };
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let fetched = self.git.fetch(note, until);
@@ -572,7 +577,7 @@ impl Link {
         }
         let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
         self.known().other_branches = others;
-        self.note_seen(SeenHead { head, epoch });
+        self.note_seen(SeenHead { head, epoch, look });
         Ok(head)
     }
 
