@@ -375,6 +375,17 @@ impl Handle {
             }
         });
         let clock = std::sync::Arc::new(|| chrono::DateTime::UNIX_EPOCH);
-        Self::new(inbox, Ledger::new(Duration::from_secs(1), 1, clock))
+        Self::new(
+            inbox,
+            Ledger::new(
+                &crate::engine::idempotency::Retention {
+                    time: Duration::from_secs(1),
+                    len_max: 1,
+                    bytes_max: 0,
+                },
+                clock,
+                crate::telemetry::Reached::default(),
+            ),
+        )
     }
 }

@@ -15,7 +15,7 @@
 //! * Readers never wait: they hold a [`Snapshot`] and share nothing else.
 //! * A repository that cannot be read leaves the last good snapshot in place.
 //! * A saved file that looks broken, empty or gone, or that somebody has not finished writing, is
-//!   believed only after it stayed so for [`Options::settle_patience`]; a write to its key, in
+//!   believed only after it stayed so for [`MirrorOptions::settle_patience`]; a write to its key, in
 //!   whatever letter case, waits for that.
 //! * No commit of the service adds a key that differs from another one in it in letter case only.
 //!
@@ -35,7 +35,6 @@ mod tests;
 mod writer;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::thread;
 use std::time::Duration;
 
@@ -45,9 +44,9 @@ pub use crate::engine::handle::{
     Condition, ConditionalCommand, Handle, Outcome, Preview, Submission, SubmitError, Tags, Written,
 };
 use crate::engine::idempotency::Ledger;
-pub use crate::engine::idempotency::{Fingerprint, Once};
+pub use crate::engine::idempotency::{Fingerprint, Once, Retention};
 pub use crate::engine::metrics::Metrics;
-pub use crate::engine::mirror::Clock;
+pub use crate::engine::mirror::MirrorOptions;
 pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::plan::three_way::Collections;
 pub use crate::engine::projection::problem::{Conflict, Conflicted, Problem, Rewritten, Serving};
@@ -62,43 +61,31 @@ use crate::telemetry::Reached;
 /// How the engine works; every limit with its unit.
 #[derive(Clone)]
 pub struct Options {
-    /// The collections folder, as a path inside the repository.
-    pub folder: String,
-    /// The served branch, as people call it: `main`.
-    pub branch: String,
-    /// The e-mail addresses that the service commits with, now and formerly: what they have committed was
-    /// acknowledged.
-    pub committers: Vec<String>,
-    /// Whether uncommitted hand edits are served.
-    pub serve_uncommitted: bool,
-    /// How many signals may wait; a submission beyond that is answered [`SubmitError::Busy`].
-    pub queue_len_max: usize,
-    /// How many submissions share one durability barrier at most.
-    pub batch_len_max: usize,
-    /// How often a batch is decided again after it lost a race for the branch.
-    pub races_max: usize,
-    /// How long a file that is broken, empty, gone or being written must stay so before it is believed.
-    pub settle_patience: Duration,
-    /// How long git may stand in the middle of changing the work tree before we look all the same.
-    pub busy_max: Duration,
-    /// How long to wait before trying again to read what could not be read.
-    pub retry_wait: Duration,
-    /// How long a write is remembered under the name that its caller gave to it.
-    pub idempotency_retention: Duration,
-    /// How many writes are remembered so, and how many commits are looked through for them at start.
-    pub idempotency_len_max: usize,
-    /// What is remembered of those that changed nothing takes at most about so many bytes.
-    pub idempotency_bytes_max: usize,
-    /// Tells the time.
-    pub clock: Clock,
-    /// Counts the edits that had to rewrite more of a file than what changed.
-    pub fallbacks: Arc<AtomicU64>,
+    /// How files become what is served.
+    pub mirror: MirrorOptions,
+    /// What the writer takes up, and how long it tries.
+    pub writer: WriterOptions,
+    /// What is remembered of requests under the names that their callers gave to them.
+    pub idempotency: Retention,
     /// Counts who reaches a limit.
     pub reached: Reached,
     /// Where it is counted what happens.
     pub metrics: Arc<Metrics>,
     /// Called by a thread that has read much and will rest.
     pub give_back: GiveBack,
+}
+
+/// What the writer takes up, and how long it tries.
+#[derive(Debug, Clone)]
+pub struct WriterOptions {
+    /// How many signals may wait; a submission beyond that is answered [`SubmitError::Busy`].
+    pub queue_len_max: usize,
+    /// How many submissions share one durability barrier at most.
+    pub batch_len_max: usize,
+    /// How often a batch is decided again after it lost a race for the branch.
+    pub races_max: usize,
+    /// How long to wait before trying again to read what could not be read.
+    pub retry_wait: Duration,
 }
 
 /// Has the allocator of the process give back what the calling thread has freed.
@@ -126,11 +113,10 @@ pub struct Engine {
 ///
 /// Fails when the system gives no thread.
 pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine> {
-    let (signals, inbox) = mpsc::channel(options.queue_len_max);
+    let (signals, inbox) = mpsc::channel(options.writer.queue_len_max);
     let projection = Projection::default();
-    let ledger =
-        Ledger::new(options.idempotency_retention, options.idempotency_len_max, Arc::clone(&options.clock))
-            .within(options.idempotency_bytes_max, options.reached.clone());
+    let clock = Arc::clone(&options.mirror.clock);
+    let ledger = Ledger::new(&options.idempotency, clock, options.reached.clone());
     let writer = writer::Writer::new(journal, inbox, projection.clone(), ledger.clone(), options);
     let writer = thread::Builder::new().name("writer".into()).spawn(move || writer.run())?;
     Ok(Engine { handle: Handle::new(signals.clone(), ledger), projection, signals, writer })
@@ -141,8 +127,8 @@ pub fn start(journal: impl Journal, options: Options) -> std::io::Result<Engine>
 /// # Errors
 ///
 /// Returns what kept it from being read.
-pub fn survey(journal: impl Journal, options: &Options) -> Result<Arc<Snapshot>, StoreError> {
-    let mirror = mirror::Mirror::load(journal, options.into()).map_err(|(_, error)| error)?;
+pub fn survey(journal: impl Journal, options: MirrorOptions) -> Result<Arc<Snapshot>, StoreError> {
+    let mirror = mirror::Mirror::load(journal, options).map_err(|(_, error)| error)?;
     Ok(Arc::clone(mirror.snapshot()))
 }
 

@@ -1,13 +1,12 @@
 //! What the configuration says to each part.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::config::{Maintenance, ServeConfig, Uncommitted, Watching};
 use crate::domain::Actor;
 use crate::engine::history;
-use crate::engine::{self, Projection};
+use crate::engine::{self, MirrorOptions, Projection, Retention, WriterOptions};
 use crate::http::Clock;
 use crate::service::{StartError, signers};
 use crate::store::git::{Options, SigningKey};
@@ -36,21 +35,26 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
     let limits = &config.limits;
     let clock = Clock::system();
     engine::Options {
-        folder: config.folder.trim_matches('/').to_owned(),
-        branch: branch.to_owned(),
-        committers: committers(config),
-        serve_uncommitted: config.uncommitted == Uncommitted::Serve,
-        queue_len_max: limits.queue_len_max,
-        batch_len_max: limits.batch_len_max,
-        races_max: limits.races_max,
-        settle_patience: Duration::from_millis(limits.settle_patience_ms),
-        busy_max: BUSY_MAX,
-        retry_wait: RETRY_WAIT,
-        idempotency_retention: Duration::from_secs(limits.idempotency_retention_s),
-        idempotency_len_max: limits.idempotency_len_max,
-        idempotency_bytes_max: limits.idempotency_bytes_max,
-        clock: Arc::new(move || clock.now()),
-        fallbacks: Arc::new(AtomicU64::new(0)),
+        mirror: MirrorOptions {
+            folder: config.folder.trim_matches('/').to_owned(),
+            branch: branch.to_owned(),
+            committers: committers(config),
+            serve_uncommitted: config.uncommitted == Uncommitted::Serve,
+            settle_patience: Duration::from_millis(limits.settle_patience_ms),
+            busy_max: BUSY_MAX,
+            clock: Arc::new(move || clock.now()),
+        },
+        writer: WriterOptions {
+            queue_len_max: limits.queue_len_max,
+            batch_len_max: limits.batch_len_max,
+            races_max: limits.races_max,
+            retry_wait: RETRY_WAIT,
+        },
+        idempotency: Retention {
+            time: Duration::from_secs(limits.idempotency_retention_s),
+            len_max: limits.idempotency_len_max,
+            bytes_max: limits.idempotency_bytes_max,
+        },
         reached: Reached::default(),
         metrics: Arc::default(),
         give_back: || {},

@@ -6,7 +6,6 @@ mod subject;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -17,11 +16,10 @@ use crate::cli::check::read_only::{ReadOnlyJournal, View, staged};
 use crate::cli::check::subject::Subject;
 use crate::cli::repository::{Folder, Repository};
 use crate::cli::{Done, Failure, answer, counted, json_line, note};
-use crate::engine::{self, Problem, Snapshot};
+use crate::engine::{self, MirrorOptions, Problem, Snapshot};
 use crate::http::Clock;
 use crate::store::Journal as _;
 use crate::store::git::{Access, GitJournal, Options, rev_parse};
-use crate::telemetry::Reached;
 
 /// Look for problems in the collection files
 #[derive(Debug, clap::Args)]
@@ -81,7 +79,7 @@ impl Check {
         if let (View::WorkTree, Some(root), []) = (&view, &work_tree, &wanted[..]) {
             self.hint_at(&hints::names(&root.join(&self.folder.path)));
         }
-        let snapshot = engine::survey(ReadOnlyJournal { journal, view }, &engine_options(&self.folder.path))
+        let snapshot = engine::survey(ReadOnlyJournal { journal, view }, mirror_options(&self.folder.path))
             .map_err(anyhow::Error::from)?;
         self.tell(&snapshot, &wanted)
     }
@@ -208,30 +206,19 @@ fn annotation(problem: &Problem, number: usize) -> String {
 
 /// What a service would serve: the head, and over it the saved files.
 pub(crate) fn served(journal: GitJournal, folder: &str) -> anyhow::Result<Arc<Snapshot>> {
-    Ok(engine::survey(ReadOnlyJournal { journal, view: View::WorkTree }, &engine_options(folder))?)
+    Ok(engine::survey(ReadOnlyJournal { journal, view: View::WorkTree }, mirror_options(folder))?)
 }
 
 /// There is nobody to be patient for: every file is taken as it stands.
-fn engine_options(folder: &str) -> engine::Options {
+fn mirror_options(folder: &str) -> MirrorOptions {
     let clock = Clock::system();
-    engine::Options {
+    MirrorOptions {
         folder: folder.to_owned(),
         branch: String::new(),
         committers: Vec::new(),
         serve_uncommitted: true,
-        queue_len_max: 1,
-        batch_len_max: 1,
-        races_max: 1,
         settle_patience: Duration::ZERO,
         busy_max: Duration::ZERO,
-        retry_wait: Duration::ZERO,
-        idempotency_retention: Duration::ZERO,
-        idempotency_len_max: 0,
-        idempotency_bytes_max: 1 << 20,
         clock: Arc::new(move || clock.now()),
-        fallbacks: Arc::new(AtomicU64::new(0)),
-        reached: Reached::default(),
-        metrics: Arc::default(),
-        give_back: || {},
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod replay;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sha2::{Digest as _, Sha256};
@@ -124,11 +125,22 @@ pub(crate) enum Known {
     Other,
 }
 
+/// How much is remembered of requests.
+#[derive(Debug, Clone)]
+pub struct Retention {
+    /// How long a write is remembered under the name that its caller gave to it.
+    pub time: Duration,
+    /// How many writes are remembered so, and how many commits are looked through for them at start.
+    pub len_max: usize,
+    /// What is remembered of those that changed nothing takes at most about so many bytes.
+    pub bytes_max: usize,
+}
+
 /// The requests that were granted under a name, the newest ones.
 #[derive(Clone)]
 pub(crate) struct Ledger {
     records: Arc<Mutex<Records>>,
-    retention: TimeDelta,
+    time: TimeDelta,
     len_max: usize,
     bytes_max: usize,
     reached: Reached,
@@ -176,16 +188,11 @@ impl std::fmt::Debug for Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger that remembers for `retention`, and not more than `len_max` requests.
-    pub(crate) fn new(retention: std::time::Duration, len_max: usize, clock: Clock) -> Self {
-        let retention = TimeDelta::from_std(retention).unwrap_or(TimeDelta::MAX);
-        let (bytes_max, reached) = (usize::MAX, Reached::default());
-        Self { records: Arc::default(), retention, len_max, bytes_max, reached, clock }
-    }
-
-    /// The same, and what it remembers of requests that changed nothing takes about so many bytes at most.
-    pub(crate) fn within(self, bytes_max: usize, reached: Reached) -> Self {
-        Self { bytes_max, reached, ..self }
+    /// An empty ledger.
+    pub(crate) fn new(retention: &Retention, clock: Clock, reached: Reached) -> Self {
+        let Retention { time, len_max, bytes_max } = *retention;
+        let time = TimeDelta::from_std(time).unwrap_or(TimeDelta::MAX);
+        Self { records: Arc::default(), time, len_max, bytes_max, reached, clock }
     }
 
     fn records(&self) -> MutexGuard<'_, Records> {
@@ -193,7 +200,7 @@ impl Ledger {
     }
 
     fn is_over(&self, at: DateTime<Utc>) -> bool {
-        (self.clock)().signed_duration_since(at) >= self.retention
+        (self.clock)().signed_duration_since(at) >= self.time
     }
 
     /// What is known of a request.
@@ -345,7 +352,11 @@ mod tests {
 
     fn ledger(len_max: usize) -> Ledger {
         let clock = Arc::new(|| DateTime::from_timestamp(1_000, 0).unwrap());
-        Ledger::new(std::time::Duration::from_secs(100), len_max, clock)
+        Ledger::new(
+            &Retention { time: Duration::from_secs(100), len_max, bytes_max: usize::MAX },
+            clock,
+            Reached::default(),
+        )
     }
 
     fn at(seconds: i64) -> DateTime<Utc> {
@@ -373,7 +384,7 @@ mod tests {
     #[test]
     fn what_changed_nothing_is_remembered_within_a_budget_of_bytes() {
         let reached = Reached::default();
-        let ledger = ledger(1_000).within(100_000, reached.clone());
+        let ledger = Ledger { bytes_max: 100_000, reached: reached.clone(), ..ledger(1_000) };
         let large = || {
             let attributes = [("x-large".to_owned(), "x".repeat(1_000).as_str().into())];
             let key = crate::domain::Key::parse("large").unwrap();

@@ -45,7 +45,7 @@ impl<J: Journal> Mirror<J> {
     /// When to look again without being asked, if something is not believed yet.
     pub(crate) fn look_again_at(&self) -> Option<Instant> {
         let busy = self.busy.map(|busy| busy.again_at);
-        self.suspects.values().map(|suspect| suspect.since + self.options.patience).chain(busy).min()
+        self.suspects.values().map(|suspect| suspect.since + self.options.settle_patience).chain(busy).min()
     }
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
@@ -154,7 +154,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Whether a file has stayed as it is for long enough, of which `alone` is known already.
     fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
-        let patience = self.options.patience;
+        let patience = self.options.settle_patience;
         let is_known = self.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
         if !is_known {
             let began = Instant::now();

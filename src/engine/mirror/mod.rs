@@ -34,7 +34,7 @@ use crate::format::Fault;
 use crate::store::{BlobId, FileChange, Journal, Saved, StoreError, TreeEntry};
 
 pub use crate::engine::mirror::options::Clock;
-pub(crate) use crate::engine::mirror::options::MirrorOptions;
+pub use crate::engine::mirror::options::MirrorOptions;
 
 /// A saved file that differs from the head, as far as it is believed.
 #[derive(Debug, Clone)]
@@ -148,9 +148,9 @@ impl<J: Journal> Mirror<J> {
 
     fn load_all(&mut self) -> Result<(), StoreError> {
         // What a file was before nobody knows, so there is nothing to be patient for.
-        let patience = std::mem::take(&mut self.options.patience);
+        let patience = std::mem::take(&mut self.options.settle_patience);
         let found = self.refresh(&Hint::Everything);
-        self.options.patience = patience;
+        self.options.settle_patience = patience;
         found?;
         match self.damaged.first() {
             // A repository of which nothing can be read is no empty list.

@@ -66,9 +66,9 @@ pub(crate) fn input<'a, J: Journal>(
         rivals,
         files_of,
         special,
-        folder: &options.folder,
+        folder: &options.mirror.folder,
         person,
-        now: (options.clock)(),
+        now: (options.mirror.clock)(),
         snapshot: mirror.snapshot(),
     })
 }
@@ -101,8 +101,8 @@ fn hand_edit<J: Journal>(
     if edits.is_empty() {
         return Ok(None);
     }
-    let committable =
-        options.serve_uncommitted && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
+    let committable = options.mirror.serve_uncommitted
+        && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
     let event = mirror.event_by_hand(key)?;
     let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
     Ok(Some(HandEdit { files, event, committable }))

@@ -88,7 +88,7 @@ fn a_lock_that_goes_without_a_notice_is_noticed_too() {
 fn a_lock_that_somebody_left_behind_hides_nothing_for_long() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));
-    let running = Running::with(&journal, Options { busy_max: Duration::from_millis(1), ..options() });
+    let running = Running::with(&journal, busy_for(Duration::from_millis(1)));
     journal.set_busy(true);
     journal.save(POSTS, named("By hand"));
     running.notice(files(&[POSTS]));
@@ -215,7 +215,7 @@ fn a_deletion_behind_an_update_in_one_batch_leaves_no_twin_behind() {
 
 /// An engine that believes nothing doubtful as long as a test lasts.
 fn patient(journal: &MemoryJournal) -> Running {
-    Running::with(journal, Options { settle_patience: DEADLINE * 100, ..options() })
+    Running::with(journal, believing_after(DEADLINE * 100))
 }
 
 #[test]
@@ -247,7 +247,7 @@ fn a_half_written_value_is_not_served_whatever_it_looks_like() {
 fn a_file_that_is_kept_open_is_served_when_it_was_left_alone() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));
-    let running = Running::with(&journal, Options { settle_patience: Duration::from_millis(1), ..options() });
+    let running = Running::with(&journal, believing_after(Duration::from_millis(1)));
     journal.begin_to_save(POSTS, named("Second"));
     running.notice(files(&[POSTS]));
     running.eventually("it is served", |running| {
@@ -271,4 +271,10 @@ fn a_write_waits_for_who_is_saving_the_same_file() {
     let contents: Vec<_> = journal.log().iter().map(|it| journal.files_at(Some(it.revision))).collect();
     assert!(contents.iter().all(|files| files[POSTS] != named("Posts").into_bytes()));
     running.stop();
+}
+
+/// Git may stand so long in the middle of changing the work tree.
+fn busy_for(busy_max: Duration) -> Options {
+    let options = options();
+    Options { mirror: MirrorOptions { busy_max, ..options.mirror }, ..options }
 }

@@ -127,7 +127,7 @@ fn a_removal_that_nobody_has_noticed_is_committed_too() {
 
 #[test]
 fn a_creation_waits_until_the_removal_of_its_rival_is_believed() {
-    let patient = Options { settle_patience: Duration::from_millis(20), ..options() };
+    let patient = believing_after(Duration::from_millis(20));
     let journal = MemoryJournal::new();
     commit(&journal, LOWER, &named("First"));
     let running = Running::with(&journal, patient);
@@ -245,7 +245,7 @@ fn of_two_that_were_committed_by_hand_each_can_be_deleted() {
 
 #[test]
 fn a_removal_that_is_not_served_is_not_committed() {
-    let ignoring = Options { serve_uncommitted: false, ..options() };
+    let ignoring = serving(false);
     let (journal, running) = after_with(ignoring, |journal| {
         renamed(journal);
         journal.save("B.yaml", named("By hand"));
@@ -310,7 +310,7 @@ fn has_never_both(journal: &MemoryJournal, story: &str) {
 fn no_commit_has_two_keys_in_other_letter_case_whatever_happens() {
     for seed in 0..150 {
         let mut rng = fastrand::Rng::with_seed(seed);
-        let options = Options { serve_uncommitted: rng.u32(..8) > 0, ..options() };
+        let options = serving(rng.u32(..8) > 0);
         let journal = MemoryJournal::new();
         let running = Running::with(&journal, options);
         let mut story = vec![format!("seed {seed}")];

@@ -6,7 +6,6 @@ mod letter_case;
 mod model;
 mod rewritten;
 
-use std::sync::atomic::AtomicU64;
 use std::time::Instant;
 
 use chrono::DateTime;
@@ -27,25 +26,38 @@ struct Running {
 /// How the engine works in these tests: what looks broken is believed at once.
 fn options() -> Options {
     Options {
-        folder: "collections".to_owned(),
-        branch: "main".to_owned(),
-        committers: vec![Actor::service().email().to_owned()],
-        serve_uncommitted: true,
-        queue_len_max: 64,
-        batch_len_max: 64,
-        races_max: 3,
-        settle_patience: Duration::ZERO,
-        busy_max: DEADLINE,
-        retry_wait: Duration::from_millis(1),
-        idempotency_retention: Duration::from_secs(60),
-        idempotency_len_max: 16,
-        idempotency_bytes_max: 1 << 20,
-        clock: Arc::new(|| DateTime::UNIX_EPOCH),
-        fallbacks: Arc::new(AtomicU64::new(0)),
+        mirror: MirrorOptions {
+            folder: "collections".to_owned(),
+            branch: "main".to_owned(),
+            committers: vec![Actor::service().email().to_owned()],
+            serve_uncommitted: true,
+            settle_patience: Duration::ZERO,
+            busy_max: DEADLINE,
+            clock: Arc::new(|| DateTime::UNIX_EPOCH),
+        },
+        writer: WriterOptions {
+            queue_len_max: 64,
+            batch_len_max: 64,
+            races_max: 3,
+            retry_wait: Duration::from_millis(1),
+        },
+        idempotency: Retention { time: Duration::from_secs(60), len_max: 16, bytes_max: 1 << 20 },
         reached: Reached::default(),
         metrics: Arc::default(),
         give_back: || {},
     }
+}
+
+/// The same; uncommitted edits are served or not.
+fn serving(serve_uncommitted: bool) -> Options {
+    let options = options();
+    Options { mirror: MirrorOptions { serve_uncommitted, ..options.mirror }, ..options }
+}
+
+/// The same, with a file that is broken, empty or gone believed after this time.
+fn believing_after(patience: Duration) -> Options {
+    let options = options();
+    Options { mirror: MirrorOptions { settle_patience: patience, ..options.mirror }, ..options }
 }
 
 impl Running {

@@ -1,7 +1,6 @@
 //! What is carried out together: decided one on another, appended as one chain, answered at once.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -50,7 +49,7 @@ pub(crate) struct Group<'a, J> {
 impl<J: Journal> Group<'_, J> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
-        for race in 0..=self.options.races_max {
+        for race in 0..=self.options.writer.races_max {
             jobs.retain(|job| !job.reply.is_closed() || race > 0);
             if jobs.is_empty() {
                 return false;
@@ -82,7 +81,10 @@ impl<J: Journal> Group<'_, J> {
         }
         let keeps_moving = unavailable("the branch keeps moving, try again");
         self.options.reached.count(Limit::Races);
-        tracing::warn!(races = self.options.races_max, "gave up on a batch, the branch moved each time");
+        tracing::warn!(
+            races = self.options.writer.races_max,
+            "gave up on a batch, the branch moved each time"
+        );
         jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
         false
     }
@@ -161,7 +163,7 @@ impl<J: Journal> Group<'_, J> {
     fn wait_for_the_branch(&mut self) -> Result<(), StoreError> {
         let began = Instant::now();
         while self.mirror.journal.head()? != self.mirror.snapshot().revision
-            && began.elapsed() < self.options.busy_max
+            && began.elapsed() < self.options.mirror.busy_max
         {
             thread::sleep(BRANCH_LOOK_WAIT);
             self.mirror.refresh(&Hint::Branch)?;
@@ -194,7 +196,6 @@ impl<J: Journal> Group<'_, J> {
 
     fn tell_fallbacks(&self, fallbacks: Vec<(Key, String)>) {
         for (key, why) in fallbacks {
-            self.options.fallbacks.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(collection.key = %key, why, "more of the file than the changed values was rewritten");
         }
     }

@@ -135,7 +135,7 @@ impl<J: Journal> Writer<J> {
                 Signal::Shutdown => received.stop = true,
             }
             let waiting = self.rest.len() + received.jobs.len() + received.questions.len();
-            if waiting < self.options.batch_len_max {
+            if waiting < self.options.writer.batch_len_max {
                 next = self.inbox.try_recv().ok();
             } else if !self.inbox.is_empty() {
                 self.options.reached.count(Limit::BatchLen);
@@ -183,7 +183,7 @@ impl<J: Journal> Writer<J> {
         }
         let Some(journal) = journal.take() else { return };
         let started = Instant::now();
-        let mirror = Mirror::load(journal, (&self.options).into());
+        let mirror = Mirror::load(journal, self.options.mirror.clone());
         let mirror = mirror.and_then(|mut mirror| match self.read_back(&mut mirror) {
             Ok(()) => Ok(mirror),
             Err(error) => Err((mirror.journal, error)),
@@ -204,7 +204,7 @@ impl<J: Journal> Writer<J> {
                 (self.options.give_back)();
             }
             Err((journal, error)) => {
-                let again_at = Instant::now() + self.options.retry_wait;
+                let again_at = Instant::now() + self.options.writer.retry_wait;
                 self.state = State::Unread { journal: Some(journal), again_at };
                 self.note(Some(&error));
             }
@@ -235,7 +235,7 @@ impl<J: Journal> Writer<J> {
         count_saved(&self.options, &before, mirror);
         publish(&self.projection, &self.ledger, mirror);
         let error = outcome.err();
-        self.retry_at = error.is_some().then(|| Instant::now() + self.options.retry_wait);
+        self.retry_at = error.is_some().then(|| Instant::now() + self.options.writer.retry_wait);
         if error.is_some() || self.trouble.is_some() {
             Self::tell(&self.projection, &mut self.trouble, error.as_ref());
         }
@@ -280,7 +280,7 @@ impl<J: Journal> Writer<J> {
         for question in questions {
             let answer = match &mut self.state {
                 State::Unread { .. } => Err(SubmitError::Loading),
-                State::Mirrored(mirror) => match confirm(mirror, self.options.races_max) {
+                State::Mirrored(mirror) => match confirm(mirror, self.options.writer.races_max) {
                     Ok(()) => replay::answer(mirror, &self.ledger, &question),
                     Err(error) => Err(refusal(&error)),
                 },
@@ -322,7 +322,8 @@ fn count_saved<J: Journal>(options: &Options, before: &Snapshot, mirror: &Mirror
     }
     for (path, _) in now.saved.iter().filter(|(path, bytes)| before.saved.get(*path) != Some(bytes)) {
         let name = path.rsplit('/').next().unwrap_or(path);
-        let age = mirror.journal.saved_at(name).and_then(|saved| ((options.clock)() - saved).to_std().ok());
+        let age =
+            mirror.journal.saved_at(name).and_then(|saved| ((options.mirror.clock)() - saved).to_std().ok());
         options.metrics.saved.observe(age.unwrap_or_default());
     }
 }

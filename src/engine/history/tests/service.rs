@@ -5,7 +5,8 @@ use std::time::Duration;
 use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
-    Condition, ConditionalCommand, Engine, Hint, Options as EngineOptions, Signal, Submission, SubmitError,
+    Condition, ConditionalCommand, Engine, Hint, MirrorOptions, Options as EngineOptions, Retention, Signal,
+    Submission, SubmitError, WriterOptions,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
 use crate::telemetry::Reached;
@@ -96,21 +97,22 @@ impl Running {
 
 fn engine_options() -> EngineOptions {
     EngineOptions {
-        folder: "collections".into(),
-        branch: "main".to_owned(),
-        committers: vec![Actor::service().email().to_owned()],
-        serve_uncommitted: true,
-        queue_len_max: 64,
-        batch_len_max: 16,
-        races_max: 4,
-        settle_patience: Duration::ZERO,
-        busy_max: Duration::from_secs(1),
-        idempotency_retention: Duration::from_secs(60),
-        idempotency_len_max: 16,
-        idempotency_bytes_max: 1 << 20,
-        retry_wait: Duration::from_secs(1),
-        clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
-        fallbacks: Arc::default(),
+        mirror: MirrorOptions {
+            folder: "collections".to_owned(),
+            branch: "main".to_owned(),
+            committers: vec![Actor::service().email().to_owned()],
+            serve_uncommitted: true,
+            settle_patience: Duration::ZERO,
+            busy_max: Duration::from_secs(1),
+            clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
+        },
+        writer: WriterOptions {
+            queue_len_max: 64,
+            batch_len_max: 16,
+            races_max: 4,
+            retry_wait: Duration::from_secs(1),
+        },
+        idempotency: Retention { time: Duration::from_secs(60), len_max: 16, bytes_max: 1 << 20 },
         reached: Reached::default(),
         metrics: Arc::default(),
         give_back: || {},
@@ -364,7 +366,7 @@ fn the_present_and_the_past_show_a_key_by_the_same_rules() {
     repo.commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
     repo.commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
     let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
-    let live = crate::engine::survey(journal, &engine_options()).unwrap();
+    let live = crate::engine::survey(journal, engine_options().mirror).unwrap();
     let head = live.revision.unwrap();
     assert_eq!(live.get("a").unwrap().file(), "a.yaml", "it was there first");
     let view = read(&repo);

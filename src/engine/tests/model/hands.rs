@@ -19,7 +19,7 @@ impl Story {
                 let text = self.text();
                 self.save(&name, Some(text));
             }
-            9 if self.options.settle_patience.is_zero() => {
+            9 if self.options.mirror.settle_patience.is_zero() => {
                 let [yaml, yml] = names(plain::key_of(&name));
                 let (from, to) = if self.rng.bool() { (yaml, yml) } else { (yml, yaml) };
                 if let Some(text) = self.work_tree.get(&from).cloned() {
@@ -85,7 +85,7 @@ impl Story {
         match self.rng.u32(..20) {
             0 => "bad name.yaml".to_owned(),
             // While a broken one of two files is not believed yet, the other one is served.
-            1..=3 if self.options.settle_patience.is_zero() => yml,
+            1..=3 if self.options.mirror.settle_patience.is_zero() => yml,
             _ => yaml,
         }
     }

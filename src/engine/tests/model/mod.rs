@@ -75,7 +75,7 @@ impl Story {
         let journal = MemoryJournal::new();
         // Now and then it takes a while until what looks broken is believed.
         let patience = Duration::from_millis(if rng.u32(..8) == 0 { 2 } else { 0 });
-        let options = Options { settle_patience: patience, ..options() };
+        let options = believing_after(patience);
         let running = Some(Running::with(&journal, options.clone()));
         Self {
             seed,
@@ -180,7 +180,7 @@ impl Story {
         loop {
             self.running().settled();
             let Some(wrong) = self.wrong() else { break };
-            let is_due = self.options.settle_patience.is_zero() || started.elapsed() > DEADLINE;
+            let is_due = self.options.mirror.settle_patience.is_zero() || started.elapsed() > DEADLINE;
             assert!(!is_due, "{wrong}\n{}", self.story());
         }
         self.before = self.shown();
