@@ -102,7 +102,7 @@ async fn compare_over(by: By, delay_ms: u64, table: &mut Table) {
     );
     table.compared(
         PART,
-        format!("the same, three instances / one, {what}"),
+        format!("the same, three instances with as many clients each / one, {what}"),
         [three.rate, one.rate].map(per_second),
         three.rate / one.rate,
         Goal::AtLeast(THREE_BY_ONE_MIN),
@@ -192,17 +192,18 @@ struct Writes {
     refused: usize,
 }
 
-/// Writes of clients that take turns with the instances, each to collections of its own.
+/// Writes of so many clients at each instance, each to collections of its own as far as there are enough.
 async fn writes(instances: &[SocketAddr]) -> Writes {
     let (started, time) = (Instant::now(), time());
     let mut tasks = JoinSet::new();
-    for client in 0..CLIENTS {
+    let clients = CLIENTS * instances.len();
+    for client in 0..clients {
         let address = instances[client % instances.len()];
         tasks.spawn(async move {
             let mut connection = Connection::open(address).await;
             let (mut times, mut refused, mut count) = (Vec::new(), 0, 0);
             while started.elapsed() < time {
-                let which = (client + CLIENTS * count) % COLLECTIONS;
+                let which = (client + clients * count) % COLLECTIONS;
                 let name = format!("Client {client} writes {count} at {}", started.elapsed().as_nanos());
                 let began = Instant::now();
                 match connection.ask(update(&key(which), &name).as_bytes()).await.0 {
