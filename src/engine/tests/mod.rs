@@ -24,7 +24,7 @@ struct Running {
 }
 
 /// How the engine works in these tests: what looks broken is believed at once.
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options {
         mirror: MirrorOptions {
             folder: "collections".to_owned(),

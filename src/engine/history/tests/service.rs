@@ -5,11 +5,10 @@ use std::time::Duration;
 use crate::domain::{Actor, Command, Patch, Value};
 use crate::engine::history::tests::*;
 use crate::engine::{
-    Condition, ConditionalCommand, Engine, Hint, MirrorOptions, Options as EngineOptions, Retention, Signal,
-    Submission, SubmitError, WriterOptions,
+    Condition, ConditionalCommand, Engine, Hint, MirrorOptions, Options as EngineOptions, Signal, Submission,
+    SubmitError,
 };
 use crate::store::git::{GitJournal, Options as GitOptions};
-use crate::telemetry::Reached;
 
 struct Running {
     repo: Repo,
@@ -95,28 +94,11 @@ impl Running {
     }
 }
 
+/// Those of the engine's own tests, at a later time.
 fn engine_options() -> EngineOptions {
-    EngineOptions {
-        mirror: MirrorOptions {
-            folder: "collections".to_owned(),
-            branch: "main".to_owned(),
-            committers: vec![Actor::service().email().to_owned()],
-            serve_uncommitted: true,
-            settle_patience: Duration::ZERO,
-            busy_max: Duration::from_secs(1),
-            clock: Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap()),
-        },
-        writer: WriterOptions {
-            queue_len_max: 64,
-            batch_len_max: 16,
-            races_max: 4,
-            retry_wait: Duration::from_secs(1),
-        },
-        idempotency: Retention { time: Duration::from_secs(60), len_max: 16, bytes_max: 1 << 20 },
-        reached: Reached::default(),
-        metrics: Arc::default(),
-        give_back: || {},
-    }
+    let options = crate::engine::tests::options();
+    let clock = Arc::new(|| DateTime::from_timestamp(1_900_000_000, 0).unwrap());
+    EngineOptions { mirror: MirrorOptions { clock, ..options.mirror }, ..options }
 }
 
 fn undoer() -> Undoer {
