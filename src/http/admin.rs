@@ -64,15 +64,15 @@ impl Admin {
 impl Answers for Admin {
     fn answer(
         &self,
-        mut request: Request<Incoming>,
+        request: Request<Incoming>,
         line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<> {
-        let head = Arc::new(Head::taken(&mut request, line));
+        let (head, _) = Head::parted(request, line);
         let this = self.clone();
         async move {
             let Shared { context, common, budgets, .. } = &*this.shared;
             let id = RequestId::of(&head.headers, context.clock);
-            let call = Call::new(context, budgets, head, id);
+            let call = Call::new(context, budgets, Arc::new(head), id);
             let reply = this.reply(&call).await;
             let reply = reply.unwrap_or_else(|error| Reply::failure(&error, &context.base_path));
             Ok(reply.finish(call, common))

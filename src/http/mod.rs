@@ -153,25 +153,30 @@ impl Routes {
 
     /// Answers one request, which came by this connection.
     ///
-    /// The head is moved out of the request before warp sees it: from warp it could only be copied, field
-    /// by field. The filter is made for this one request, whose body is there to be taken, so that there is
-    /// nothing for warp to refuse.
+    /// warp would give the head out of a request as copies of its fields, so it is moved out before. The filter is
+    /// made for one request, whose body is there to be taken, so that there is nothing for warp to refuse; most
+    /// requests have no body.
     fn respond<B>(
         &self,
-        mut request: Request<B>,
+        request: Request<B>,
         line: Arc<Line>,
     ) -> impl Future<Output = Result<Response, Infallible>> + Send + use<B>
     where
         B: hyper::body::Body + Send + Sync + 'static,
         B::Error: Into<Box<dyn Error + Send + Sync>>,
     {
-        let head = Arc::new(Head::taken(&mut request, line));
-        let shared = Arc::clone(&self.shared);
-        let filter = warp::body::stream().then(move |stream| {
-            let body = Body::of(&head, stream);
-            answer(Arc::clone(&shared), Arc::clone(&head), body)
-        });
-        warp::service(filter).call(request)
+        let (head, body) = Head::parted(request, line);
+        let (shared, head) = (Arc::clone(&self.shared), Arc::new(head));
+        async move {
+            if !head.has_body {
+                return Ok(answer(shared, head, Body::none()).await);
+            }
+            let filter = warp::body::stream().then(move |stream| {
+                let body = Body::announced(&head.headers, stream);
+                answer(Arc::clone(&shared), Arc::clone(&head), body)
+            });
+            warp::service(filter).call(Request::new(body)).await
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use warp::http::header::EXPECT;
 use crate::config::Limits;
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::{ApiError, Code};
-use crate::http::request::head::{Head, content_length};
+use crate::http::request::head::content_length;
 use crate::telemetry::Limit;
 
 /// How long a client may send nothing of an unwanted body before the rest is given up.
@@ -79,16 +79,6 @@ enum End {
 }
 
 impl Body {
-    /// The body that the head announces, if it does.
-    pub(crate) fn of<S, B, E>(head: &Head, stream: S) -> Self
-    where
-        S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
-        B: Buf + 'static,
-        E: 'static,
-    {
-        if head.has_body { Self::announced(&head.headers, stream) } else { Self::none() }
-    }
-
     /// No body.
     pub(crate) const fn none() -> Self {
         Self { chunks: None, declared_bytes: 0, is_held_back: false, room: None }
@@ -102,7 +92,12 @@ impl Body {
     }
 
     /// The body that follows these header fields.
-    fn announced(headers: &HeaderMap, stream: impl Chunks + 'static) -> Self {
+    pub(crate) fn announced<S, B, E>(headers: &HeaderMap, stream: S) -> Self
+    where
+        S: Stream<Item = Result<B, E>> + Send + Unpin + 'static,
+        B: Buf + 'static,
+        E: 'static,
+    {
         Self {
             chunks: Some(Box::new(stream)),
             declared_bytes: content_length(headers).unwrap_or(0),

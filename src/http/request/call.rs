@@ -467,7 +467,7 @@ mod tests {
         let context = context();
         let budgets = Budgets::of(&context.limits);
         let call = || {
-            let head = Head::taken(&mut Request::new(String::new()), Arc::default());
+            let (head, _) = Head::parted(Request::new(String::new()), Arc::default());
             let id = RequestId::of(&head.headers, context.clock);
             Call::new(&context, &budgets, Arc::new(head), id)
         };

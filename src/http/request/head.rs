@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use hyper::body::Body;
 use warp::http::header::CONTENT_LENGTH;
+use warp::http::request::Parts;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
 use crate::http::server::Line;
@@ -21,15 +22,10 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Moves the head out of a request.
-    pub(crate) fn taken<B: Body>(request: &mut Request<B>, line: Arc<Line>) -> Self {
-        Self {
-            has_body: !request.body().is_end_stream(),
-            method: request.method().clone(),
-            uri: request.uri().clone(),
-            headers: std::mem::take(request.headers_mut()),
-            line,
-        }
+    /// Parts a request into its head and its body.
+    pub(crate) fn parted<B: Body>(request: Request<B>, line: Arc<Line>) -> (Self, B) {
+        let (Parts { method, uri, headers, .. }, body) = request.into_parts();
+        (Self { method, uri, headers, has_body: !body.is_end_stream(), line }, body)
     }
 
     /// The head of a request that the service makes itself on behalf of whoever sent this one.
