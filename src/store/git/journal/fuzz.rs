@@ -35,8 +35,8 @@ fn object(bytes: &[u8]) {
             drop(commit.to_commit(crate::domain::Revision::new([7; 20])));
         }
     }
-    if let Ok(tree) = RawTree::parse(bytes) {
-        let again = RawTree::parse(tree.bytes()).expect("what was put in order can be read");
+    if let Ok(tree) = RawTree::parse(bytes.to_vec()) {
+        let again = RawTree::parse(tree.bytes().to_vec()).expect("what was put in order can be read");
         assert!(again == tree, "and is in order");
         assert!(tree.iter().all(|entry| tree.get(entry.name).is_some()));
     }

@@ -25,7 +25,7 @@ use crate::store::git::object::commit::RawCommit;
 use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::{Pack, PackBuilder, distance};
-use crate::store::git::object::tree::RawTree;
+use crate::store::git::object::tree;
 use crate::store::git::object::zlib;
 
 /// The highest rank: one tree in 4,096 has it.
@@ -132,9 +132,7 @@ impl Merger {
             }
             row.push(tree);
             let Some(part) = folder.get(depth) else { break };
-            let content = self.parts.resolve(&tree)?;
-            let content = RawTree::parse(&content).map_err(|_| Damaged)?;
-            match content.get(part.as_bytes()) {
+            match tree::find(&self.parts.resolve(&tree)?, part.as_bytes()) {
                 Some(pointer) if pointer.is_folder() => tree = pointer.oid,
                 _ => break,
             }

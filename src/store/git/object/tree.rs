@@ -136,17 +136,17 @@ pub(crate) struct RawTree {
 
 impl RawTree {
     /// Takes the content of a tree object.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, BadTree> {
+    pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, BadTree> {
         let mut starts = Vec::with_capacity(bytes.len() / 36);
         let (mut at, mut is_sorted, mut last) = (0, true, None);
         while at < bytes.len() {
             starts.push(u32::try_from(at).map_err(|_| BadTree(at))?);
-            let entry = parse_entry(bytes, at)?;
+            let entry = parse_entry(&bytes, at)?;
             at += entry.len;
             is_sorted &= last.is_none_or(|last| order(last, entry.place()).is_lt());
             last = Some(entry.place());
         }
-        let tree = Self { bytes: bytes.to_vec(), starts };
+        let tree = Self { bytes, starts };
         Ok(if is_sorted { tree } else { tree.sorted() })
     }
 
@@ -463,9 +463,9 @@ mod tests {
     fn damaged_trees_are_refused() {
         let good = tree(&[("a", file(1))]).bytes().to_vec();
         for len in 1..good.len() {
-            assert!(RawTree::parse(&good[..len]).is_err(), "{len}");
+            assert!(RawTree::parse(good[..len].to_vec()).is_err(), "{len}");
         }
-        assert!(RawTree::parse(b"10x644 a\0aaaaaaaaaaaaaaaaaaaa").is_err());
+        assert!(RawTree::parse(b"10x644 a\0aaaaaaaaaaaaaaaaaaaa".to_vec()).is_err());
     }
 
     fn names() -> impl Strategy<Value = Vec<(String, Option<(bool, u8)>)>> {
@@ -506,7 +506,7 @@ mod tests {
             let mut again = old.bytes().to_vec();
             redo(&mut again, &splices);
             prop_assert_eq!(again, tree.bytes());
-            prop_assert_eq!(&RawTree::parse(tree.bytes()).unwrap(), &tree);
+            prop_assert_eq!(&RawTree::parse(tree.bytes().to_vec()).unwrap(), &tree);
             let keys: Vec<_> = tree.iter().map(|e| (e.name, e.pointer.mode == FOLDER)).collect();
             prop_assert!(keys.is_sorted_by(|a, b| order(*a, *b).is_lt()));
             prop_assert!(model.iter().all(|(name, pointer)| tree.get(name.as_bytes()) == Some(*pointer)));

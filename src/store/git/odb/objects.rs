@@ -130,7 +130,8 @@ impl Objects {
     /// A tree, for who looks names up in it.
     pub(crate) fn tree(&mut self, id: TreeId) -> Result<RawTree, StoreError> {
         let bytes = self.raw_tree(id)?;
-        RawTree::parse(&bytes).map_err(|error| corrupt(Kind::Tree, id.as_bytes(), error.to_string()))
+        RawTree::parse(Arc::unwrap_or_clone(bytes))
+            .map_err(|error| corrupt(Kind::Tree, id.as_bytes(), error.to_string()))
     }
 
     /// The bytes of a tree.

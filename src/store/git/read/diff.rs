@@ -1,7 +1,5 @@
 //! What the folder has in a revision, what differs between two, and contents.
 
-use std::borrow::Cow;
-
 use crate::domain::Revision;
 use crate::domain::file_name::is_collection_file;
 use crate::store::git::object::id::Kind;
@@ -9,32 +7,23 @@ use crate::store::git::object::tree::{differences, entries};
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::odb::parallel::share;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::trees::Trees;
 use crate::store::git::read::walk::FollowedFolder;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 
-/// What differs in the folder; `known` are trees that need not be read.
+/// What differs in the folder.
 pub(crate) fn changes(
     objects: &mut Objects,
     layout: &Layout,
-    known: Option<&Trees>,
     [from, to]: [Option<Revision>; 2],
 ) -> Result<Vec<FileChange>, StoreError> {
     let mut folder = FollowedFolder::new(objects, &layout.folder);
-    let mut side = |revision: Option<Revision>| {
-        let Some(revision) = revision else { return Ok((None, Cow::default())) };
-        match known.filter(|trees| trees.revision == Some(revision)) {
-            Some(trees) => Ok((None, Cow::Borrowed(trees.folder().bytes()))),
-            None => {
-                let id = folder.at(revision)?;
-                let bytes = folder.bytes(id)?;
-                Ok::<_, StoreError>((id, Cow::Owned(bytes.to_vec())))
-            }
-        }
-    };
-    let ((before, old), (after, new)) = (side(from)?, side(to)?);
-    if before.is_some() && before == after { Ok(Vec::new()) } else { compare(&old, &new, after) }
+    let mut side = |revision: Option<Revision>| revision.map_or(Ok(None), |revision| folder.at(revision));
+    let (before, after) = (side(from)?, side(to)?);
+    if before == after {
+        return Ok(Vec::new());
+    }
+    compare(&folder.bytes(before)?, &folder.bytes(after)?, after)
 }
 
 /// What differs between the contents of two versions of the folder.

@@ -63,9 +63,14 @@ impl Reader {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        // Nothing there is an empty folder; something else in its place is no folder at all.
-        to.map_or(Ok(()), |to| check_folder(&mut self.objects, &self.layout, to))?;
-        diff::changes(&mut self.objects, &self.layout, self.trees.as_ref(), [from, to])
+        if self.trees.as_ref().is_some_and(|trees| trees.revision != from) {
+            to.map_or(Ok(()), |to| check_folder(&mut self.objects, &self.layout, to))?;
+            return diff::changes(&mut self.objects, &self.layout, [from, to]);
+        }
+        // A step on from the newest revision: what it leads to is looked at next.
+        let old = self.take_trees(from)?;
+        let new = self.trees(to)?;
+        diff::compare(old.folder().bytes(), new.folder().bytes(), None)
     }
 
     /// See [`Journal::read`](crate::store::Journal::read).

@@ -172,7 +172,7 @@ impl Archive for GitArchive {
         from: Option<Revision>,
         to: Option<Revision>,
     ) -> Result<Vec<FileChange>, StoreError> {
-        diff::changes(&mut self.objects(), &self.branch.layout, None, [from, to])
+        diff::changes(&mut self.objects(), &self.branch.layout, [from, to])
     }
 
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {

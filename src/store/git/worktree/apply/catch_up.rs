@@ -213,7 +213,7 @@ fn changes_since(
 /// What a commit did.
 fn changes_of(reader: &mut Reader, commit: Revision) -> Result<Vec<FileChange>, StoreError> {
     let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
-    diff::changes(&mut reader.objects, &reader.layout, None, [parent, Some(commit)])
+    diff::changes(&mut reader.objects, &reader.layout, [parent, Some(commit)])
 }
 
 /// A change of a file; what is or was none is a person's to check out.
