@@ -74,7 +74,7 @@ impl Answers for Admin {
             let id = RequestId::of(&head.headers, context.clock);
             let call = Call::new(context, budgets, Arc::new(head), id);
             let reply = this.reply(&call).await;
-            let reply = reply.unwrap_or_else(|error| Reply::failure(&error, &context.base_path));
+            let reply = reply.unwrap_or_else(|error| Reply::failure(&error, &context.settings.base_path));
             Ok(reply.finish(call, common))
         }
     }

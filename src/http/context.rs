@@ -32,22 +32,36 @@ pub struct Context {
     pub remote: Option<SharedBranch>,
     /// Ends the streams of events, which would go on for ever.
     pub shutdown: Shutdown,
-    /// Who is asked before anything happens.
-    pub guard: Guard,
     /// What time it is.
     pub clock: Clock,
-    /// How much is too much.
-    pub limits: Limits,
-    /// How often it was.
-    pub reached: Reached,
-    /// Where all paths begin.
-    pub base_path: BasePath,
+    /// Who may ask.
+    pub access: Access,
+    /// How requests are answered.
+    pub settings: Settings,
+    /// What is noted of requests.
+    pub telemetry: Telemetry,
+}
+
+/// Who may ask, by which name and from where.
+#[derive(Debug)]
+pub struct Access {
+    /// Who is asked before anything happens.
+    pub guard: Guard,
     /// Which web pages of other origins may use the service.
     pub cors: Cors,
     /// By which names browsers may reach the service.
     pub hosts: Hosts,
     /// Whether clients speak TLS with the service itself.
     pub secured: bool,
+}
+
+/// How requests are answered, as the operator wants it.
+#[derive(Debug)]
+pub struct Settings {
+    /// How much is too much.
+    pub limits: Limits,
+    /// Where all paths begin.
+    pub base_path: BasePath,
     /// Whether an update or a delete without `If-Match` is refused with 428.
     pub require_if_match: bool,
     /// Whether the whole list is sent compressed to those who take it so.
@@ -56,6 +70,13 @@ pub struct Context {
     pub ui: bool,
     /// What is served from where, for the page about the service.
     pub place: Place,
+}
+
+/// What is noted of requests.
+#[derive(Debug, Default)]
+pub struct Telemetry {
+    /// How often a limit was reached.
+    pub reached: Reached,
     /// Where requests are counted, if somebody looks at the numbers.
     pub metrics: Option<Arc<Metrics>>,
     /// Where each request has a line, if it has.
@@ -71,35 +92,6 @@ pub struct Place {
     pub branch: String,
     /// The collections folder.
     pub folder: String,
-}
-
-impl Context {
-    /// A context with the defaults of everything that has one.
-    #[must_use]
-    pub fn new(handle: Handle, projection: Projection, guard: Guard) -> Self {
-        Self {
-            handle,
-            projection,
-            history: None,
-            webhooks: Webhooks::default(),
-            remote: None,
-            shutdown: Shutdown::default(),
-            guard,
-            clock: Clock::system(),
-            limits: Limits::default(),
-            reached: Reached::default(),
-            base_path: BasePath::default(),
-            cors: Cors::default(),
-            hosts: Hosts::default(),
-            secured: false,
-            require_if_match: false,
-            compress: false,
-            ui: true,
-            place: Place::default(),
-            metrics: None,
-            access_log: None,
-        }
-    }
 }
 
 /// The remote that the branch is shared with, and what that means for requests.

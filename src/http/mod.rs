@@ -75,7 +75,7 @@ pub use crate::http::authorize::{
     RequestHead,
 };
 pub use crate::http::browser::sites::Hosts;
-pub use crate::http::context::{Clock, Context, Guard, Place, SharedBranch};
+pub use crate::http::context::{Access, Clock, Context, Guard, Place, Settings, SharedBranch, Telemetry};
 pub use crate::http::metrics::{Metrics, OfRequests};
 pub use crate::http::notice_secret::NoticeSecret;
 pub use crate::http::routes::webhooks::{Webhook, Webhooks};
@@ -146,8 +146,8 @@ impl Routes {
     #[must_use]
     pub fn new(context: Context) -> Self {
         let common = Common::of(&context);
-        let ui = context.ui.then(Ui::new);
-        let budgets = Budgets::of(&context.limits);
+        let ui = context.settings.ui.then(Ui::new);
+        let budgets = Budgets::of(&context.settings.limits);
         Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
@@ -191,10 +191,10 @@ impl Answers for Routes {
 
     fn refused(&self, method: Option<&Method>, status: StatusCode, bytes: usize) {
         let context = &self.shared.context;
-        if let Some(metrics) = &context.metrics {
+        if let Some(metrics) = &context.telemetry.metrics {
             metrics.refused(method, status);
         }
-        if let Some(log) = &context.access_log {
+        if let Some(log) = &context.telemetry.access_log {
             log.note(&Answered {
                 at: context.clock.now(),
                 method: method.map_or("-", Method::as_str),
@@ -243,14 +243,14 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
         let reply = answered.and_then(|reply| reply.counted(budgets)).unwrap_or_else(|error| {
             error.log();
             if let Some(limit) = error.limit() {
-                context.reached.count(limit);
+                context.telemetry.reached.count(limit);
             }
-            Reply::failure(&error, &context.base_path)
+            Reply::failure(&error, &context.settings.base_path)
         });
         if body.is_there() {
-            Box::pin(body.discard(&context.limits)).await;
+            Box::pin(body.discard(&context.settings.limits)).await;
             if body.is_there() && !body.is_held_back() {
-                context.reached.count(Limit::DiscardBytes);
+                context.telemetry.reached.count(Limit::DiscardBytes);
             }
         }
         counted.answered(&reply);

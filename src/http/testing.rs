@@ -9,13 +9,17 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::Value as Json;
 use warp::http::{HeaderMap, HeaderName, Request};
 
+use crate::config::{BasePath, Limits};
 use crate::domain::{Actor, Collection, Event, Key, Kind, Revision, decide};
 use crate::engine::{
     Entry, Handle, Outcome, Problem, Projection, Serving, Snapshot, Submission, SubmitError, Written,
 };
+use crate::http::browser::cors::Cors;
 use crate::http::{
-    Action, AllowAll, Allowed, Authorizer, Authorizing, Context, Denied, Guard, RequestHead, Routes,
+    Access, Action, AllowAll, Allowed, Authorizer, Authorizing, Clock, Context, Denied, Guard, Hosts, Place,
+    RequestHead, Routes, Settings, Telemetry, Webhooks,
 };
+use crate::shutdown::Shutdown;
 
 /// A key.
 pub(crate) fn key(text: &str) -> Key {
@@ -89,7 +93,35 @@ fn inserted(snapshot: &mut Snapshot, collection: Arc<Collection>) -> Arc<Entry> 
 /// What a handler may reach, where nothing has been read and everybody may do everything.
 pub(crate) fn context() -> Context {
     let projection = Projection::default();
-    Context::new(writer(&projection, Arc::default()), projection, Guard::with(AllowAll))
+    open(writer(&projection, Arc::default()), projection)
+}
+
+/// The defaults of everything, open to everybody.
+fn open(handle: Handle, projection: Projection) -> Context {
+    Context {
+        handle,
+        projection,
+        history: None,
+        webhooks: Webhooks::default(),
+        remote: None,
+        shutdown: Shutdown::default(),
+        clock: Clock::system(),
+        access: Access {
+            guard: Guard::with(AllowAll),
+            cors: Cors::default(),
+            hosts: Hosts::default(),
+            secured: false,
+        },
+        settings: Settings {
+            limits: Limits::default(),
+            base_path: BasePath::default(),
+            require_if_match: false,
+            compress: false,
+            ui: true,
+            place: Place::default(),
+        },
+        telemetry: Telemetry::default(),
+    }
 }
 
 /// An authorizer that is a function.
@@ -111,11 +143,11 @@ pub(crate) struct Served {
 impl Served {
     /// Three collections, open to everybody.
     pub(crate) fn new() -> Self {
-        Self::with(|context| context)
+        Self::with(|_| ())
     }
 
     /// The same with other settings.
-    pub(crate) fn with(change: impl FnOnce(Context) -> Context) -> Self {
+    pub(crate) fn with(change: impl FnOnce(&mut Context)) -> Self {
         let served = Self::loading(change);
         let posts = entry("posts", Kind::Document, &[("name", "Posts"), ("directory", "content/posts")]);
         let notes = entry("notes", Kind::Document, &[("name", "Notes")]);
@@ -126,16 +158,17 @@ impl Served {
 
     /// The same behind a hook.
     pub(crate) fn behind(hook: fn(&RequestHead<'_>, Action<'_>) -> Result<Allowed, Denied>) -> Self {
-        Self::with(|context| Context { guard: Guard::with(Hook(hook)), ..context })
+        Self::with(|context| context.access.guard = Guard::with(Hook(hook)))
     }
 
     /// Nothing has been read yet.
-    pub(crate) fn loading(change: impl FnOnce(Context) -> Context) -> Self {
+    pub(crate) fn loading(change: impl FnOnce(&mut Context)) -> Self {
         let projection = Projection::default();
         let submissions = Arc::default();
         let handle = writer(&projection, Arc::clone(&submissions));
-        let context = Context::new(handle, projection.clone(), Guard::with(AllowAll));
-        Self { routes: Routes::new(change(context)), projection, submissions }
+        let mut context = open(handle, projection.clone());
+        change(&mut context);
+        Self { routes: Routes::new(context), projection, submissions }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Answer {

@@ -9,7 +9,9 @@ use crate::config::{Limits, Origin, ServeConfig, WebPages};
 use crate::engine::history::{self, History};
 use crate::engine::{self, Engine, GiveBack, Hint, Signal};
 use crate::http::server::{Answers, Bound, Server, Socket, Tls};
-use crate::http::{self, Admin, Authorizer, Context, Guard, Hosts, Place, Routes};
+use crate::http::{
+    self, Access, Admin, Authorizer, Clock, Context, Guard, Hosts, Place, Routes, Settings, Telemetry,
+};
 use crate::service::options::{engine_options, history_options, journal_options, watch_options};
 use crate::service::running::Running;
 use crate::service::{Service, StartError, metrics, remote, webhooks};
@@ -234,23 +236,32 @@ impl ServiceBuilder<Guarded> {
         let webhooks = receivers
             .map(|receivers| webhooks::start(&config.webhooks, receivers, (&history, archive), &shutdown));
         let context = Context {
-            limits: config.limits.clone(),
-            reached: reached.clone(),
-            base_path: config.base_path.clone(),
-            secured: tls.is_some(),
-            require_if_match: config.require_if_match,
-            compress: config.compress,
-            ui: config.ui == WebPages::On,
-            place,
-            cors: config.cors_origins.iter().cloned().collect(),
-            hosts: hosts(&config, &bound),
+            handle: engine.handle.clone(),
+            projection: engine.projection.clone(),
             history: Some(history.clone()),
             webhooks: webhooks::for_api(webhooks.as_ref()),
             remote: remote::shared(&config, link.clone())?,
-            metrics: of_requests.clone(),
-            access_log: access_log.map(Arc::new),
             shutdown: shutdown.clone(),
-            ..Context::new(engine.handle.clone(), engine.projection.clone(), guard)
+            clock: Clock::system(),
+            access: Access {
+                guard,
+                cors: config.cors_origins.iter().cloned().collect(),
+                hosts: hosts(&config, &bound),
+                secured: tls.is_some(),
+            },
+            settings: Settings {
+                limits: config.limits.clone(),
+                base_path: config.base_path.clone(),
+                require_if_match: config.require_if_match,
+                compress: config.compress,
+                ui: config.ui == WebPages::On,
+                place,
+            },
+            telemetry: Telemetry {
+                reached: reached.clone(),
+                metrics: of_requests.clone(),
+                access_log: access_log.map(Arc::new),
+            },
         };
         let routes = Routes::new(context);
         if let Some((admin, http)) = admin.zip(of_requests) {

@@ -65,8 +65,10 @@ fn is_loopback(name: &str) -> bool {
 /// 421.
 pub(crate) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
     let context = call.context;
-    let Some(host) = field(call.headers(), &HOST).filter(|_| context.guard.is_open()) else { return Ok(()) };
-    if context.hosts.contain(host) {
+    let Some(host) = field(call.headers(), &HOST).filter(|_| context.access.guard.is_open()) else {
+        return Ok(());
+    };
+    if context.access.hosts.contain(host) {
         return Ok(());
     }
     let detail = "This service is open to this machine alone and does not know that host; it can be started with --allow-host.";
@@ -81,7 +83,7 @@ pub(crate) fn check_host(call: &Call<'_>) -> Result<(), ApiError> {
 pub(crate) fn check_site(call: &Call<'_>) -> Result<(), ApiError> {
     let (context, headers) = (call.context, call.headers());
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if is_read || !context.guard.is_open() || context.cors.knows(headers) {
+    if is_read || !context.access.guard.is_open() || context.access.cors.knows(headers) {
         return Ok(());
     }
     let cross_site = headers.get(SEC_FETCH_SITE).is_some_and(|site| site.as_bytes() == b"cross-site");

@@ -174,9 +174,9 @@ impl Reply {
     pub(crate) fn finish(mut self, call: Call<'_>, common: &Common) -> Response {
         let context = call.context;
         // Pages are for their own origin.
-        let is_page = || context.ui && ui::below(&call).is_some();
-        if !context.cors.is_off() && !is_page() {
-            context.cors.decorate(call.headers(), &mut self.more);
+        let is_page = || context.settings.ui && ui::below(&call).is_some();
+        if !context.access.cors.is_off() && !is_page() {
+            context.access.cors.decorate(call.headers(), &mut self.more);
         }
         if *call.method() == Method::HEAD {
             self.drop_body();
@@ -229,7 +229,7 @@ pub(crate) struct Common {
 
 impl Common {
     pub(crate) fn of(context: &Context) -> Self {
-        let vary = match (context.cors.is_off(), context.compress) {
+        let vary = match (context.access.cors.is_off(), context.settings.compress) {
             (true, false) => "Accept",
             (true, true) => "Accept, Accept-Encoding",
             (false, false) => "Accept, Origin",

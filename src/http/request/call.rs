@@ -81,7 +81,8 @@ impl<'a> Call<'a> {
 
     /// The same as somebody has sent it, which is counted where that is of interest.
     pub(crate) fn watched(self) -> Self {
-        let is_of_interest = self.context.metrics.is_some() || self.context.access_log.is_some();
+        let is_of_interest =
+            self.context.telemetry.metrics.is_some() || self.context.telemetry.access_log.is_some();
         Self { began: is_of_interest.then(Instant::now), ..self }
     }
 
@@ -116,7 +117,7 @@ impl<'a> Call<'a> {
     /// Takes note of the route, and of the actions by which it lets a request in.
     pub(crate) fn enter(&self, route: &'static str, actions: Option<Actions>) {
         self.entered.get_or_init(|| {
-            let metrics = self.began.and(self.context.metrics.as_deref());
+            let metrics = self.began.and(self.context.telemetry.metrics.as_deref());
             let place = metrics.map(|metrics| metrics.begin(route, self.method()));
             Entered { route, actions, place }
         });
@@ -154,7 +155,7 @@ impl<'a> Call<'a> {
     ///
     /// What the hook answers; 500 if it panics.
     pub(crate) async fn identity(&self) -> Result<&Identity, ApiError> {
-        let asked = || identify(&self.context.guard, &self.head, &self.id);
+        let asked = || identify(&self.context.access.guard, &self.head, &self.id);
         Ok(self.identity.get_or_try_init(asked).await?)
     }
 
@@ -171,6 +172,7 @@ impl<'a> Call<'a> {
         }
         let answer = self.ask(action).await;
         self.context
+            .telemetry
             .metrics
             .iter()
             .for_each(|metrics| metrics.authorized(&action, answer.as_ref().map(drop)));
@@ -179,10 +181,10 @@ impl<'a> Call<'a> {
 
     async fn ask(&self, action: Action<'_>) -> Result<Allowed, Denied> {
         let Self { context, head, id, .. } = self;
-        if !context.guard.is_open() {
-            self.identity.get_or_try_init(|| identify(&context.guard, head, id)).await?;
+        if !context.access.guard.is_open() {
+            self.identity.get_or_try_init(|| identify(&context.access.guard, head, id)).await?;
         }
-        ask(&context.guard, head, id, action).await
+        ask(&context.access.guard, head, id, action).await
     }
 
     /// Reads the whole body, of those whom the hook knows: nothing is kept of what a stranger sends.
@@ -193,15 +195,15 @@ impl<'a> Call<'a> {
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         self.identity().await?;
-        Ok(body.collect(&self.context.limits, self.budgets).await)
+        Ok(body.collect(&self.context.settings.limits, self.budgets).await)
     }
 
     /// The same for as long as the answer goes on.
     pub(crate) fn caller(&self) -> Caller {
         let Self { context, head, id, .. } = self;
         Caller {
-            guard: context.guard.clone(),
-            metrics: context.metrics.clone(),
+            guard: context.access.guard.clone(),
+            metrics: context.telemetry.metrics.clone(),
             head: Arc::clone(head),
             id: id.clone(),
         }
@@ -239,7 +241,8 @@ impl<'a> Call<'a> {
                 .reaching(Limit::HistoryWait)
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
-        let view = tokio::time::timeout(self.context.limits.history_wait_max(), history.ready()).await;
+        let view =
+            tokio::time::timeout(self.context.settings.limits.history_wait_max(), history.ready()).await;
         Ok((history, view.map_err(|_| late())??))
     }
 
@@ -338,10 +341,10 @@ impl Counted<'_, '_> {
             self.0.enter(NOWHERE, None);
         }
         let took = began.elapsed();
-        if let Some((metrics, place)) = self.0.context.metrics.as_ref().zip(self.place()) {
+        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
             metrics.answered(place, reply.status(), took);
         }
-        if let Some(log) = &self.0.context.access_log {
+        if let Some(log) = &self.0.context.telemetry.access_log {
             self.log(log, reply, took);
         }
     }
@@ -370,7 +373,7 @@ impl Counted<'_, '_> {
 
 impl Drop for Counted<'_, '_> {
     fn drop(&mut self) {
-        if let Some((metrics, place)) = self.0.context.metrics.as_ref().zip(self.place()) {
+        if let Some((metrics, place)) = self.0.context.telemetry.metrics.as_ref().zip(self.place()) {
             metrics.end(place);
         }
     }
@@ -465,7 +468,7 @@ mod tests {
     #[tokio::test]
     async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
         let context = context();
-        let budgets = Budgets::of(&context.limits);
+        let budgets = Budgets::of(&context.settings.limits);
         let call = || {
             let (head, _) = Head::parted(Request::new(String::new()), Arc::default());
             let id = RequestId::of(&head.headers, context.clock);

@@ -39,7 +39,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
             format!("What was read last is served, but the remote was not seen for more than {most} ms.");
         return Err(ApiError::unavailable(detail, RETRY_AFTER));
     }
-    let guard = &call.context.guard;
+    let guard = &call.context.access.guard;
     let tells_all = is_for_operators || guard.is_open();
     let mut meta = json!({"status": "ready"});
     if let Some(trouble) = guard.trouble() {
@@ -74,7 +74,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
 
 /// How long the writer has been at what it does, if that is longer than it should be.
 fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
-    let most = Duration::from_millis(call.context.limits.writer_busy_ms_max);
+    let most = Duration::from_millis(call.context.settings.limits.writer_busy_ms_max);
     call.context.projection.busy_since().map(|since| since.elapsed()).filter(|busy| *busy >= most)
 }
 

@@ -92,5 +92,5 @@ async fn explained(call: &Call<'_>, key: &Key, answer: Result<Reply, ApiError>) 
 }
 
 fn options(call: &Call<'_>, allow: &str) -> Reply {
-    Reply::options(allow, &call.context.cors, call.headers())
+    Reply::options(allow, &call.context.access.cors, call.headers())
 }

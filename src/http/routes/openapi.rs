@@ -48,7 +48,7 @@ async fn read(
     negotiate::content_type(call.headers(), Dialect::Plain, false)?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
-    let address = address(call.headers(), call.context.secured, &call.context.base_path);
+    let address = address(call.headers(), call.context.access.secured, &call.context.settings.base_path);
     Ok(Reply::typed(StatusCode::OK, media_type, document.at(&address)))
 }
 

@@ -69,7 +69,7 @@ pub(crate) async fn operate(call: &Call<'_>, body: &mut Body) -> Result<Reply, A
         };
         error.below(&pointer(index))
     })?;
-    let results = document::results(written.outcomes.iter().map(shown), &call.context.base_path);
+    let results = document::results(written.outcomes.iter().map(shown), &call.context.settings.base_path);
     let reply = Reply::typed(StatusCode::OK, JSON_API_ATOMIC, results.clone());
     let reply = reply.of_revision(written.revision);
     submit::with_preferences(call, reply, results, written, preferences).await
@@ -134,7 +134,7 @@ fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result
             change.condition.if_match.is_none()
         }
     });
-    match first.filter(|_| call.context.require_if_match) {
+    match first.filter(|_| call.context.settings.require_if_match) {
         Some(index) => Err(submit::if_match_required().at(pointer(index)).into()),
         None => Ok(()),
     }
@@ -148,7 +148,7 @@ struct Batch {
 
 impl Batch {
     fn read(call: &Call<'_>, body: &[u8]) -> Result<Self, ApiError> {
-        let limits = &call.context.limits;
+        let limits = &call.context.settings.limits;
         let operations = operations_of(request::parse(body, limits.json_depth_max)?)?;
         if operations.len() > limits.operations_max {
             let detail = format!(

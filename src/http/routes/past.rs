@@ -175,7 +175,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     call.authorize(Action::ReadCapabilities).await?;
     let fields = query::fields(&call.query()?, &[history::CAPABILITIES])?;
-    let limits = &call.context.limits;
+    let limits = &call.context.settings.limits;
     let Identity { actor, grants } = call.identity().await?;
     let grants: Vec<_> = grants.iter().filter(|grant| !grant.is_empty()).map(granted).collect();
     let attributes = json!({

@@ -75,7 +75,7 @@ impl EventId {
 /// 414 for a path and query that are too long, 404 for a path that leads nowhere.
 pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
     let (path, context) = (call.path(), call.context);
-    let bytes_max = context.limits.uri_bytes_max;
+    let bytes_max = context.settings.limits.uri_bytes_max;
     if path.len() + call.raw_query().len() > bytes_max {
         let detail = format!("Path and query have at most {bytes_max} bytes together.");
         return Err(ApiError::new(Code::URI_TOO_LONG, detail).reaching(Limit::UriBytes));
@@ -86,13 +86,13 @@ pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
 /// The route of a path, if it leads anywhere.
 pub(crate) fn lookup(path: &str, context: &Context) -> Option<Found> {
     let path = &*plain(path);
-    let below = path.strip_prefix(context.base_path.as_str());
+    let below = path.strip_prefix(context.settings.base_path.as_str());
     ROUTES.iter().find_map(|route| {
         let place = match route.mount {
             Mount::Below => below,
             Mount::Anywhere if path == route.path.text => Some(path),
             Mount::Anywhere => below,
-            Mount::WithAuthorizer => below.filter(|_| matches!(context.guard, Guard::With(_))),
+            Mount::WithAuthorizer => below.filter(|_| matches!(context.access.guard, Guard::With(_))),
         };
         Some(Found { route, target: target(&route.operations, route.path.captured(place?)?)? })
     })
@@ -171,7 +171,7 @@ fn decoded(segment: &str) -> Option<Cow<'_, str>> {
 
 /// A malformed key is no path, but whoever asked for a collection is told about a collection.
 fn not_found(path: &str, context: &Context) -> ApiError {
-    let below = path.strip_prefix(context.base_path.as_str()).unwrap_or_default();
+    let below = path.strip_prefix(context.settings.base_path.as_str()).unwrap_or_default();
     let key = below.strip_prefix("/collections/").filter(|key| !key.is_empty() && !key.contains('/'));
     match key.and_then(decoded) {
         Some(key) => ApiError::no_such_collection(&key),

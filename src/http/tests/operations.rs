@@ -2,9 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::config::Limits;
 use crate::http::testing::{Answer, Served};
-use crate::http::{Action, Allowed, Context, Denied};
+use crate::http::{Action, Allowed, Denied};
 
 const ATOMIC: &str = "application/vnd.api+json;ext=\"https://jsonapi.org/ext/atomic\"";
 
@@ -189,10 +188,9 @@ async fn a_body_without_operations_is_refused() {
 
 #[tokio::test]
 async fn a_batch_has_no_parameters_no_preconditions_and_an_end() {
-    let served = Served::with(|context| Context {
-        limits: Limits { operations_max: 2, ..Limits::default() },
-        require_if_match: true,
-        ..context
+    let served = Served::with(|context| {
+        context.settings.limits.operations_max = 2;
+        context.settings.require_if_match = true;
     });
     let body = json!({"atomic:operations": [add("a")]}).to_string();
     let headers = [("content-type", ATOMIC), ("if-match", "*")];

@@ -14,7 +14,7 @@ use crate::domain::{Kind, Revision};
 use crate::engine::Rewritten;
 use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, Served, entry, problem, snapshot};
-use crate::http::{Action, Allowed, Context, Denied, Guard, RequestHead};
+use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
 
 #[tokio::test]
 async fn a_collection_is_answered_with_everything_that_a_client_needs() {
@@ -134,7 +134,7 @@ async fn nothing_new_is_answered_without_a_body() {
 
 #[tokio::test]
 async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
-    let served = Served::loading(|context| context);
+    let served = Served::loading(|_| ());
     for path in ["/collections", "/collections/posts", "/problems", "/readyz"] {
         let answer = served.get(path).await.is(503);
         assert_eq!(
@@ -152,16 +152,10 @@ async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
 
 #[tokio::test]
 async fn readiness_says_that_writes_wait() {
-    let served = Served::with(|mut context| {
-        context.limits.writer_busy_ms_max = 60_000;
-        context
-    });
+    let served = Served::with(|context| context.settings.limits.writer_busy_ms_max = 60_000);
     served.projection.note_busy(Some(std::time::Instant::now()));
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
-    let served = Served::with(|mut context| {
-        context.limits.writer_busy_ms_max = 0;
-        context
-    });
+    let served = Served::with(|context| context.settings.limits.writer_busy_ms_max = 0);
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null(), "it has nothing to do");
     served.projection.note_busy(Some(std::time::Instant::now()));
     let ready = served.get("/readyz").await.is(200).json();
@@ -240,7 +234,7 @@ async fn a_list_shows_what_the_caller_may_see_under_a_tag_of_its_own() {
 #[tokio::test]
 async fn all_paths_lie_below_the_base_path() {
     let base_path = "/api/v1".parse::<BasePath>().unwrap();
-    let served = Served::with(|context| Context { base_path, ..context });
+    let served = Served::with(|context| context.settings.base_path = base_path);
     let answer = served.get("/api/v1/collections/posts").await.is(200).json();
     assert_eq!(answer["data"]["links"]["self"], "/api/v1/collections/posts");
     assert_eq!(served.get("/api/v1/collections").await.json()["links"]["self"], "/api/v1/collections");
@@ -266,7 +260,7 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
         Action::ReadOpenApi => Err(Denied::forbidden()),
         _ => Ok(Allowed::anonymous()),
     });
-    let without = Served::with(|context| Context { guard: Guard::Without, ..context });
+    let without = Served::with(|context| context.access.guard = Guard::Without);
     for path in ["/openapi.json", "/openapi.yaml"] {
         denied.get(path).await.is(403);
         without.get(path).await.is(404);
@@ -277,7 +271,7 @@ async fn the_openapi_document_is_there_in_the_variant_with_the_hook_only() {
 #[tokio::test]
 async fn pages_of_other_origins_are_let_in_by_name() {
     let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
-    let served = Served::with(|context| Context { cors, ..context });
+    let served = Served::with(|context| context.access.cors = cors);
     let page = ("origin", "https://cms.example.org");
     let answer = served.ask("GET", "/collections/none", &[page], "").await.is(404);
     assert_eq!(answer.header("access-control-allow-origin"), page.1);
@@ -312,7 +306,7 @@ async fn no_answer_says_twice_what_every_answer_says() {
         Err(names.fold(Denied::forbidden(), |denied, name| denied.with_header(name, other.clone())))
     }));
     let cors = Cors::from_iter(["https://cms.example.org".parse::<Origin>().unwrap()]);
-    let served = Served::with(|context| Context { guard, cors, ..context });
+    let served = Served::with(|context| (context.access.guard, context.access.cors) = (guard, cors));
     let page = ("origin", "https://cms.example.org");
     let found = served.ask("GET", "/collections/posts", &[page], "").await.is(200);
     let same = [page, ("if-none-match", "*")];
@@ -335,7 +329,7 @@ async fn no_answer_says_twice_what_every_answer_says() {
 
 #[tokio::test]
 async fn one_answer_is_made_once_however_often_it_is_sent() {
-    let served = Served::loading(|context| context);
+    let served = Served::loading(|_| ());
     let entries = (0..1000).map(|n| entry(&format!("k{n}"), Kind::Document, &[("name", "x")]));
     served.projection.publish(Arc::new(snapshot(entries)));
     let first = served.get("/collections").await.is(200).body;

@@ -1,7 +1,6 @@
 //! Bad input: each gets a clear answer and changes nothing.
 
 use crate::config::Limits;
-use crate::http::Context;
 use crate::http::testing::Served;
 use crate::telemetry::{Limit, Reached};
 
@@ -288,7 +287,8 @@ async fn what_is_too_much_is_refused_by_name() {
         Limits { body_bytes_max: 70_000, uri_bytes_max: 200, json_depth_max: 4, ..Limits::default() };
     let reached = Reached::default();
     let counts = reached.clone();
-    let served = Served::with(|context| Context { limits, reached: counts, ..context });
+    let served =
+        Served::with(|context| (context.settings.limits, context.telemetry.reached) = (limits, counts));
     let large = |bytes: usize| format!("{MEDIA}{}", " ".repeat(bytes - MEDIA.len()));
     let answer = served.send("POST", "/collections", &large(70_001)).await.is(413);
     assert_eq!(answer.errors(), "payload_too_large");

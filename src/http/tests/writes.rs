@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::domain::{Actor, Command, Kind};
 use crate::http::testing::{Served, problem};
-use crate::http::{Action, Allowed, Context, Denied, ErrorStatus};
+use crate::http::{Action, Allowed, Denied, ErrorStatus};
 
 const NEW: &str = r#"{"data":{"type":"document-collection","id":"new","attributes":{"name":"New"}}}"#;
 
@@ -125,7 +125,7 @@ async fn a_change_of_something_else_than_expected_is_not_made() {
 
 #[tokio::test]
 async fn where_a_precondition_is_wanted_none_is_an_error() {
-    let served = Served::with(|context| Context { require_if_match: true, ..context });
+    let served = Served::with(|context| context.settings.require_if_match = true);
     let answer = served.send("PATCH", "/collections/posts", &posts("{}")).await.is(428);
     assert_eq!(answer.errors(), "precondition_required If-Match");
     served.ask("DELETE", "/collections/posts", &[], "").await.is(428);

@@ -89,7 +89,7 @@ impl Request {
 
     /// Answers as the API does.
     pub(crate) async fn answer(self, call: &Call<'_>) -> Result<Reply, ApiError> {
-        let target = format!("{}{}", call.context.base_path.as_str(), self.target);
+        let target = format!("{}{}", call.context.settings.base_path.as_str(), self.target);
         let uri: Uri = target.parse().map_err(|_| ApiError::no_such_path(call.path()))?;
         let mut headers: HeaderMap = call.headers().clone();
         LEFT_OUT.iter().for_each(|name| drop(headers.remove(name)));

@@ -148,14 +148,14 @@ pub(crate) struct Frame {
 impl Frame {
     /// The frame of a page about the present.
     pub(crate) async fn of(ui: &Ui, call: &Call<'_>, title: impl Into<String>, nav: Nav) -> Self {
-        let guarded = !call.context.guard.is_open();
+        let guarded = !call.context.access.guard.is_open();
         let who = call.identity().await.ok().filter(|_| guarded).map(|it| it.actor.name().to_owned());
         let query = call.query().unwrap_or_default();
         let kept = query.pairs().filter(|(name, _)| *name != AS_OF);
         Self {
             title: title.into(),
             nav,
-            base: format!("{}/ui", call.context.base_path.as_str()),
+            base: format!("{}/ui", call.context.settings.base_path.as_str()),
             path: format!("/{}", below(call).unwrap_or_default()),
             kept: kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             as_of: None,

@@ -75,16 +75,16 @@ impl Ui {
 
 /// The path below `/ui/`, if it is one of a page.
 pub(crate) fn below<'a>(call: &'a Call<'_>) -> Option<&'a str> {
-    call.path().strip_prefix(call.context.base_path.as_str())?.strip_prefix("/ui/")
+    call.path().strip_prefix(call.context.settings.base_path.as_str())?.strip_prefix("/ui/")
 }
 
 /// Leads a browser that asks for the service itself to its pages.
 pub(crate) fn front_door(call: &Call<'_>) -> Option<Reply> {
-    let below = call.path().strip_prefix(call.context.base_path.as_str())?;
+    let below = call.path().strip_prefix(call.context.settings.base_path.as_str())?;
     let is_read = matches!(*call.method(), Method::GET | Method::HEAD);
     let is_asked =
         matches!(below, "" | "/" | "/ui") && is_read && negotiate::prefers(call.headers(), "text/html");
-    is_asked.then(|| see_other(&format!("{}/ui/", call.context.base_path.as_str())))
+    is_asked.then(|| see_other(&format!("{}/ui/", call.context.settings.base_path.as_str())))
 }
 
 /// Answers a request for a page, come what may.
@@ -121,7 +121,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     if let Some(name) = path.strip_prefix("assets/") {
         return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
     }
-    let bytes_max = call.context.limits.uri_bytes_max;
+    let bytes_max = call.context.settings.limits.uri_bytes_max;
     if call.path().len() + call.raw_query().len() > bytes_max {
         let detail = format!("Path and query have at most {bytes_max} bytes together.");
         return Err(ApiError::new(Code::URI_TOO_LONG, detail));

@@ -103,10 +103,10 @@ fn id_of(headers: &HeaderMap) -> Option<&str> {
 /// nothing else.
 fn cookie(call: &Call<'_>, id: &str, age: Duration) -> HeaderValue {
     let by_tls = |origin: &HeaderValue| origin.as_bytes().starts_with(b"https://");
-    let is_secure = call.context.secured || call.headers().get(ORIGIN).is_some_and(by_tls);
+    let is_secure = call.context.access.secured || call.headers().get(ORIGIN).is_some_and(by_tls);
     let text = format!(
         "{NAME}={id}; Path={}/ui/; Max-Age={}; HttpOnly; SameSite=Strict{}",
-        call.context.base_path.as_str(),
+        call.context.settings.base_path.as_str(),
         age.as_secs(),
         if is_secure { "; Secure" } else { "" }
     );

@@ -20,6 +20,6 @@ fn one(call: &Call<'_>, entry: &Entry, ready: &Ready, fields: &Fields) -> Bytes 
     if fields.is_empty() {
         ready.body()
     } else {
-        document::one(entry, &call.context.base_path, fields, call.raw_query())
+        document::one(entry, &call.context.settings.base_path, fields, call.raw_query())
     }
 }

@@ -43,7 +43,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let query = call.query()?;
     if query.is_empty() && allowed.visibility.is_none() {
         let ready = whole(call, &snapshot).await?;
-        if call.context.compress
+        if call.context.settings.compress
             && ready.body().len() >= compress::BYTES_MIN
             && compress::accepts_gzip(call.headers())
         {
@@ -56,7 +56,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
     let (media_type, revision) = (list_type(&asked, accepted), snapshot.revision);
     let is_long = snapshot.catalog().len() > LIST_LEN_AT_ONCE;
     let part = Part {
-        base: call.context.base_path.clone(),
+        base: call.context.settings.base_path.clone(),
         path: call.path().to_owned(),
         link: call.link(),
         snapshot,
@@ -80,7 +80,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 
 /// The whole list; one that takes long to make is made off the threads that answer.
 async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiError> {
-    let base = &call.context.base_path;
+    let base = &call.context.settings.base_path;
     if snapshot.list.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
         return Ok(Ready::list(snapshot, base));
     }
@@ -195,7 +195,7 @@ pub(crate) async fn read(call: &Call<'_>, key: &Key) -> Result<Reply, ApiError> 
     let entry = snapshot.get(key.as_str()).ok_or_else(|| ApiError::no_such_collection(key.as_str()))?;
     let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
-    let ready = Ready::one(entry, &call.context.base_path);
+    let ready = Ready::one(entry, &call.context.settings.base_path);
     let reply = Reply::document(StatusCode::OK, one(call, entry, &ready, &fields));
     conditional(reply, snapshot.revision, ready.etag(), &condition, Some(entry))
 }
@@ -206,8 +206,8 @@ async fn read_past(call: &Call<'_>, key: &Key, text: &str) -> Result<Reply, ApiE
     let (entry, revision) = past::one_as_of(call, key, text).await?;
     let condition = etag::condition(call.headers())?;
     let fields = read_fields(call)?;
-    let body = document::one(&entry, &call.context.base_path, &fields, call.raw_query());
-    let etag = Ready::one(&entry, &call.context.base_path).etag();
+    let body = document::one(&entry, &call.context.settings.base_path, &fields, call.raw_query());
+    let etag = Ready::one(&entry, &call.context.settings.base_path).etag();
     conditional(Reply::document(StatusCode::OK, body), Some(revision), etag, &condition, Some(&entry))
 }
 

@@ -126,7 +126,8 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
     let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let resource = bytes.map(|bytes| {
-        let data = request::parse(&bytes, call.context.limits.json_depth_max).and_then(request::data_of);
+        let data =
+            request::parse(&bytes, call.context.settings.limits.json_depth_max).and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
     });
     Ok((sent, resource))
@@ -157,7 +158,7 @@ fn existing(call: &Call<'_>, key: &Key, merge_attributes: bool) -> Result<(Found
 
 /// 428 where the service wants a precondition, with the tag that it may name.
 fn require_if_match(call: &Call<'_>, condition: &Condition, entry: &Entry) -> Result<(), ApiError> {
-    if call.context.require_if_match && condition.if_match.is_none() {
+    if call.context.settings.require_if_match && condition.if_match.is_none() {
         let required = submit::if_match_required().header("If-Match");
         return Err(ApiError::from(required).with_etag(entry));
     }
@@ -222,7 +223,7 @@ pub(crate) async fn written(
     fields: &Fields,
     updated: StatusCode,
 ) -> Result<Reply, ApiError> {
-    let base = &call.context.base_path;
+    let base = &call.context.settings.base_path;
     let outcome = written.outcomes.first().expect("one change has one outcome");
     let (status, entry) = match outcome {
         Outcome::Created(entry) => (StatusCode::CREATED, entry),

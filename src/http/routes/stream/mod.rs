@@ -66,7 +66,7 @@ trait Source: Send + Sized + 'static {
 
 /// The answer that a source gives.
 fn answer(call: &Call<'_>, source: impl Source) -> Reply {
-    let follower = Follower::new(call.context.metrics.clone());
+    let follower = Follower::new(call.context.telemetry.metrics.clone());
     let response =
         warp::reply::stream(Following::by(source, call.context.shutdown.clone(), follower)).into_response();
     Reply::stream(EVENT_STREAM, response).with(X_ACCEL_BUFFERING, HeaderValue::from_static("no"))
@@ -109,7 +109,7 @@ impl Permission {
     ) -> Result<Self, ApiError> {
         negotiate::content_type_without_body(call.headers())?;
         let allowed = call.authorize(action(key.as_ref())).await?;
-        let age_max = call.context.limits.policy_age_max();
+        let age_max = call.context.settings.limits.policy_age_max();
         Ok(Self { caller: call.caller(), key, action, allowed, asked: Instant::now(), age_max })
     }
 

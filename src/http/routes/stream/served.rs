@@ -48,12 +48,12 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     let query = call.query()?;
     let fields = query::fields_beside(&query, query::COLLECTION_TYPES, filters)?;
     let of_type = query.first(FILTER_TYPE).map(str::to_owned);
-    let wording = Wording { fields, of_type, base: call.context.base_path.clone() };
+    let wording = Wording { fields, of_type, base: call.context.settings.base_path.clone() };
     let projection = call.context.projection.clone();
     // Before the snapshot is taken, so that the next one is not missed.
     let news = projection.news();
     let snapshot = call.snapshot()?;
-    let heartbeat = call.context.limits.heartbeat();
+    let heartbeat = call.context.settings.limits.heartbeat();
     let mut source = ServedSource {
         shown: shown(&snapshot, &permission),
         last_seen: None,
@@ -68,7 +68,8 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     match last_event_id(call) {
         None => source.list(),
         Some(id) => {
-            let history = call.context.history.clone().zip(Some(call.context.limits.history_wait_max()));
+            let history =
+                call.context.history.clone().zip(Some(call.context.settings.limits.history_wait_max()));
             source.last_seen = Some((id.to_owned(), history));
         }
     }

@@ -38,7 +38,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
         let listed = |name: &str| items(grant.get(name)).iter().map(shown).collect::<Vec<_>>().join(", ");
         format!("{} for {}", listed("may"), listed("keys"))
     });
-    let guarded = !call.context.guard.is_open();
+    let guarded = !call.context.access.guard.is_open();
     let who = about.get("actor").filter(|_| guarded).map(|it| text(it, "name").to_owned());
     let page = Page {
         frame: visit.frame("About", Nav::About).await,
@@ -55,7 +55,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
     let snapshot = call.snapshot()?;
     let allowed = call.authorize(Action::List).await.ok();
     let sees_all = allowed.as_ref().is_some_and(Allowed::sees_all);
-    let place = &call.context.place;
+    let place = &call.context.settings.place;
     let mut facts = vec![("Version", env!("CARGO_PKG_VERSION").to_owned()), ("Branch", place.branch.clone())];
     let may_operate = call.authorize(Action::Operate).await.is_ok();
     facts.extend(may_operate.then(|| ("Repository", place.repository.clone())));

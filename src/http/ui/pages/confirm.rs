@@ -130,7 +130,7 @@ pub(crate) async fn answer(
     let request = confirmation.request().because(&reason).of(posted.get("tag"));
     match request.answer(visit.call).await {
         Ok(reply) if reply.body().is_empty() => {
-            let base = visit.call.context.base_path.as_str();
+            let base = visit.call.context.settings.base_path.as_str();
             Ok(ui::see_other(&format!("{base}/ui/?done={}", confirmation.done())))
         }
         Ok(_) => Ok(done(visit, key.as_str(), confirmation.done())),

@@ -96,7 +96,7 @@ pub(crate) async fn leave(visit: &Visit<'_>, body: &mut Body) -> Result<Reply, A
         return Err(ApiError::new(Code::FORBIDDEN, detail));
     }
     let cookie = visit.ui.sessions.end(visit.call);
-    let base = visit.call.context.base_path.as_str();
+    let base = visit.call.context.settings.base_path.as_str();
     Ok(ui::see_other(&format!("{base}/ui/sign-in")).with(SET_COOKIE, cookie))
 }
 
@@ -112,14 +112,14 @@ pub(crate) async fn asked_for(
     }
     let next = call.link();
     if *call.method() != Method::POST {
-        let base = call.context.base_path.as_str();
+        let base = call.context.settings.base_path.as_str();
         return Ok(ui::see_other(&format!("{base}/ui/sign-in?next={}", encoded(&next))));
     }
     // Of strangers nothing is kept.
     check_site(call)?;
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
-        let bytes = body.collect(&call.context.limits, call.budgets).await?;
+        let bytes = body.collect(&call.context.settings.limits, call.budgets).await?;
         kept = String::from_utf8_lossy(&bytes).into_owned();
     }
     let why =
@@ -129,12 +129,12 @@ pub(crate) async fn asked_for(
 
 /// Only where somebody decides who may.
 fn offered(call: &Call<'_>) -> Result<(), ApiError> {
-    if call.context.guard.is_open() { Err(ApiError::no_such_path(call.path())) } else { Ok(()) }
+    if call.context.access.guard.is_open() { Err(ApiError::no_such_path(call.path())) } else { Ok(()) }
 }
 
 /// A page of this service: anything else leads to the first one.
 fn inside(call: &Call<'_>, next: &str) -> String {
-    let pages = format!("{}/ui/", call.context.base_path.as_str());
+    let pages = format!("{}/ui/", call.context.settings.base_path.as_str());
     let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\');
     if next.starts_with(&pages) && is_plain { next.to_owned() } else { pages }
 }

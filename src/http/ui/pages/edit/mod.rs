@@ -183,7 +183,7 @@ async fn stale_token(
 
 /// Leads to the collection, which then says what was done.
 pub(crate) fn done(visit: &Visit<'_>, key: &str, what: &str) -> Reply {
-    let base = visit.call.context.base_path.as_str();
+    let base = visit.call.context.settings.base_path.as_str();
     let below = with_query(&format!("/collections/{key}"), &[("done", what.to_owned())]);
     ui::see_other(&format!("{base}/ui{below}"))
 }
