@@ -13,9 +13,12 @@ use collectory::{AllowAll, Service};
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let repository = tempfile::tempdir()?;
+    let mut limits = Limits::DEFAULT;
+    limits.requests.body_bytes_max = 128 * 1024;
+    limits.shutdown_grace_ms = 1_000;
     let service = Service::builder(repository.path())
         .listen(([127, 0, 0, 1], 0).into())
-        .limits(Limits { body_bytes_max: 128 * 1024, shutdown_grace_ms: 1_000, ..Limits::DEFAULT })
+        .limits(limits)
         .authorizer(AllowAll)
         .start()
         .await?;

@@ -12,7 +12,7 @@ use anyhow::{Context as _, anyhow};
 use crate::cli::serve::signals::Signals;
 use crate::cli::serve::supervisor::Sockets;
 use crate::cli::{Done, Failure, answer};
-use crate::config::{Auth, BasePath, Limits, ServeConfig};
+use crate::config::{Auth, BasePath, PolicyLimits, ServeConfig};
 use crate::domain::{Actor, Token};
 use crate::format;
 use crate::http::AllowAll;
@@ -91,7 +91,7 @@ impl Serve {
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
-        let connections_max = &mut self.config.limits.connections_max;
+        let connections_max = &mut self.config.limits.requests.connections_max;
         *connections_max = crate::cli::open_files::raise(*connections_max);
         store::git::keep_to_sharing(&self.config.repository).map_err(anyhow::Error::from)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -116,7 +116,7 @@ async fn serve(config: ServeConfig, auth: Auth, process: Process) -> Result<Done
     let mut signals = Signals::new().context("cannot listen for signals")?;
     let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
     let base_path = config.base_path.clone();
-    let rules = Rules::of(auth, &config.limits)?;
+    let rules = Rules::of(auth, &config.limits.policy)?;
     if let Some(policy) = rules.policy() {
         signals.reloads.push(Box::new(move || policy.reload()));
     }
@@ -201,7 +201,7 @@ enum Rules {
 }
 
 impl Rules {
-    fn of(auth: Auth, limits: &Limits) -> Result<Self, PolicyError> {
+    fn of(auth: Auth, limits: &PolicyLimits) -> Result<Self, PolicyError> {
         Ok(match auth {
             Auth::None => Self::None,
             Auth::AllowAll => Self::AllowAll,

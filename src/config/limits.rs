@@ -7,179 +7,25 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Limits")]
 pub struct Limits {
-    /// Writes that may wait for the writer; one more is answered 503 with Retry-After.
-    #[arg(long, env = "COLLECTORY_QUEUE_LEN_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.queue_len_max, value_parser = at_least::<1>)]
-    pub queue_len_max: usize,
+    /// Of writes.
+    #[command(flatten)]
+    pub writes: WriteLimits,
 
-    /// Writes that share one durability barrier; the others wait for the next batch.
-    #[arg(long, env = "COLLECTORY_BATCH_LEN_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.batch_len_max, value_parser = at_least::<1>)]
-    pub batch_len_max: usize,
+    /// Of connections and of what comes by them.
+    #[command(flatten)]
+    pub requests: RequestLimits,
 
-    /// How often a batch is decided again after the branch moved under it, before 503.
-    #[arg(long, env = "COLLECTORY_RACES_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.races_max, value_parser = at_least::<1>)]
-    pub races_max: usize,
+    /// Of answers, and of what is looked up for them.
+    #[command(flatten)]
+    pub answers: AnswerLimits,
 
-    /// How long a write waits for git's `index.lock`, before 503 with Retry-After.
-    #[arg(long, env = "COLLECTORY_LOCK_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.lock_wait_ms_max)]
-    pub lock_wait_ms_max: u64,
+    /// Of looking at what people save.
+    #[command(flatten)]
+    pub hand_edits: HandEditLimits,
 
-    /// Connections at one time; one more is answered 503 with Retry-After and closed.
-    #[arg(long, env = "COLLECTORY_CONNECTIONS_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.connections_max, value_parser = at_least::<1>)]
-    pub connections_max: usize,
-
-    /// The path and query of a request; more is 414.
-    #[arg(long, env = "COLLECTORY_URI_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.uri_bytes_max, value_parser = between::<256, 65_534>)]
-    pub uri_bytes_max: usize,
-
-    /// The names and values of a request's header fields together; more is 431.
-    #[arg(long, env = "COLLECTORY_HEADER_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.header_bytes_max, value_parser = between::<1_024, 1_048_576>)]
-    pub header_bytes_max: usize,
-
-    /// How long a client may take to send a request's head, and be idle between two requests;
-    /// then the connection is closed.
-    #[arg(long, env = "COLLECTORY_HEADER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.header_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
-    pub header_wait_ms_max: u64,
-
-    /// The body of a request; more is 413. At least the 64 KiB that a collection file may have.
-    #[arg(long, env = "COLLECTORY_BODY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.body_bytes_max, value_parser = between::<65_536, 16_777_216>)]
-    pub body_bytes_max: usize,
-
-    /// How long a client may take to send a request's body, from its head on; then it is
-    /// answered 408 and the connection is closed.
-    #[arg(long, env = "COLLECTORY_BODY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.body_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
-    pub body_wait_ms_max: u64,
-
-    /// How long a client may take none of the answer that it is being sent; then the connection
-    /// is closed.
-    #[arg(long, env = "COLLECTORY_ANSWER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.answer_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
-    pub answer_wait_ms_max: u64,
-
-    /// Bytes of an unwanted body that are read and dropped, so that a client that sends before it
-    /// listens gets its answer; after that the connection is closed.
-    #[arg(long, env = "COLLECTORY_DISCARD_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.discard_bytes_max)]
-    pub discard_bytes_max: usize,
-
-    /// The bodies of all requests together, as far as they have arrived; who sends more is answered 503 with
-    /// Retry-After.
-    #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.bodies_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
-    pub bodies_bytes_max: usize,
-
-    /// How much of an answer that it is being sent a client takes in a second, at least, on an average of
-    /// --answer-wait-ms-max; then the connection is closed. 0 waits for any.
-    #[arg(long, env = "COLLECTORY_ANSWER_BYTES_PER_S_MIN", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.answer_bytes_per_s_min)]
-    pub answer_bytes_per_s_min: usize,
-
-    /// The answers under way that were made for one caller, together; one more is answered 503 with
-    /// Retry-After. What many share and what has up to 16 KiB is not counted.
-    #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.answers_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
-    pub answers_bytes_max: usize,
-
-    /// How deep arrays and objects of a request's body nest; deeper is 400.
-    #[arg(long, env = "COLLECTORY_JSON_DEPTH_MAX", value_name = "LEVELS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.json_depth_max, value_parser = between::<8, 120>)]
-    pub json_depth_max: usize,
-
-    /// Operations of one atomic request; more is 400.
-    #[arg(long, env = "COLLECTORY_OPERATIONS_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.operations_max, value_parser = at_least::<1>)]
-    pub operations_max: usize,
-
-    /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
-    /// the first time; after that it is a new one. 0 remembers nothing.
-    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.idempotency_retention_s)]
-    pub idempotency_retention_s: u64,
-
-    /// How many of them are remembered, the newest, and how many commits are looked through for
-    /// them at start.
-    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.idempotency_len_max)]
-    pub idempotency_len_max: usize,
-
-    /// What is remembered of those that changed nothing: their answers, in bytes, the newest.
-    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.idempotency_bytes_max)]
-    pub idempotency_bytes_max: usize,
-
-    /// How often the repository is compared with what is served, for what the watcher missed.
-    #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
-    pub tick_ms: u64,
-
-    /// How long a file that is written in place must be left alone before it is read.
-    #[arg(long, env = "COLLECTORY_SETTLE_QUIET_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.settle_quiet_ms)]
-    pub settle_quiet_ms: u64,
-
-    /// How long a file must stay invalid, empty, gone or half-written before that is believed.
-    #[arg(long, env = "COLLECTORY_SETTLE_PATIENCE_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.settle_patience_ms)]
-    pub settle_patience_ms: u64,
-
-    /// How old the knowledge of the policy file may be: a change of it holds after this time.
-    #[arg(long, env = "COLLECTORY_POLICY_AGE_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.policy_age_ms_max)]
-    pub policy_age_ms_max: u64,
-
-    /// How long a policy file that is written in place must be left alone before it is taken over; one
-    /// that is renamed into place holds at once.
-    #[arg(long, env = "COLLECTORY_POLICY_QUIET_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.policy_quiet_ms)]
-    pub policy_quiet_ms: u64,
-
-    /// Unknown or expired tokens that one address may send in a second; more are answered 429 with
-    /// Retry-After.
-    #[arg(long, env = "COLLECTORY_WRONG_TOKENS_PER_S_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.wrong_tokens_per_s_max)]
-    pub wrong_tokens_per_s_max: usize,
-
-    /// How often a stream that has nothing to tell sends something all the same: one of events the head
-    /// of the branch, one of what is served a comment.
-    #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
-    pub heartbeat_ms: u64,
-
-    /// Events by which the reader of a stream may fall behind; then it is sent `reset`.
-    #[arg(long, env = "COLLECTORY_LAG_EVENTS_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.lag_events_max, value_parser = at_least::<1>)]
-    pub lag_events_max: usize,
-
-    /// Questions about the history that are answered at one time; the others wait.
-    #[arg(long, env = "COLLECTORY_HISTORY_QUESTIONS_MAX", value_name = "COUNT", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.history_questions_max, value_parser = between::<1, 4_096>)]
-    pub history_questions_max: usize,
-
-    /// How long the writer may be at one thing before /readyz tells of it.
-    #[arg(long, env = "COLLECTORY_WRITER_BUSY_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.writer_busy_ms_max)]
-    pub writer_busy_ms_max: u64,
-
-    /// How long a question about the history waits for it to be read, and for its turn, before 503 with
-    /// Retry-After.
-    #[arg(long, env = "COLLECTORY_HISTORY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.history_wait_ms_max)]
-    pub history_wait_ms_max: u64,
-
-    /// How long a read with `Collectory-Min-Revision` waits for what it wants to be answered from, before 503
-    /// with Retry-After.
-    #[arg(long, env = "COLLECTORY_MIN_REVISION_WAIT_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Limits::DEFAULT.min_revision_wait_ms)]
-    pub min_revision_wait_ms: u64,
+    /// Of the policy file and those who are in it.
+    #[command(flatten)]
+    pub policy: PolicyLimits,
 
     /// How long requests under way may take to finish at a shutdown, before they are cut off.
     #[arg(long, env = "COLLECTORY_SHUTDOWN_GRACE_MS", value_name = "MS", hide_short_help = true,
@@ -187,42 +33,235 @@ pub struct Limits {
     pub shutdown_grace_ms: u64,
 }
 
+/// Of writes.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct WriteLimits {
+    /// Writes that may wait for the writer; one more is answered 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_QUEUE_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.queue_len_max, value_parser = at_least::<1>)]
+    pub queue_len_max: usize,
+
+    /// Writes that share one durability barrier; the others wait for the next batch.
+    #[arg(long, env = "COLLECTORY_BATCH_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.batch_len_max, value_parser = at_least::<1>)]
+    pub batch_len_max: usize,
+
+    /// How often a batch is decided again after the branch moved under it, before 503.
+    #[arg(long, env = "COLLECTORY_RACES_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.races_max, value_parser = at_least::<1>)]
+    pub races_max: usize,
+
+    /// How long a write waits for git's `index.lock`, before 503 with Retry-After.
+    #[arg(long, env = "COLLECTORY_LOCK_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.lock_wait_ms_max)]
+    pub lock_wait_ms_max: u64,
+
+    /// Operations of one atomic request; more is 400.
+    #[arg(long, env = "COLLECTORY_OPERATIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.operations_max, value_parser = at_least::<1>)]
+    pub operations_max: usize,
+
+    /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
+    /// the first time; after that it is a new one. 0 remembers nothing.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.idempotency_retention_s)]
+    pub idempotency_retention_s: u64,
+
+    /// How many of them are remembered, the newest, and how many commits are looked through for
+    /// them at start.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_LEN_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.idempotency_len_max)]
+    pub idempotency_len_max: usize,
+
+    /// What is remembered of those that changed nothing: their answers, in bytes, the newest.
+    #[arg(long, env = "COLLECTORY_IDEMPOTENCY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.idempotency_bytes_max)]
+    pub idempotency_bytes_max: usize,
+
+    /// How long the writer may be at one thing before /readyz tells of it.
+    #[arg(long, env = "COLLECTORY_WRITER_BUSY_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.writer_busy_ms_max)]
+    pub writer_busy_ms_max: u64,
+}
+
+/// Of connections and of what comes by them.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct RequestLimits {
+    /// Connections at one time; one more is answered 503 with Retry-After and closed.
+    #[arg(long, env = "COLLECTORY_CONNECTIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.connections_max, value_parser = at_least::<1>)]
+    pub connections_max: usize,
+
+    /// The path and query of a request; more is 414.
+    #[arg(long, env = "COLLECTORY_URI_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.uri_bytes_max, value_parser = between::<256, 65_534>)]
+    pub uri_bytes_max: usize,
+
+    /// The names and values of a request's header fields together; more is 431.
+    #[arg(long, env = "COLLECTORY_HEADER_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.header_bytes_max, value_parser = between::<1_024, 1_048_576>)]
+    pub header_bytes_max: usize,
+
+    /// How long a client may take to send a request's head, and be idle between two requests;
+    /// then the connection is closed.
+    #[arg(long, env = "COLLECTORY_HEADER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.header_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub header_wait_ms_max: u64,
+
+    /// The body of a request; more is 413. At least the 64 KiB that a collection file may have.
+    #[arg(long, env = "COLLECTORY_BODY_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.body_bytes_max, value_parser = between::<65_536, 16_777_216>)]
+    pub body_bytes_max: usize,
+
+    /// How long a client may take to send a request's body, from its head on; then it is
+    /// answered 408 and the connection is closed.
+    #[arg(long, env = "COLLECTORY_BODY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.body_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub body_wait_ms_max: u64,
+
+    /// Bytes of an unwanted body that are read and dropped, so that a client that sends before it
+    /// listens gets its answer; after that the connection is closed.
+    #[arg(long, env = "COLLECTORY_DISCARD_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.discard_bytes_max)]
+    pub discard_bytes_max: usize,
+
+    /// The bodies of all requests together, as far as they have arrived; who sends more is answered 503 with
+    /// Retry-After.
+    #[arg(long, env = "COLLECTORY_BODIES_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.bodies_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
+    pub bodies_bytes_max: usize,
+
+    /// How deep arrays and objects of a request's body nest; deeper is 400.
+    #[arg(long, env = "COLLECTORY_JSON_DEPTH_MAX", value_name = "LEVELS", hide_short_help = true,
+          default_value_t = RequestLimits::DEFAULT.json_depth_max, value_parser = between::<8, 120>)]
+    pub json_depth_max: usize,
+}
+
+/// Of answers, and of what is looked up for them.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct AnswerLimits {
+    /// How long a client may take none of the answer that it is being sent; then the connection
+    /// is closed.
+    #[arg(long, env = "COLLECTORY_ANSWER_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.answer_wait_ms_max, value_parser = clap::value_parser!(u64).range(1..))]
+    pub answer_wait_ms_max: u64,
+
+    /// How much of an answer that it is being sent a client takes in a second, at least, on an average of
+    /// --answer-wait-ms-max; then the connection is closed. 0 waits for any.
+    #[arg(long, env = "COLLECTORY_ANSWER_BYTES_PER_S_MIN", value_name = "BYTES", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.answer_bytes_per_s_min)]
+    pub answer_bytes_per_s_min: usize,
+
+    /// The answers under way that were made for one caller, together; one more is answered 503 with
+    /// Retry-After. What many share and what has up to 16 KiB is not counted.
+    #[arg(long, env = "COLLECTORY_ANSWERS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.answers_bytes_max, value_parser = between::<65_536, 1_073_741_824>)]
+    pub answers_bytes_max: usize,
+
+    /// Questions about the history that are answered at one time; the others wait.
+    #[arg(long, env = "COLLECTORY_HISTORY_QUESTIONS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.history_questions_max, value_parser = between::<1, 4_096>)]
+    pub history_questions_max: usize,
+
+    /// How long a question about the history waits for it to be read, and for its turn, before 503 with
+    /// Retry-After.
+    #[arg(long, env = "COLLECTORY_HISTORY_WAIT_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.history_wait_ms_max)]
+    pub history_wait_ms_max: u64,
+
+    /// How long a read with `Collectory-Min-Revision` waits for what it wants to be answered from, before 503
+    /// with Retry-After.
+    #[arg(long, env = "COLLECTORY_MIN_REVISION_WAIT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.min_revision_wait_ms)]
+    pub min_revision_wait_ms: u64,
+
+    /// How often a stream that has nothing to tell sends something all the same: one of events the head
+    /// of the branch, one of what is served a comment.
+    #[arg(long, env = "COLLECTORY_HEARTBEAT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.heartbeat_ms, value_parser = clap::value_parser!(u64).range(10..))]
+    pub heartbeat_ms: u64,
+
+    /// Events by which the reader of a stream may fall behind; then it is sent `reset`.
+    #[arg(long, env = "COLLECTORY_LAG_EVENTS_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = AnswerLimits::DEFAULT.lag_events_max, value_parser = at_least::<1>)]
+    pub lag_events_max: usize,
+}
+
+/// Of looking at what people save.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct HandEditLimits {
+    /// How often the repository is compared with what is served, for what the watcher missed.
+    #[arg(long, env = "COLLECTORY_TICK_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = HandEditLimits::DEFAULT.tick_ms, value_parser = clap::value_parser!(u64).range(10..))]
+    pub tick_ms: u64,
+
+    /// How long a file that is written in place must be left alone before it is read.
+    #[arg(long, env = "COLLECTORY_SETTLE_QUIET_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = HandEditLimits::DEFAULT.settle_quiet_ms)]
+    pub settle_quiet_ms: u64,
+
+    /// How long a file must stay invalid, empty, gone or half-written before that is believed.
+    #[arg(long, env = "COLLECTORY_SETTLE_PATIENCE_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = HandEditLimits::DEFAULT.settle_patience_ms)]
+    pub settle_patience_ms: u64,
+}
+
+/// Of the policy file and those who are in it.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Limits")]
+pub struct PolicyLimits {
+    /// How old the knowledge of the policy file may be: a change of it holds after this time.
+    #[arg(long, env = "COLLECTORY_POLICY_AGE_MS_MAX", value_name = "MS", hide_short_help = true,
+          default_value_t = PolicyLimits::DEFAULT.policy_age_ms_max)]
+    pub policy_age_ms_max: u64,
+
+    /// How long a policy file that is written in place must be left alone before it is taken over; one
+    /// that is renamed into place holds at once.
+    #[arg(long, env = "COLLECTORY_POLICY_QUIET_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = PolicyLimits::DEFAULT.policy_quiet_ms)]
+    pub policy_quiet_ms: u64,
+
+    /// Unknown or expired tokens that one address may send in a second; more are answered 429 with
+    /// Retry-After.
+    #[arg(long, env = "COLLECTORY_WRONG_TOKENS_PER_S_MAX", value_name = "COUNT", hide_short_help = true,
+          default_value_t = PolicyLimits::DEFAULT.wrong_tokens_per_s_max)]
+    pub wrong_tokens_per_s_max: usize,
+}
+
 impl Limits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self {
+        writes: WriteLimits::DEFAULT,
+        requests: RequestLimits::DEFAULT,
+        answers: AnswerLimits::DEFAULT,
+        hand_edits: HandEditLimits::DEFAULT,
+        policy: PolicyLimits::DEFAULT,
+        shutdown_grace_ms: 10_000,
+    };
+
+    /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.
+    #[must_use]
+    pub const fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(self.shutdown_grace_ms)
+    }
+}
+
+impl WriteLimits {
     /// What holds unless something else is set.
     pub const DEFAULT: Self = Self {
         queue_len_max: 1_024,
         batch_len_max: 256,
         races_max: 8,
         lock_wait_ms_max: 2_000,
-        connections_max: 4_096,
-        uri_bytes_max: 16 * 1_024,
-        header_bytes_max: 16 * 1_024,
-        header_wait_ms_max: 30_000,
-        body_bytes_max: 1_024 * 1_024,
-        body_wait_ms_max: 30_000,
-        answer_wait_ms_max: 30_000,
-        discard_bytes_max: 16 * 1_024 * 1_024,
-        bodies_bytes_max: 64 * 1_024 * 1_024,
-        answer_bytes_per_s_min: 4_096,
-        answers_bytes_max: 256 * 1_024 * 1_024,
-        json_depth_max: 64,
         operations_max: 1_000,
         idempotency_retention_s: 86_400,
         idempotency_len_max: 10_000,
         idempotency_bytes_max: 16 * 1_024 * 1_024,
-        tick_ms: 5_000,
-        settle_quiet_ms: 20,
-        settle_patience_ms: 100,
-        policy_age_ms_max: 100,
-        policy_quiet_ms: 500,
-        wrong_tokens_per_s_max: 10,
-        heartbeat_ms: 15_000,
-        lag_events_max: 10_000,
-        history_questions_max: 8,
         writer_busy_ms_max: 5_000,
-        history_wait_ms_max: 2_000,
-        min_revision_wait_ms: 2_000,
-        shutdown_grace_ms: 10_000,
     };
 
     /// [`lock_wait_ms_max`](Self::lock_wait_ms_max) as a duration.
@@ -230,18 +269,70 @@ impl Limits {
     pub const fn lock_wait_max(&self) -> Duration {
         Duration::from_millis(self.lock_wait_ms_max)
     }
+}
+
+impl RequestLimits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self {
+        connections_max: 4_096,
+        uri_bytes_max: 16 * 1_024,
+        header_bytes_max: 16 * 1_024,
+        header_wait_ms_max: 30_000,
+        body_bytes_max: 1_024 * 1_024,
+        body_wait_ms_max: 30_000,
+        discard_bytes_max: 16 * 1_024 * 1_024,
+        bodies_bytes_max: 64 * 1_024 * 1_024,
+        json_depth_max: 64,
+    };
 
     /// [`body_wait_ms_max`](Self::body_wait_ms_max) as a duration.
     #[must_use]
     pub const fn body_wait_max(&self) -> Duration {
         Duration::from_millis(self.body_wait_ms_max)
     }
+}
+
+impl AnswerLimits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self {
+        answer_wait_ms_max: 30_000,
+        answer_bytes_per_s_min: 4_096,
+        answers_bytes_max: 256 * 1_024 * 1_024,
+        history_questions_max: 8,
+        history_wait_ms_max: 2_000,
+        min_revision_wait_ms: 2_000,
+        heartbeat_ms: 15_000,
+        lag_events_max: 10_000,
+    };
+
+    /// [`history_wait_ms_max`](Self::history_wait_ms_max) as a duration.
+    #[must_use]
+    pub const fn history_wait_max(&self) -> Duration {
+        Duration::from_millis(self.history_wait_ms_max)
+    }
+
+    /// [`heartbeat_ms`](Self::heartbeat_ms) as a duration.
+    #[must_use]
+    pub const fn heartbeat(&self) -> Duration {
+        Duration::from_millis(self.heartbeat_ms)
+    }
+}
+
+impl HandEditLimits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self { tick_ms: 5_000, settle_quiet_ms: 20, settle_patience_ms: 100 };
 
     /// [`tick_ms`](Self::tick_ms) as a duration.
     #[must_use]
     pub const fn tick(&self) -> Duration {
         Duration::from_millis(self.tick_ms)
     }
+}
+
+impl PolicyLimits {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self =
+        Self { policy_age_ms_max: 100, policy_quiet_ms: 500, wrong_tokens_per_s_max: 10 };
 
     /// [`policy_age_ms_max`](Self::policy_age_ms_max) as a duration.
     #[must_use]
@@ -253,24 +344,6 @@ impl Limits {
     #[must_use]
     pub const fn policy_quiet(&self) -> Duration {
         Duration::from_millis(self.policy_quiet_ms)
-    }
-
-    /// [`heartbeat_ms`](Self::heartbeat_ms) as a duration.
-    #[must_use]
-    pub const fn heartbeat(&self) -> Duration {
-        Duration::from_millis(self.heartbeat_ms)
-    }
-
-    /// [`history_wait_ms_max`](Self::history_wait_ms_max) as a duration.
-    #[must_use]
-    pub const fn history_wait_max(&self) -> Duration {
-        Duration::from_millis(self.history_wait_ms_max)
-    }
-
-    /// [`shutdown_grace_ms`](Self::shutdown_grace_ms) as a duration.
-    #[must_use]
-    pub const fn shutdown_grace(&self) -> Duration {
-        Duration::from_millis(self.shutdown_grace_ms)
     }
 }
 

@@ -3,7 +3,7 @@
 //!
 //! Programs that embed the service fill the same plain structs ([`ServeConfig`], [`Limits`]) by
 //! hand; the command line fills them with clap, where the flag `--queue-len-max` and the variable
-//! `COLLECTORY_QUEUE_LEN_MAX` set [`Limits::queue_len_max`], and so on for every field.
+//! `COLLECTORY_QUEUE_LEN_MAX` set [`WriteLimits::queue_len_max`], and so on for every field.
 
 mod auth;
 mod base_path;
@@ -16,7 +16,9 @@ mod webhooks;
 
 pub use crate::config::auth::Auth;
 pub use crate::config::base_path::BasePath;
-pub use crate::config::limits::Limits;
+pub use crate::config::limits::{
+    AnswerLimits, HandEditLimits, Limits, PolicyLimits, RequestLimits, WriteLimits,
+};
 pub use crate::config::listen::Listen;
 pub use crate::config::origin::Origin;
 pub use crate::config::remote::{RemoteAck, RemoteConfig, Rewrite};

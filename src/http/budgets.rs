@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::config::Limits;
+use crate::config::{AnswerLimits, RequestLimits};
 use crate::http::jsonapi::error::ApiError;
 use crate::telemetry::Limit;
 
@@ -34,13 +34,13 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    pub(crate) fn of(limits: &Limits) -> Self {
+    pub(crate) fn of(requests: &RequestLimits, answers: &AnswerLimits) -> Self {
         Self {
-            bodies: Arc::new(Semaphore::new(limits.bodies_bytes_max)),
-            answers: Arc::new(Semaphore::new(limits.answers_bytes_max)),
-            answers_bytes_max: limits.answers_bytes_max,
-            questions: Arc::new(Semaphore::new(limits.history_questions_max)),
-            question_wait_max: limits.history_wait_max(),
+            bodies: Arc::new(Semaphore::new(requests.bodies_bytes_max)),
+            answers: Arc::new(Semaphore::new(answers.answers_bytes_max)),
+            answers_bytes_max: answers.answers_bytes_max,
+            questions: Arc::new(Semaphore::new(answers.history_questions_max)),
+            question_wait_max: answers.history_wait_max(),
             lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
         }
     }
@@ -124,8 +124,8 @@ mod tests {
 
     #[test]
     fn an_answer_has_its_room_until_the_last_of_it_is_gone() {
-        let limits = Limits { answers_bytes_max: 50_000, ..Limits::default() };
-        let budgets = Budgets::of(&limits);
+        let limits = AnswerLimits { answers_bytes_max: 50_000, ..AnswerLimits::DEFAULT };
+        let budgets = Budgets::of(&RequestLimits::DEFAULT, &limits);
         let answer = |len: usize| Bytes::from(vec![b'x'; len]);
         let first = budgets.counted(answer(40_000)).unwrap();
         assert_eq!(first, answer(40_000));
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn bodies_have_their_room_together() {
-        let limits = Limits { bodies_bytes_max: 100, ..Limits::default() };
-        let budgets = Budgets::of(&limits);
+        let limits = RequestLimits { bodies_bytes_max: 100, ..RequestLimits::DEFAULT };
+        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
         let held = budgets.room_for_body(60).unwrap();
         assert_eq!(status(budgets.room_for_body(60)), Some(503));
         drop(held);
@@ -157,8 +157,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_question_waits_for_its_place_and_is_told_when_there_is_none() {
-        let limits = Limits { history_questions_max: 1, history_wait_ms_max: 50, ..Limits::default() };
-        let budgets = Budgets::of(&limits);
+        let limits =
+            AnswerLimits { history_questions_max: 1, history_wait_ms_max: 50, ..AnswerLimits::DEFAULT };
+        let budgets = Budgets::of(&RequestLimits::DEFAULT, &limits);
         let place = budgets.question().await.unwrap();
         let refused = budgets.question().await.unwrap_err();
         assert_eq!((refused.status().as_u16(), refused.limit()), (503, Some(Limit::HistoryQuestions)));

@@ -34,7 +34,7 @@ pub(crate) enum Wanted {
 /// stranger.
 pub(crate) async fn wait(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     call.identity().await?;
-    let most = Duration::from_millis(call.context.settings.limits.min_revision_wait_ms);
+    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
     tokio::time::timeout(most, reach(call, wanted)).await.unwrap_or_else(|_| Err(late()))
 }
 
@@ -62,7 +62,7 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     if call.context.remote.is_none() || call.identity().await.is_err() {
         return;
     }
-    let most = Duration::from_millis(call.context.settings.limits.min_revision_wait_ms);
+    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
     drop(tokio::time::timeout(most, reach(call, Wanted::Revision(revision))).await);
 }
 

@@ -147,7 +147,8 @@ impl Routes {
     pub fn new(context: Context) -> Self {
         let common = Common::of(&context);
         let ui = context.settings.ui.then(Ui::new);
-        let budgets = Budgets::of(&context.settings.limits);
+        let limits = &context.settings.limits;
+        let budgets = Budgets::of(&limits.requests, &limits.answers);
         Self { shared: Arc::new(Shared { context, common, budgets, ui }) }
     }
 
@@ -248,7 +249,7 @@ fn answer(shared: Arc<Shared>, head: Arc<Head>, mut body: Body) -> impl Future<O
             Reply::failure(&error, &context.settings.base_path)
         });
         if body.is_there() {
-            Box::pin(body.discard(&context.settings.limits)).await;
+            Box::pin(body.discard(&context.settings.limits.requests)).await;
             if body.is_there() && !body.is_held_back() {
                 context.telemetry.reached.count(Limit::DiscardBytes);
             }

@@ -25,7 +25,7 @@ pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartErro
         folder: config.folder.clone(),
         committer: Actor::new(&config.committer_name, &config.committer_email),
         signing_key: config.signing_key.as_deref().map(SigningKey::read).transpose()?,
-        lock_wait_ms_max: config.limits.lock_wait_ms_max,
+        lock_wait_ms_max: config.limits.writes.lock_wait_ms_max,
         maintain: config.maintenance == Maintenance::On,
         ..Options::new(&config.repository)
     })
@@ -40,20 +40,20 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
             branch: branch.to_owned(),
             committers: committers(config),
             serve_uncommitted: config.uncommitted == Uncommitted::Serve,
-            settle_patience: Duration::from_millis(limits.settle_patience_ms),
+            settle_patience: Duration::from_millis(limits.hand_edits.settle_patience_ms),
             busy_max: BUSY_MAX,
             clock: Arc::new(move || clock.now()),
         },
         writer: WriterOptions {
-            queue_len_max: limits.queue_len_max,
-            batch_len_max: limits.batch_len_max,
-            races_max: limits.races_max,
+            queue_len_max: limits.writes.queue_len_max,
+            batch_len_max: limits.writes.batch_len_max,
+            races_max: limits.writes.races_max,
             retry_wait: RETRY_WAIT,
         },
         idempotency: Retention {
-            time: Duration::from_secs(limits.idempotency_retention_s),
-            len_max: limits.idempotency_len_max,
-            bytes_max: limits.idempotency_bytes_max,
+            time: Duration::from_secs(limits.writes.idempotency_retention_s),
+            len_max: limits.writes.idempotency_len_max,
+            bytes_max: limits.writes.idempotency_bytes_max,
         },
         reached: Reached::default(),
         metrics: Arc::default(),
@@ -72,7 +72,7 @@ fn committers(config: &ServeConfig) -> Vec<String> {
 pub(crate) fn history_options(config: &ServeConfig, projection: Projection) -> history::Options {
     history::Options {
         committers: committers(config),
-        lag_events_max: config.limits.lag_events_max,
+        lag_events_max: config.limits.answers.lag_events_max,
         known_key: Arc::new(move |text| projection.key(text)),
         checker: signers::checker(&config.repository),
         ..history::Options::new(config.folder.trim_matches('/'))
@@ -82,9 +82,9 @@ pub(crate) fn history_options(config: &ServeConfig, projection: Projection) -> h
 pub(crate) fn watch_options(config: &ServeConfig) -> watch::Options {
     let limits = &config.limits;
     watch::Options {
-        quiet: Duration::from_millis(limits.settle_quiet_ms),
-        quiet_unclosed: Duration::from_millis(limits.settle_patience_ms),
-        tick: limits.tick(),
+        quiet: Duration::from_millis(limits.hand_edits.settle_quiet_ms),
+        quiet_unclosed: Duration::from_millis(limits.hand_edits.settle_patience_ms),
+        tick: limits.hand_edits.tick(),
         notices: config.watch == Watching::System,
     }
 }

@@ -11,8 +11,8 @@
 //! short at the end of a line all the same can only take rights away, which the form of the file sees
 //! to.
 //!
-//! [`policy_age_ms_max`]: crate::config::Limits::policy_age_ms_max
-//! [`policy_quiet_ms`]: crate::config::Limits::policy_quiet_ms
+//! [`policy_age_ms_max`]: crate::config::PolicyLimits::policy_age_ms_max
+//! [`policy_quiet_ms`]: crate::config::PolicyLimits::policy_quiet_ms
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read as _};
@@ -24,7 +24,7 @@ use chrono::{DateTime, Utc};
 use rustix::fs::{Mode, OFlags};
 use sha2::{Digest as _, Sha256};
 
-use crate::config::Limits;
+use crate::config::PolicyLimits;
 use crate::domain::Token;
 use crate::http::Clock;
 use crate::http::policy::ReadPolicy;
@@ -122,7 +122,7 @@ impl PolicyFile {
     pub(crate) fn open(
         path: PathBuf,
         read: ReadPolicy,
-        limits: &Limits,
+        limits: &PolicyLimits,
         clock: Clock,
     ) -> Result<(Self, Found), PolicyError> {
         let (bytes, metadata) = match contents(&path) {

@@ -37,7 +37,7 @@ use sha2::{Digest as _, Sha256};
 use warp::http::HeaderMap;
 use warp::http::header::AUTHORIZATION;
 
-use crate::config::Limits;
+use crate::config::PolicyLimits;
 use crate::domain::{SecretHash, Token};
 use crate::http::Clock;
 use crate::http::authorize::{
@@ -77,7 +77,11 @@ impl Policy {
     ///
     /// Says why the file can't be used: a service does not start on a policy that is not
     /// understood.
-    pub fn open(path: impl Into<PathBuf>, read: ReadPolicy, limits: &Limits) -> Result<Self, PolicyError> {
+    pub fn open(
+        path: impl Into<PathBuf>,
+        read: ReadPolicy,
+        limits: &PolicyLimits,
+    ) -> Result<Self, PolicyError> {
         let clock = Clock::system();
         let (file, found) = PolicyFile::open(path.into(), read, limits, clock)?;
         let policy = Self {

@@ -42,10 +42,11 @@ fn grant(text: &str) -> Option<Grant> {
 }
 
 /// Looks at every request, and believes what it sees.
-const AT_ONCE: Limits = Limits { policy_age_ms_max: 0, policy_quiet_ms: 0, ..Limits::DEFAULT };
+const AT_ONCE: PolicyLimits =
+    PolicyLimits { policy_age_ms_max: 0, policy_quiet_ms: 0, ..PolicyLimits::DEFAULT };
 
 /// Looks at every request, and waits for an hour whether more is written.
-const NEVER_QUIET: Limits = Limits { policy_quiet_ms: 3_600_000, ..AT_ONCE };
+const NEVER_QUIET: PolicyLimits = PolicyLimits { policy_quiet_ms: 3_600_000, ..AT_ONCE };
 
 struct Given {
     policy: Policy,
@@ -57,7 +58,7 @@ fn policy(text: &str) -> Given {
     followed(text, &AT_ONCE)
 }
 
-fn followed(text: &str, limits: &Limits) -> Given {
+fn followed(text: &str, limits: &PolicyLimits) -> Given {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("policy.yaml");
     std::fs::write(&file, format!("{text}\n")).unwrap();
@@ -238,7 +239,7 @@ fn a_token_whose_time_is_over_is_as_unknown_as_any() {
 
 #[test]
 fn more_wrong_tokens_than_one_address_may_send_are_429_and_the_right_one_is_served() {
-    let given = followed("mara read:*", &Limits { wrong_tokens_per_s_max: 2, ..AT_ONCE });
+    let given = followed("mara read:*", &PolicyLimits { wrong_tokens_per_s_max: 2, ..AT_ONCE });
     let statuses: Vec<_> = (0..4).map(|n| given.status(&format!("guess{n}"), Action::List)).collect();
     assert_eq!(statuses, [401, 401, 429, 429]);
     assert_eq!(given.status("mara", Action::List), 200);

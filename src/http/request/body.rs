@@ -16,7 +16,7 @@ use warp::Stream;
 use warp::http::HeaderMap;
 use warp::http::header::EXPECT;
 
-use crate::config::Limits;
+use crate::config::RequestLimits;
 use crate::http::budgets::Budgets;
 use crate::http::jsonapi::error::{ApiError, Code};
 use crate::http::request::head::content_length;
@@ -122,7 +122,11 @@ impl Body {
     ///
     /// 413 when it is too long, 408 when it takes too long, 400 when it ends early, 503 when all bodies
     /// together are too much.
-    pub(crate) async fn collect(&mut self, limits: &Limits, budgets: &Budgets) -> Result<Bytes, ApiError> {
+    pub(crate) async fn collect(
+        &mut self,
+        limits: &RequestLimits,
+        budgets: &Budgets,
+    ) -> Result<Bytes, ApiError> {
         let bytes_max = limits.body_bytes_max;
         match tokio::time::timeout(limits.body_wait_max(), self.read(bytes_max, budgets)).await {
             Ok(End::Complete(bytes)) => Ok(bytes),
@@ -181,7 +185,7 @@ impl Body {
     }
 
     /// Reads what is left and drops it, so that the client comes to hear the answer.
-    pub(crate) async fn discard(&mut self, limits: &Limits) {
+    pub(crate) async fn discard(&mut self, limits: &RequestLimits) {
         if !self.is_there() || self.is_held_back || self.declared_bytes > limits.discard_bytes_max {
             return;
         }
@@ -215,6 +219,7 @@ mod tests {
     use warp::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 
     use super::*;
+    use crate::config::AnswerLimits;
 
     /// Chunks that are there already, and then an end or silence.
     struct Given(VecDeque<Bytes>, bool);
@@ -241,9 +246,10 @@ mod tests {
     }
 
     async fn read(sizes: &[usize], ends: bool) -> Result<usize, u16> {
-        let limits = Limits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..Limits::default() };
+        let limits =
+            RequestLimits { body_bytes_max: BYTES_MAX, body_wait_ms_max: 1, ..RequestLimits::DEFAULT };
         let mut body = body(sizes, ends);
-        let result = body.collect(&limits, &Budgets::of(&limits)).await;
+        let result = body.collect(&limits, &Budgets::of(&limits, &AnswerLimits::DEFAULT)).await;
         result.map(|bytes| bytes.len()).map_err(|error| error.status().as_u16())
     }
 
@@ -267,8 +273,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_has_its_room_until_the_request_is_answered() {
-        let limits = Limits { bodies_bytes_max: 100, ..Limits::default() };
-        let budgets = Budgets::of(&limits);
+        let limits = RequestLimits { bodies_bytes_max: 100, ..RequestLimits::DEFAULT };
+        let budgets = Budgets::of(&limits, &AnswerLimits::DEFAULT);
         let mut held = body(&[30, 30], true);
         held.collect(&limits, &budgets).await.unwrap();
         let refused = body(&[30, 30], true).collect(&limits, &budgets).await.unwrap_err();
@@ -280,10 +286,10 @@ mod tests {
     #[tokio::test]
     async fn an_unwanted_body_is_read_to_its_end() {
         let mut unwanted = body(&[100, 100], true);
-        unwanted.discard(&Limits::default()).await;
+        unwanted.discard(&RequestLimits::DEFAULT).await;
         assert!(!unwanted.is_there());
         let mut endless = body(&[100, 100, 100], true);
-        endless.discard(&Limits { discard_bytes_max: 150, ..Limits::default() }).await;
+        endless.discard(&RequestLimits { discard_bytes_max: 150, ..RequestLimits::DEFAULT }).await;
         assert!(endless.is_there());
     }
 
@@ -292,14 +298,14 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_LENGTH, HeaderValue::from_static("99999999999"));
         let mut lie = Body::announced(&headers, Given(VecDeque::new(), false));
-        let limits = Limits::default();
-        let refused = lie.collect(&limits, &Budgets::of(&limits)).await.unwrap_err();
+        let limits = RequestLimits::DEFAULT;
+        let refused = lie.collect(&limits, &Budgets::of(&limits, &AnswerLimits::DEFAULT)).await.unwrap_err();
         assert_eq!(refused.status().as_u16(), 413);
-        lie.discard(&Limits::default()).await;
+        lie.discard(&RequestLimits::DEFAULT).await;
         assert!(lie.is_there());
         let mut silent = body(&[], false);
         let asked = std::time::Instant::now();
-        silent.discard(&Limits::default()).await;
-        assert!(asked.elapsed() < Limits::default().body_wait_max());
+        silent.discard(&RequestLimits::DEFAULT).await;
+        assert!(asked.elapsed() < RequestLimits::DEFAULT.body_wait_max());
     }
 }

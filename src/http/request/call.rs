@@ -195,7 +195,7 @@ impl<'a> Call<'a> {
     /// [`Body::collect`], are for whoever may do what is asked for, and told after authorization.
     pub(crate) async fn collect(&self, body: &mut Body) -> Result<Result<Bytes, ApiError>, ApiError> {
         self.identity().await?;
-        Ok(body.collect(&self.context.settings.limits, self.budgets).await)
+        Ok(body.collect(&self.context.settings.limits.requests, self.budgets).await)
     }
 
     /// The same for as long as the answer goes on.
@@ -242,7 +242,8 @@ impl<'a> Call<'a> {
         };
         let history = self.context.history.as_ref().ok_or_else(late)?;
         let view =
-            tokio::time::timeout(self.context.settings.limits.history_wait_max(), history.ready()).await;
+            tokio::time::timeout(self.context.settings.limits.answers.history_wait_max(), history.ready())
+                .await;
         Ok((history, view.map_err(|_| late())??))
     }
 
@@ -468,7 +469,8 @@ mod tests {
     #[tokio::test]
     async fn an_answer_leaves_only_after_its_route_s_action_was_asked_about() {
         let context = context();
-        let budgets = Budgets::of(&context.settings.limits);
+        let limits = &context.settings.limits;
+        let budgets = Budgets::of(&limits.requests, &limits.answers);
         let call = || {
             let (head, _) = Head::parted(Request::new(String::new()), Arc::default());
             let id = RequestId::of(&head.headers, context.clock);

@@ -74,7 +74,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
 
 /// How long the writer has been at what it does, if that is longer than it should be.
 fn busy_for_too_long(call: &Call<'_>) -> Option<Duration> {
-    let most = Duration::from_millis(call.context.settings.limits.writer_busy_ms_max);
+    let most = Duration::from_millis(call.context.settings.limits.writes.writer_busy_ms_max);
     call.context.projection.busy_since().map(|since| since.elapsed()).filter(|busy| *busy >= most)
 }
 

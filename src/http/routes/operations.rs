@@ -149,11 +149,11 @@ struct Batch {
 impl Batch {
     fn read(call: &Call<'_>, body: &[u8]) -> Result<Self, ApiError> {
         let limits = &call.context.settings.limits;
-        let operations = operations_of(request::parse(body, limits.json_depth_max)?)?;
-        if operations.len() > limits.operations_max {
+        let operations = operations_of(request::parse(body, limits.requests.json_depth_max)?)?;
+        if operations.len() > limits.writes.operations_max {
             let detail = format!(
                 "a batch has at most {} operations, this one has {}",
-                limits.operations_max,
+                limits.writes.operations_max,
                 operations.len()
             );
             let error = ApiError::from(ErrorObject::invalid(format!("/{OPERATIONS}"), detail));

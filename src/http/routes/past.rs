@@ -185,11 +185,11 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
         "changes": {"supported": true},
         "limits": {
             "pageSizeMax": PAGE_SIZE_MAX,
-            "bodyBytesMax": limits.body_bytes_max,
-            "uriBytesMax": limits.uri_bytes_max,
-            "headerBytesMax": limits.header_bytes_max,
-            "jsonDepthMax": limits.json_depth_max,
-            "operationsMax": limits.operations_max,
+            "bodyBytesMax": limits.requests.body_bytes_max,
+            "uriBytesMax": limits.requests.uri_bytes_max,
+            "headerBytesMax": limits.requests.header_bytes_max,
+            "jsonDepthMax": limits.requests.json_depth_max,
+            "operationsMax": limits.writes.operations_max,
             "attributesMax": ATTRIBUTES_MAX,
         },
     });

@@ -75,7 +75,7 @@ impl EventId {
 /// 414 for a path and query that are too long, 404 for a path that leads nowhere.
 pub(crate) fn find(call: &Call<'_>) -> Result<Found, ApiError> {
     let (path, context) = (call.path(), call.context);
-    let bytes_max = context.settings.limits.uri_bytes_max;
+    let bytes_max = context.settings.limits.requests.uri_bytes_max;
     if path.len() + call.raw_query().len() > bytes_max {
         let detail = format!("Path and query have at most {bytes_max} bytes together.");
         return Err(ApiError::new(Code::URI_TOO_LONG, detail).reaching(Limit::UriBytes));

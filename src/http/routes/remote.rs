@@ -24,7 +24,7 @@ const REVISION_MEMBERS: [&str; 3] = ["revision", "after", "checkout_sha"];
 
 /// `POST /remote/notices`: somebody says that the remote has changed. It is looked at, and nothing else comes of it.
 pub(crate) async fn notice(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
-    let sent = body.collect(&call.context.settings.limits, call.budgets).await;
+    let sent = body.collect(&call.context.settings.limits.requests, call.budgets).await;
     let shared = call.context.remote.as_ref();
     let signed = match (shared.and_then(|shared| shared.notice_secret.as_ref()), &sent) {
         (Some(secret), Ok(sent)) => secret.has_signed(call.headers(), sent, call.context.clock.now()),

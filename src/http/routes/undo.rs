@@ -55,7 +55,7 @@ pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
         return Err(call.no_history_of(&key));
     }
     let request = Request::of(call, key, allowed, bytes.as_deref().unwrap_or_default())?;
-    let text = revision(&bytes?, call.context.settings.limits.json_depth_max)?;
+    let text = revision(&bytes?, call.context.settings.limits.requests.json_depth_max)?;
     let resolve = move || view.resolve(&text).map_err(|error| ApiError::from(error).at(REVISION));
     let done = match call.looking(resolve).await {
         Ok(revision) => {

@@ -211,14 +211,16 @@ impl<A: Answers> Connections<A> {
         let counts = Counts::new(reached, &answers);
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
-            .header_read_timeout(Duration::from_millis(limits.header_wait_ms_max))
-            .max_header_size(limits.uri_bytes_max + limits.header_bytes_max + HEAD_SPARE_BYTES)
+            .header_read_timeout(Duration::from_millis(limits.requests.header_wait_ms_max))
+            .max_header_size(
+                limits.requests.uri_bytes_max + limits.requests.header_bytes_max + HEAD_SPARE_BYTES,
+            )
             // A client that shuts its sending half down is still answered.
             .half_close(true);
         Self {
             answers,
             http,
-            room: Arc::new(Semaphore::new(limits.connections_max)),
+            room: Arc::new(Semaphore::new(limits.requests.connections_max)),
             refusals: Arc::new(Semaphore::new(REFUSALS_MAX)),
             limits,
             counts,
@@ -232,7 +234,8 @@ impl<A: Answers> Connections<A> {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
         let Some(tls) = tls else { return self.admit(ready(Some(stream)), Some(remote)) };
-        let (tls, wait_max) = (Arc::clone(tls), Duration::from_millis(self.limits.header_wait_ms_max));
+        let (tls, wait_max) =
+            (Arc::clone(tls), Duration::from_millis(self.limits.requests.header_wait_ms_max));
         self.admit(async move { tls.accept(stream, wait_max).await }, Some(remote));
     }
 
@@ -245,7 +248,7 @@ impl<A: Answers> Connections<A> {
         let line = Arc::new(Line::of(remote));
         let wire = {
             let line = Arc::clone(&line);
-            let (patience, shutdown) = (Patience::of(&self.limits), self.shutdown.clone());
+            let (patience, shutdown) = (Patience::of(&self.limits.answers), self.shutdown.clone());
             let counts = self.counts.clone();
             async move { opened.await.map(|stream| Wire::new(stream, line, patience, shutdown, counts)) }
         };
@@ -258,7 +261,10 @@ impl<A: Answers> Connections<A> {
                 drop(place);
             });
         } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
-            tracing::warn!(connections_max = self.limits.connections_max, "no room for one more connection");
+            tracing::warn!(
+                connections_max = self.limits.requests.connections_max,
+                "no room for one more connection"
+            );
             self.shutdown.spawn(async move {
                 if let Some(wire) = wire.await {
                     wire.refuse(&Refusal::no_room()).await;
@@ -274,7 +280,8 @@ impl<A: Answers> Connections<A> {
         line: Arc<Line>,
     ) -> impl Future<Output = ()> + Send + use<A, S> {
         let answers = self.answers.clone();
-        let (uri_bytes_max, header_bytes_max) = (self.limits.uri_bytes_max, self.limits.header_bytes_max);
+        let (uri_bytes_max, header_bytes_max) =
+            (self.limits.requests.uri_bytes_max, self.limits.requests.header_bytes_max);
         let counts = self.counts.clone();
         let service = service_fn(move |request: Request<Incoming>| {
             let answer = match refusal_of(&request, uri_bytes_max, header_bytes_max) {

@@ -35,7 +35,10 @@ async fn local() -> (Server, SocketAddr) {
     (server, address)
 }
 
-async fn start(limits: Limits) -> Running {
+/// A server with other limits.
+async fn start_with(change: impl FnOnce(&mut Limits)) -> Running {
+    let mut limits = Limits::DEFAULT;
+    change(&mut limits);
     let (holds, held) = mpsc::unbounded_channel();
     let release = Arc::new(Semaphore::new(0));
     let gate = Arc::clone(&release);
@@ -106,7 +109,7 @@ const LAST_GET: &[u8] = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n
 
 #[tokio::test]
 async fn one_connection_serves_many_requests() {
-    let server = start(Limits::DEFAULT).await;
+    let server = start_with(|_| ()).await;
     let mut stream = server.connect().await;
     stream.write_all(GET).await.unwrap();
     assert!(until(&mut stream, "[1]").await.starts_with("HTTP/1.1 200 OK\r\n"));
@@ -116,7 +119,7 @@ async fn one_connection_serves_many_requests() {
 
 #[tokio::test]
 async fn a_client_that_has_shut_its_sending_half_is_answered() {
-    let server = start(Limits::DEFAULT).await;
+    let server = start_with(|_| ()).await;
     let mut stream = server.connect().await;
     stream.write_all(GET).await.unwrap();
     stream.shutdown().await.unwrap();
@@ -125,7 +128,7 @@ async fn a_client_that_has_shut_its_sending_half_is_answered() {
 
 #[tokio::test]
 async fn a_broken_head_is_answered_with_a_json_api_error() {
-    let server = start(Limits::DEFAULT).await;
+    let server = start_with(|_| ()).await;
     for request in [
         &b"\0\r\n\r\n"[..],
         b"GET\r\n\r\n",
@@ -145,7 +148,7 @@ async fn a_broken_head_is_answered_with_a_json_api_error() {
 
 #[tokio::test]
 async fn a_broken_request_after_a_good_one_does_not_spoil_its_answer() {
-    let server = start(Limits::DEFAULT).await;
+    let server = start_with(|_| ()).await;
     let answer = server.exchange(&[GET, b"nonsense\r\n\r\n"].concat()).await;
     let (first, second) = answer.split_once("[1]").unwrap();
     assert!(first.starts_with("HTTP/1.1 200 OK\r\n"));
@@ -154,7 +157,7 @@ async fn a_broken_request_after_a_good_one_does_not_spoil_its_answer() {
 
 #[tokio::test]
 async fn a_uri_at_its_limit_is_served_and_one_above_is_414() {
-    let server = start(Limits { uri_bytes_max: 300, ..Limits::DEFAULT }).await;
+    let server = start_with(|limits| limits.requests.uri_bytes_max = 300).await;
     let get = |bytes: usize| {
         format!("GET /?{} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", "q".repeat(bytes - 2))
     };
@@ -166,7 +169,7 @@ async fn a_uri_at_its_limit_is_served_and_one_above_is_414() {
 
 #[tokio::test]
 async fn header_fields_above_their_limit_are_431() {
-    let server = start(Limits { header_bytes_max: 2_000, ..Limits::DEFAULT }).await;
+    let server = start_with(|limits| limits.requests.header_bytes_max = 2_000).await;
     let get = |fields: &str| format!("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{fields}\r\n");
     assert!(server.exchange(get(&format!("a: {}\r\n", "b".repeat(1_900))).as_bytes()).await.ends_with("[1]"));
     for fields in [
@@ -181,7 +184,7 @@ async fn header_fields_above_their_limit_are_431() {
 
 #[tokio::test]
 async fn a_refused_client_reads_its_answer_though_it_goes_on_sending() {
-    let server = start(Limits::DEFAULT).await;
+    let server = start_with(|_| ()).await;
     let mut stream = server.connect().await;
     let mut request = b"nonsense\r\n\r\n".to_vec();
     request.resize(4 * 1024 * 1024, b'x');
@@ -191,7 +194,7 @@ async fn a_refused_client_reads_its_answer_though_it_goes_on_sending() {
 
 #[tokio::test]
 async fn a_head_that_does_not_arrive_ends_the_connection() {
-    let server = start(Limits { header_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    let server = start_with(|limits| limits.requests.header_wait_ms_max = 20).await;
     for beginning in [&b""[..], b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\n"] {
         assert_eq!(server.exchange(beginning).await, "", "{beginning:?}");
     }
@@ -199,13 +202,13 @@ async fn a_head_that_does_not_arrive_ends_the_connection() {
 
 #[tokio::test]
 async fn an_idle_connection_is_closed_after_the_same_time() {
-    let server = start(Limits { header_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    let server = start_with(|limits| limits.requests.header_wait_ms_max = 20).await;
     assert!(server.exchange(GET).await.ends_with("[1]"));
 }
 
 #[tokio::test]
 async fn an_answer_that_nobody_takes_is_given_up() {
-    let server = start(Limits { answer_wait_ms_max: 20, ..Limits::DEFAULT }).await;
+    let server = start_with(|limits| limits.answers.answer_wait_ms_max = 20).await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     // The server has cut the answer off when it has nothing left to do.
@@ -231,8 +234,11 @@ async fn trickle(stream: &mut TcpStream, steps: usize, pause: Duration) -> usize
 
 #[tokio::test]
 async fn an_answer_that_is_taken_too_slowly_is_given_up() {
-    let limits = Limits { answer_wait_ms_max: 200, answer_bytes_per_s_min: 64 << 20, ..Limits::DEFAULT };
-    let server = start(limits).await;
+    let server = start_with(|limits| {
+        limits.answers.answer_wait_ms_max = 200;
+        limits.answers.answer_bytes_per_s_min = 64 << 20;
+    })
+    .await;
     let mut stream = server.connect().await;
     stream.write_all(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     // Never still for as long as would end it, and never fast enough.
@@ -283,7 +289,7 @@ async fn whoever_looks_something_up_hears_that_the_client_has_ended_the_connecti
 
 #[tokio::test]
 async fn one_connection_too_many_is_told_so() {
-    let mut server = start(Limits { connections_max: 1, ..Limits::DEFAULT }).await;
+    let mut server = start_with(|limits| limits.requests.connections_max = 1).await;
     let mut first = server.connect().await;
     first.write_all(b"GET /held HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").await.unwrap();
     server.held.recv().await.unwrap();
@@ -302,7 +308,7 @@ async fn one_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn a_shutdown_answers_what_is_under_way_and_closes_the_rest() {
-    let mut server = start(Limits::DEFAULT).await;
+    let mut server = start_with(|_| ()).await;
     let mut fresh = server.connect().await;
     let mut idle = server.connect().await;
     idle.write_all(GET).await.unwrap();
@@ -322,7 +328,7 @@ async fn a_shutdown_answers_what_is_under_way_and_closes_the_rest() {
 
 #[tokio::test]
 async fn what_does_not_finish_within_the_grace_period_is_cut_off() {
-    let mut server = start(Limits::DEFAULT).await;
+    let mut server = start_with(|_| ()).await;
     let mut busy = server.connect().await;
     busy.write_all(b"GET /held HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
     server.held.recv().await.unwrap();

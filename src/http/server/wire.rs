@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep};
 
-use crate::config::Limits;
+use crate::config::AnswerLimits;
 use crate::http::server::counts::Counts;
 use crate::http::server::line::Line;
 use crate::http::server::refusal::Refusal;
@@ -41,7 +41,7 @@ pub(crate) struct Patience {
 }
 
 impl Patience {
-    pub(crate) const fn of(limits: &Limits) -> Self {
+    pub(crate) const fn of(limits: &AnswerLimits) -> Self {
         Self {
             answer: Duration::from_millis(limits.answer_wait_ms_max),
             answer_bytes_per_s_min: limits.answer_bytes_per_s_min,

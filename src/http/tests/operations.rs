@@ -189,7 +189,7 @@ async fn a_body_without_operations_is_refused() {
 #[tokio::test]
 async fn a_batch_has_no_parameters_no_preconditions_and_an_end() {
     let served = Served::with(|context| {
-        context.settings.limits.operations_max = 2;
+        context.settings.limits.writes.operations_max = 2;
         context.settings.require_if_match = true;
     });
     let body = json!({"atomic:operations": [add("a")]}).to_string();

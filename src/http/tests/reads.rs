@@ -152,10 +152,10 @@ async fn nobody_gets_an_empty_list_while_the_repository_is_being_read() {
 
 #[tokio::test]
 async fn readiness_says_that_writes_wait() {
-    let served = Served::with(|context| context.settings.limits.writer_busy_ms_max = 60_000);
+    let served = Served::with(|context| context.settings.limits.writes.writer_busy_ms_max = 60_000);
     served.projection.note_busy(Some(std::time::Instant::now()));
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null());
-    let served = Served::with(|context| context.settings.limits.writer_busy_ms_max = 0);
+    let served = Served::with(|context| context.settings.limits.writes.writer_busy_ms_max = 0);
     assert!(served.get("/readyz").await.is(200).json()["meta"]["writes"].is_null(), "it has nothing to do");
     served.projection.note_busy(Some(std::time::Instant::now()));
     let ready = served.get("/readyz").await.is(200).json();

@@ -1,6 +1,5 @@
 //! Bad input: each gets a clear answer and changes nothing.
 
-use crate::config::Limits;
 use crate::http::testing::Served;
 use crate::telemetry::{Limit, Reached};
 
@@ -283,12 +282,13 @@ async fn headers_that_can_not_be_understood_are_refused() {
 
 #[tokio::test]
 async fn what_is_too_much_is_refused_by_name() {
-    let limits =
-        Limits { body_bytes_max: 70_000, uri_bytes_max: 200, json_depth_max: 4, ..Limits::default() };
     let reached = Reached::default();
     let counts = reached.clone();
-    let served =
-        Served::with(|context| (context.settings.limits, context.telemetry.reached) = (limits, counts));
+    let served = Served::with(|context| {
+        context.telemetry.reached = counts;
+        let requests = &mut context.settings.limits.requests;
+        (requests.body_bytes_max, requests.uri_bytes_max, requests.json_depth_max) = (70_000, 200, 4);
+    });
     let large = |bytes: usize| format!("{MEDIA}{}", " ".repeat(bytes - MEDIA.len()));
     let answer = served.send("POST", "/collections", &large(70_001)).await.is(413);
     assert_eq!(answer.errors(), "payload_too_large");

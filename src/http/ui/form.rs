@@ -46,7 +46,7 @@ impl Posted {
             let detail = "A page takes forms: application/x-www-form-urlencoded.";
             return Err(ApiError::new(Code::UNSUPPORTED_MEDIA_TYPE, detail));
         }
-        let bytes = body.collect(&visit.call.context.settings.limits, visit.call.budgets).await?;
+        let bytes = body.collect(&visit.call.context.settings.limits.requests, visit.call.budgets).await?;
         let pairs = form_urlencoded::parse(&bytes).map(|(name, value)| (name.into_owned(), unix(&value)));
         let mut posted = Self { pairs: pairs.collect(), is_ours: false };
         posted.is_ours = posted.get(TOKEN) == visit.ui.form_token(visit.call);

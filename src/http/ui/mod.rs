@@ -121,7 +121,7 @@ async fn checked(ui: &Ui, call: &Call<'_>, body: &mut Body) -> Result<Reply, Api
     if let Some(name) = path.strip_prefix("assets/") {
         return assets::find(name).ok_or_else(|| ApiError::no_such_path(call.path()));
     }
-    let bytes_max = call.context.settings.limits.uri_bytes_max;
+    let bytes_max = call.context.settings.limits.requests.uri_bytes_max;
     if call.path().len() + call.raw_query().len() > bytes_max {
         let detail = format!("Path and query have at most {bytes_max} bytes together.");
         return Err(ApiError::new(Code::URI_TOO_LONG, detail));

@@ -110,7 +110,7 @@ mod tests {
         let long =
             entry("k", Kind::Document, &[("name", &"\u{1}".repeat(1000)), ("directory", &"d".repeat(1000))]);
         let sort = Sort::parse("name,directory").unwrap();
-        let uri_bytes_max = crate::config::Limits::default().uri_bytes_max;
+        let uri_bytes_max = crate::config::Limits::default().requests.uri_bytes_max;
         assert!(Cursor::of(&long, &sort).encode(&sort).len() < uri_bytes_max - 1024);
     }
 

@@ -126,8 +126,8 @@ async fn resource(call: &Call<'_>, body: &mut Body) -> Result<(Bytes, Result<Res
     let bytes = call.collect(body).await?;
     let sent = bytes.clone().unwrap_or_default();
     let resource = bytes.map(|bytes| {
-        let data =
-            request::parse(&bytes, call.context.settings.limits.json_depth_max).and_then(request::data_of);
+        let data = request::parse(&bytes, call.context.settings.limits.requests.json_depth_max)
+            .and_then(request::data_of);
         data.map_or_else(Resource::unreadable, Resource::read)
     });
     Ok((sent, resource))

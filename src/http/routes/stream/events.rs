@@ -53,7 +53,7 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
         (None, Some(_)) => history.subscribe_from_start(filter),
         (None, None) => history.subscribe(None, filter),
     };
-    let heartbeat = call.context.settings.limits.heartbeat();
+    let heartbeat = call.context.settings.limits.answers.heartbeat();
     Ok(answer(call, EventSource { subscription, fields, heartbeat, permission }).of_revision(head))
 }
 

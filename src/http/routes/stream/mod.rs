@@ -109,7 +109,7 @@ impl Permission {
     ) -> Result<Self, ApiError> {
         negotiate::content_type_without_body(call.headers())?;
         let allowed = call.authorize(action(key.as_ref())).await?;
-        let age_max = call.context.settings.limits.policy_age_max();
+        let age_max = call.context.settings.limits.policy.policy_age_max();
         Ok(Self { caller: call.caller(), key, action, allowed, asked: Instant::now(), age_max })
     }
 

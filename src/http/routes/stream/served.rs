@@ -53,7 +53,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     // Before the snapshot is taken, so that the next one is not missed.
     let news = projection.news();
     let snapshot = call.snapshot()?;
-    let heartbeat = call.context.settings.limits.heartbeat();
+    let heartbeat = call.context.settings.limits.answers.heartbeat();
     let mut source = ServedSource {
         shown: shown(&snapshot, &permission),
         last_seen: None,
@@ -68,8 +68,11 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     match last_event_id(call) {
         None => source.list(),
         Some(id) => {
-            let history =
-                call.context.history.clone().zip(Some(call.context.settings.limits.history_wait_max()));
+            let history = call
+                .context
+                .history
+                .clone()
+                .zip(Some(call.context.settings.limits.answers.history_wait_max()));
             source.last_seen = Some((id.to_owned(), history));
         }
     }

@@ -119,7 +119,7 @@ pub(crate) async fn asked_for(
     check_site(call)?;
     let mut kept = String::new();
     if session::has_cookie(call.headers()) {
-        let bytes = body.collect(&call.context.settings.limits, call.budgets).await?;
+        let bytes = body.collect(&call.context.settings.limits.requests, call.budgets).await?;
         kept = String::from_utf8_lossy(&bytes).into_owned();
     }
     let why =
