@@ -86,11 +86,9 @@ impl How {
                 "name the remote with --remote, or the service that shares it with --to".into(),
             ));
         }
-        let config = ServeConfig {
-            branch: self.repository.branch.clone(),
-            remote: self.remote.clone(),
-            ..ServeConfig::new(self.repository.find()?)
-        };
+        let mut config =
+            ServeConfig { remote: self.remote.clone(), ..ServeConfig::new(self.repository.find()?) };
+        config.repository.branch.clone_from(&self.repository.branch);
         Ok(service::decide(&config, decision)?.to_string())
     }
 }

@@ -86,14 +86,14 @@ impl Serve {
         {
             return Err(Failure::Usage(PEERS_WITHOUT_SECRET.into()));
         }
-        Actor::check_name(&self.config.committer_name)
-            .and_then(|()| Actor::check_email(&self.config.committer_email))
+        Actor::check_name(&self.config.commits.committer_name)
+            .and_then(|()| Actor::check_email(&self.config.commits.committer_email))
             .map_err(|why| Failure::Usage(format!("the committer: {why}")))?;
         telemetry::start(&self.log)?;
         let access_log = telemetry::start_access_log(&self.log).context("cannot start the access log")?;
         let connections_max = &mut self.config.limits.requests.connections_max;
         *connections_max = crate::cli::open_files::raise(*connections_max);
-        store::git::keep_to_sharing(&self.config.repository).map_err(anyhow::Error::from)?;
+        store::git::keep_to_sharing(&self.config.repository.dir).map_err(anyhow::Error::from)?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(self.worker_threads.unwrap_or_else(worker_threads_default).get())
             .enable_all()
@@ -115,7 +115,7 @@ struct Process {
 async fn serve(config: ServeConfig, auth: Auth, process: Process) -> Result<Done, Failure> {
     let mut signals = Signals::new().context("cannot listen for signals")?;
     let sockets = Sockets::passed_on().context("cannot use what the supervisor passed on to listen on")?;
-    let base_path = config.base_path.clone();
+    let base_path = config.http.base_path.clone();
     let rules = Rules::of(auth, &config.limits.policy)?;
     if let Some(policy) = rules.policy() {
         signals.reloads.push(Box::new(move || policy.reload()));

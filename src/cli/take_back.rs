@@ -118,12 +118,10 @@ impl How {
 
     /// Opens the repository, changes it, and lets go of it.
     fn offline(&self, what: What) -> Result<ChangeReport, Failure> {
-        let config = ServeConfig {
-            branch: self.repository.branch.clone(),
-            folder: self.folder.path.clone(),
-            signing_key: self.signing.key.clone(),
-            ..ServeConfig::new(self.repository.find()?)
-        };
+        let mut config = ServeConfig::new(self.repository.find()?);
+        config.repository.branch.clone_from(&self.repository.branch);
+        config.repository.folder.clone_from(&self.folder.path);
+        config.commits.signing_key.clone_from(&self.signing.key);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
             let offline = Offline::open(&config).await?;

@@ -24,6 +24,7 @@ pub use crate::config::origin::Origin;
 pub use crate::config::remote::{RemoteAck, RemoteConfig, Rewrite};
 pub(crate) use crate::config::serve::listen_default;
 pub use crate::config::serve::{
-    FOLDER_DEFAULT, Maintenance, REPOSITORY_DEFAULT, ServeConfig, Uncommitted, Watching, WebPages,
+    CommitConfig, FOLDER_DEFAULT, HttpConfig, ListenConfig, Maintenance, REPOSITORY_DEFAULT,
+    RepositoryConfig, ServeConfig, Uncommitted, Watching, WebPages,
 };
 pub use crate::config::webhooks::WebhookConfig;

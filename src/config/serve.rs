@@ -8,9 +8,41 @@ use crate::config::{BasePath, Limits, Listen, Origin, RemoteConfig, WebhookConfi
 /// What to serve, and where.
 #[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
 pub struct ServeConfig {
+    /// The repository, and how its work tree is kept.
+    #[command(flatten)]
+    pub repository: RepositoryConfig,
+
+    /// Where to listen.
+    #[command(flatten)]
+    pub listen: ListenConfig,
+
+    /// How requests are answered.
+    #[command(flatten)]
+    pub http: HttpConfig,
+
+    /// Under which name commits are made.
+    #[command(flatten)]
+    pub commits: CommitConfig,
+
+    /// The remote that is shared with other services, if there is one.
+    #[command(flatten)]
+    pub remote: RemoteConfig,
+
+    /// Who is told of events.
+    #[command(flatten)]
+    pub webhooks: WebhookConfig,
+
+    /// The limits.
+    #[command(flatten)]
+    pub limits: Limits,
+}
+
+/// The repository, and how its work tree is kept.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct RepositoryConfig {
     /// The repository: bare or with a work tree. Made when the folder is absent or empty.
     #[arg(long = "repo", env = "COLLECTORY_REPO", value_name = "DIR", default_value = REPOSITORY_DEFAULT)]
-    pub repository: PathBuf,
+    pub dir: PathBuf,
 
     /// The branch to serve; without it the one that HEAD names at start. It stays while the
     /// service runs, whatever is checked out. It must exist, unless the repository has no branch at
@@ -24,18 +56,45 @@ pub struct ServeConfig {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub folder: String,
 
+    /// What becomes of saved files that are not committed: served at once, or ignored.
+    #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
+    pub uncommitted: Uncommitted,
+
+    /// What tells of hand edits: the system, or the slow tick alone (`--tick-ms`), for file systems
+    /// that tell nothing.
+    #[arg(long, env = "COLLECTORY_WATCH", value_name = "WHAT", value_enum, default_value_t = Watching::System)]
+    pub watch: Watching,
+
+    /// Whether the repository is tidied up in the background: the small packs that writes leave are
+    /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
+    /// for a fast `git log` on a file. Without it that is left to `git gc`.
+    ///
+    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, bytes per
+    /// commit) stands in the log, at level info, once an hour at most and at the end.
+    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
+    pub maintenance: Maintenance,
+
+    /// Serve a repository that belongs to another user. Without it such a one is refused, as git refuses it,
+    /// unless git's `safe.directory` names it.
+    #[arg(long, env = "COLLECTORY_ANY_OWNER")]
+    pub any_owner: bool,
+}
+
+/// Where to listen.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct ListenConfig {
     /// Where to listen: HOST:PORT (port 0 takes a free one), :PORT for every address of the machine, or
     /// unix:PATH for a socket that its owner and group may use (mode 0660).
-    #[arg(long, env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
+    #[arg(long = "listen", env = "COLLECTORY_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH",
           default_value_t = listen_default())]
-    pub listen: Listen,
+    pub address: Listen,
 
     /// Where to listen for whoever watches over the service: `/metrics` for Prometheus, `/livez`, and a
     /// `/readyz` that tells everything, without TLS and to anybody who can reach it. Off unless it is said.
     ///
     /// As --listen; 127.0.0.1:9464 is a good choice. See README, "Operate it".
-    #[arg(long, env = "COLLECTORY_ADMIN_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH")]
-    pub admin_listen: Option<Listen>,
+    #[arg(long = "admin-listen", env = "COLLECTORY_ADMIN_LISTEN", value_name = "HOST:PORT|:PORT|unix:PATH")]
+    pub admin: Option<Listen>,
 
     /// Speak TLS (1.2 and 1.3) with this certificate, and the chain behind it, in PEM; needs --tls-key.
     ///
@@ -47,19 +106,14 @@ pub struct ServeConfig {
     /// The private key of the certificate, in PEM, which nobody but the service may read.
     #[arg(long, env = "COLLECTORY_TLS_KEY", value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
+}
 
+/// How requests are answered.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct HttpConfig {
     /// The path below which the API stands, as `/settings/v1`.
     #[arg(long, env = "COLLECTORY_BASE_PATH", value_name = "PATH", default_value_t = BasePath::root())]
     pub base_path: BasePath,
-
-    /// What becomes of saved files that are not committed: served at once, or ignored.
-    #[arg(long, env = "COLLECTORY_UNCOMMITTED", value_name = "WHAT", value_enum, default_value_t = Uncommitted::Serve)]
-    pub uncommitted: Uncommitted,
-
-    /// What tells of hand edits: the system, or the slow tick alone (`--tick-ms`), for file systems
-    /// that tell nothing.
-    #[arg(long, env = "COLLECTORY_WATCH", value_name = "WHAT", value_enum, default_value_t = Watching::System)]
-    pub watch: Watching,
 
     /// Refuse updates and deletes that come without `If-Match`, with 428.
     #[arg(long, env = "COLLECTORY_REQUIRE_IF_MATCH")]
@@ -91,21 +145,11 @@ pub struct ServeConfig {
     /// Whether the web pages are served, below `/ui/`, with the same rights as the API.
     #[arg(long, env = "COLLECTORY_UI", value_name = "WHETHER", value_enum, default_value_t = WebPages::On)]
     pub ui: WebPages,
+}
 
-    /// Whether the repository is tidied up in the background: the small packs that writes leave are
-    /// merged, the loose objects that `git commit` leaves are packed, and git's commit-graph is kept up
-    /// for a fast `git log` on a file. Without it that is left to `git gc`.
-    ///
-    /// It takes a quarter of a core at most. What there is then (packs, objects, bytes, bytes per
-    /// commit) stands in the log, at level info, once an hour at most and at the end.
-    #[arg(long, env = "COLLECTORY_MAINTENANCE", value_name = "WHETHER", value_enum, default_value_t = Maintenance::On)]
-    pub maintenance: Maintenance,
-
-    /// Serve a repository that belongs to another user. Without it such a one is refused, as git refuses it,
-    /// unless git's `safe.directory` names it.
-    #[arg(long, env = "COLLECTORY_ANY_OWNER")]
-    pub any_owner: bool,
-
+/// Under which name commits are made.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+pub struct CommitConfig {
     /// The name under which the service commits; authors are the callers.
     #[arg(long, env = "COLLECTORY_COMMITTER_NAME", value_name = "NAME", default_value = "Collectory",
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
@@ -126,18 +170,6 @@ pub struct ServeConfig {
     /// `collectory verify` believe it.
     #[arg(long, env = "COLLECTORY_SIGNING_KEY", value_name = "FILE")]
     pub signing_key: Option<PathBuf>,
-
-    /// The remote that is shared with other services, if there is one.
-    #[command(flatten)]
-    pub remote: RemoteConfig,
-
-    /// Who is told of events.
-    #[command(flatten)]
-    pub webhooks: WebhookConfig,
-
-    /// The limits.
-    #[command(flatten)]
-    pub limits: Limits,
 }
 
 /// The repository that is meant when none is named.
@@ -151,26 +183,29 @@ impl ServeConfig {
     #[must_use]
     pub fn new(repository: impl Into<PathBuf>) -> Self {
         Self {
-            repository: repository.into(),
-            branch: None,
-            folder: FOLDER_DEFAULT.to_owned(),
-            listen: listen_default(),
-            admin_listen: None,
-            tls_cert: None,
-            tls_key: None,
-            base_path: BasePath::root(),
-            uncommitted: Uncommitted::Serve,
-            watch: Watching::System,
-            require_if_match: false,
-            cors_origins: Vec::new(),
-            allow_hosts: Vec::new(),
-            compress: false,
-            ui: WebPages::On,
-            maintenance: Maintenance::On,
-            any_owner: false,
-            committer_name: "Collectory".to_owned(),
-            committer_email: "collectory@localhost".to_owned(),
-            signing_key: None,
+            repository: RepositoryConfig {
+                dir: repository.into(),
+                branch: None,
+                folder: FOLDER_DEFAULT.to_owned(),
+                uncommitted: Uncommitted::Serve,
+                watch: Watching::System,
+                maintenance: Maintenance::On,
+                any_owner: false,
+            },
+            listen: ListenConfig { address: listen_default(), admin: None, tls_cert: None, tls_key: None },
+            http: HttpConfig {
+                base_path: BasePath::root(),
+                require_if_match: false,
+                cors_origins: Vec::new(),
+                allow_hosts: Vec::new(),
+                compress: false,
+                ui: WebPages::On,
+            },
+            commits: CommitConfig {
+                committer_name: "Collectory".to_owned(),
+                committer_email: "collectory@localhost".to_owned(),
+                signing_key: None,
+            },
             remote: RemoteConfig::DEFAULT,
             webhooks: WebhookConfig::default(),
             limits: Limits::DEFAULT,
@@ -273,7 +308,7 @@ mod tests {
     fn origins_are_listed_in_one_flag_or_in_several() {
         let one = |text: &str| Origin::One(text.to_owned());
         let flags = ["--cors-origin", "https://a.org,http://b.org:3000", "--cors-origin", "*"];
-        let origins = parsed(&flags).unwrap().cors_origins;
+        let origins = parsed(&flags).unwrap().http.cors_origins;
         assert_eq!(origins, [one("https://a.org"), one("http://b.org:3000"), Origin::Any]);
         for (text, kept) in [
             ("https://CMS.example.org", "https://cms.example.org"),

@@ -63,13 +63,13 @@ pub struct Guarded(Guard);
 impl<G> ServiceBuilder<G> {
     /// Where to listen; `127.0.0.1:8080` unless it is said, port 0 takes a free one.
     pub fn listen(mut self, address: SocketAddr) -> Self {
-        self.config.listen = address.into();
+        self.config.listen.address = address.into();
         self
     }
 
     /// Where `/metrics` and the full `/readyz` are; nowhere unless it is said.
     pub fn admin_listen(mut self, address: SocketAddr) -> Self {
-        self.config.admin_listen = Some(address.into());
+        self.config.listen.admin = Some(address.into());
         self
     }
 
@@ -94,38 +94,38 @@ impl<G> ServiceBuilder<G> {
 
     /// Refuses updates and deletes without `If-Match` with 428.
     pub const fn require_if_match(mut self, required: bool) -> Self {
-        self.config.require_if_match = required;
+        self.config.http.require_if_match = required;
         self
     }
 
     /// The origins whose web pages may use the service; by default none.
     pub fn cors_origins(mut self, origins: impl IntoIterator<Item = Origin>) -> Self {
-        self.config.cors_origins = origins.into_iter().collect();
+        self.config.http.cors_origins = origins.into_iter().collect();
         self
     }
 
     /// The host names by which an open service on a loopback address may be reached, beside those of the
     /// loopback interface itself.
     pub fn allow_hosts(mut self, hosts: impl IntoIterator<Item = String>) -> Self {
-        self.config.allow_hosts = hosts.into_iter().collect();
+        self.config.http.allow_hosts = hosts.into_iter().collect();
         self
     }
 
     /// Sends the whole list compressed to clients that take it so.
     pub const fn compress(mut self, compress: bool) -> Self {
-        self.config.compress = compress;
+        self.config.http.compress = compress;
         self
     }
 
     /// Whether the web pages are served below `/ui/`; they are unless it is said.
     pub const fn ui(mut self, served: bool) -> Self {
-        self.config.ui = if served { WebPages::On } else { WebPages::Off };
+        self.config.http.ui = if served { WebPages::On } else { WebPages::Off };
         self
     }
 
     /// Signs every commit with the SSH key in this file.
     pub fn signing_key(mut self, file: impl Into<PathBuf>) -> Self {
-        self.config.signing_key = Some(file.into());
+        self.config.commits.signing_key = Some(file.into());
         self
     }
 
@@ -190,11 +190,11 @@ impl ServiceBuilder<Guarded> {
         let tls = tls(&config)?;
         let receivers = webhooks::receivers(&config.webhooks)?;
         let server = match socket {
-            Some(socket) => Server::on(socket, &config.listen)?,
-            None => Server::bind(&config.listen).await?,
+            Some(socket) => Server::on(socket, &config.listen.address)?,
+            None => Server::bind(&config.listen.address).await?,
         };
         let server = server.secured(tls.clone());
-        let admin = match &config.admin_listen {
+        let admin = match &config.listen.admin {
             Some(listen) => Some(Server::bind(listen).await.map_err(StartError::Admin)?),
             None => None,
         };
@@ -202,9 +202,9 @@ impl ServiceBuilder<Guarded> {
         let bound = server.bound().clone();
         warn_of_strangers(&guard, &bound);
         let place = Place {
-            repository: config.repository.display().to_string(),
+            repository: config.repository.dir.display().to_string(),
             branch: journal.branch().to_owned(),
-            folder: config.folder.clone(),
+            folder: config.repository.folder.clone(),
         };
         let archive: Arc<dyn Archive> = Arc::new(journal.archive());
         let reached = Reached::default();
@@ -245,16 +245,16 @@ impl ServiceBuilder<Guarded> {
             clock: Clock::system(),
             access: Access {
                 guard,
-                cors: config.cors_origins.iter().cloned().collect(),
+                cors: config.http.cors_origins.iter().cloned().collect(),
                 hosts: hosts(&config, &bound),
                 secured: tls.is_some(),
             },
             settings: Settings {
                 limits: config.limits.clone(),
-                base_path: config.base_path.clone(),
-                require_if_match: config.require_if_match,
-                compress: config.compress,
-                ui: config.ui == WebPages::On,
+                base_path: config.http.base_path.clone(),
+                require_if_match: config.http.require_if_match,
+                compress: config.http.compress,
+                ui: config.http.ui == WebPages::On,
                 place,
             },
             telemetry: Telemetry {
@@ -315,7 +315,7 @@ fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
 }
 
 fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {
-    let Some((certificate, key)) = config.tls_cert.as_ref().zip(config.tls_key.as_ref()) else {
+    let Some((certificate, key)) = config.listen.tls_cert.as_ref().zip(config.listen.tls_key.as_ref()) else {
         return Ok(None);
     };
     Ok(Some(Arc::new(Tls::open(certificate, key)?)))
@@ -338,7 +338,7 @@ fn warn_of_strangers(guard: &Guard, bound: &Bound) {
 fn hosts(config: &ServeConfig, bound: &Bound) -> Hosts {
     match bound {
         Bound::Tcp(address) | Bound::Tls(address) if bound.is_local() => {
-            let allowed = config.allow_hosts.iter().map(|host| host.to_ascii_lowercase());
+            let allowed = config.http.allow_hosts.iter().map(|host| host.to_ascii_lowercase());
             Hosts::Loopback(iter::once(address.to_string()).chain(allowed).collect())
         }
         Bound::Tcp(_) | Bound::Tls(_) | Bound::Unix(_) => Hosts::Any,
@@ -350,21 +350,24 @@ fn open(config: &ServeConfig) -> Result<GitJournal, StartError> {
     let signing_key = options.signing_key.clone();
     let is_new = match remote::url(&config.remote)? {
         Some(url) => remote::init(config, &url)?,
-        None => GitJournal::init(&config.repository)?,
+        None => GitJournal::init(&config.repository.dir)?,
     };
     if is_new {
-        tracing::info!(path = %config.repository.display(), "made a new repository");
+        tracing::info!(path = %config.repository.dir.display(), "made a new repository");
     }
-    let journal =
-        if config.any_owner { GitJournal::open_of_anybody(options) } else { GitJournal::open(options) }?;
+    let journal = if config.repository.any_owner {
+        GitJournal::open_of_anybody(options)
+    } else {
+        GitJournal::open(options)
+    }?;
     tracing::info!(
-        path = %config.repository.display(),
+        path = %config.repository.dir.display(),
         branch = journal.branch(),
-        folder = config.folder,
+        folder = config.repository.folder,
         "serving the branch"
     );
     if let Some(incomplete) = journal.incomplete()? {
-        tracing::warn!(path = %config.repository.display(), "{incomplete}");
+        tracing::warn!(path = %config.repository.dir.display(), "{incomplete}");
     }
     if let Some(key) = signing_key {
         tracing::info!(key = %key, "signing every commit");

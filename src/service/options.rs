@@ -21,13 +21,13 @@ const BUSY_MAX: Duration = Duration::from_secs(2);
 
 pub(crate) fn journal_options(config: &ServeConfig) -> Result<Options, StartError> {
     Ok(Options {
-        branch: config.branch.clone(),
-        folder: config.folder.clone(),
-        committer: Actor::new(&config.committer_name, &config.committer_email),
-        signing_key: config.signing_key.as_deref().map(SigningKey::read).transpose()?,
+        branch: config.repository.branch.clone(),
+        folder: config.repository.folder.clone(),
+        committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
+        signing_key: config.commits.signing_key.as_deref().map(SigningKey::read).transpose()?,
         lock_wait_ms_max: config.limits.writes.lock_wait_ms_max,
-        maintain: config.maintenance == Maintenance::On,
-        ..Options::new(&config.repository)
+        maintain: config.repository.maintenance == Maintenance::On,
+        ..Options::new(&config.repository.dir)
     })
 }
 
@@ -36,10 +36,10 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
     let clock = Clock::system();
     engine::Options {
         mirror: MirrorOptions {
-            folder: config.folder.trim_matches('/').to_owned(),
+            folder: config.repository.folder.trim_matches('/').to_owned(),
             branch: branch.to_owned(),
             committers: committers(config),
-            serve_uncommitted: config.uncommitted == Uncommitted::Serve,
+            serve_uncommitted: config.repository.uncommitted == Uncommitted::Serve,
             settle_patience: Duration::from_millis(limits.hand_edits.settle_patience_ms),
             busy_max: BUSY_MAX,
             clock: Arc::new(move || clock.now()),
@@ -64,8 +64,8 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
 /// Commits of a service that had another address count as the service's too.
 fn committers(config: &ServeConfig) -> Vec<String> {
     let usual = Actor::service().email().to_owned();
-    let mut committers = vec![config.committer_email.clone()];
-    committers.extend((config.committer_email != usual).then_some(usual));
+    let mut committers = vec![config.commits.committer_email.clone()];
+    committers.extend((config.commits.committer_email != usual).then_some(usual));
     committers
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn history_options(config: &ServeConfig, projection: Projection) -> h
         committers: committers(config),
         lag_events_max: config.limits.answers.lag_events_max,
         known_key: Arc::new(move |text| projection.key(text)),
-        checker: signers::checker(&config.repository),
-        ..history::Options::new(config.folder.trim_matches('/'))
+        checker: signers::checker(&config.repository.dir),
+        ..history::Options::new(config.repository.folder.trim_matches('/'))
     }
 }
 
@@ -85,6 +85,6 @@ pub(crate) fn watch_options(config: &ServeConfig) -> watch::Options {
         quiet: Duration::from_millis(limits.hand_edits.settle_quiet_ms),
         quiet_unclosed: Duration::from_millis(limits.hand_edits.settle_patience_ms),
         tick: limits.hand_edits.tick(),
-        notices: config.watch == Watching::System,
+        notices: config.repository.watch == Watching::System,
     }
 }

@@ -39,18 +39,18 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
 /// Makes the repository when nothing is there, with the branch that the remote has; answers whether it did.
 pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreError> {
     let remote = &config.remote;
-    let is_there = GitJournal::is_there(&config.repository);
+    let is_there = GitJournal::is_there(&config.repository.dir);
     match check_version() {
         // What is here is served all the same.
         Err(error) if is_there => tracing::error!("{error}"),
         checked => checked?,
     }
-    let named = config.branch.as_deref().or(remote.branch.as_deref());
+    let named = config.repository.branch.as_deref().or(remote.branch.as_deref());
     let asked = || default_branch(url, &access(remote), Instant::now() + remote.timeout());
     let branch = named.map(str::to_owned).or_else(|| if is_there { None } else { asked() });
     let branch = branch.as_deref().unwrap_or(BRANCH_DEFAULT);
     let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
-    GitJournal::init_as(&config.repository, NewRepository { is_bare: !remote.work_tree, branch })
+    GitJournal::init_as(&config.repository.dir, NewRepository { is_bare: !remote.work_tree, branch })
 }
 
 /// The link to the remote, if there is one.
@@ -65,13 +65,13 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
     };
     let settings = Settings {
         ack,
-        folder: config.folder.clone(),
-        merger: Box::new(Collections::new(&config.folder)),
+        folder: config.repository.folder.clone(),
+        merger: Box::new(Collections::new(&config.repository.folder)),
         poll: remote.poll(),
         timeout: remote.timeout(),
         push_interval: remote.push_interval(),
         follow_rewrites: remote.rewrite == Rewrite::Follow,
-        committer: Actor::new(&config.committer_name, &config.committer_email),
+        committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,
         told: notifier(remote)?,
     };

@@ -98,7 +98,7 @@ async fn hooked_with(
     hook: impl FnMut() + Send + 'static,
 ) -> Service {
     let mut config = ServeConfig::new(folder.join("settings"));
-    config.listen = SocketAddr::from(([127, 0, 0, 1], 0)).into();
+    config.listen.address = SocketAddr::from(([127, 0, 0, 1], 0)).into();
     let builder = Service::configured(config).limits(limits).authorizer(AllowAll);
     builder.start_with(|journal, _| Hooked { journal, hook }).await.unwrap()
 }

@@ -49,12 +49,10 @@ impl Target {
         planned_on: Option<&Snapshot>,
         ready: impl FnOnce() -> std::io::Result<()>,
     ) -> Result<Option<Revision>, Failure> {
-        let config = ServeConfig {
-            branch: self.branch.clone(),
-            folder: self.folder.path.clone(),
-            signing_key: self.signing.key.clone(),
-            ..ServeConfig::new(&self.repository)
-        };
+        let mut config = ServeConfig::new(&self.repository);
+        config.repository.branch.clone_from(&self.branch);
+        config.repository.folder.clone_from(&self.folder.path);
+        config.commits.signing_key.clone_from(&self.signing.key);
         if GitJournal::init(&self.repository)? {
             crate::cli::note(&format!("made {}", self.repository.display()));
         }
