@@ -14,10 +14,12 @@ use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::index::rollback::{BEFORE, Rollback};
-use crate::store::git::object::hash_midstates::{INDEX_BYTES_KEPT_MAX, IndexHash};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
+
+/// What the file in the making is called; only who holds the lock of the index makes one.
+const DRAFT: &str = "index-next";
 
 /// The file of the index, and what is known of it because we wrote it.
 #[derive(Debug)]
@@ -25,15 +27,14 @@ pub(crate) struct IndexFile {
     pub(crate) path: PathBuf,
     // The folder for files in the making.
     state: PathBuf,
-    hash: IndexHash,
-    // As it was when we wrote it last.
+    // As we wrote it last.
     left: Option<LeftIndex>,
 }
 
 impl IndexFile {
     /// The index of this work tree; `state` is the folder for files in the making, on the same file system.
     pub(crate) fn new(git_dir: &Path, state: PathBuf) -> Self {
-        Self { path: git_dir.join("index"), state, hash: IndexHash::default(), left: None }
+        Self { path: git_dir.join("index"), state, left: None }
     }
 
     /// Takes its lock; `wait` is how long to wait for someone else.
@@ -57,25 +58,19 @@ impl IndexFile {
         left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
     }
 
-    /// Takes what is in it, to change it, if nobody has written it since we did.
-    pub(crate) fn take_left(&mut self) -> Option<GitIndex> {
-        let is_ours = self.is_as_we_left_it();
-        self.left.as_mut().filter(|_| is_ours)?.content.take()
-    }
-
     /// Makes the draft of an index.
-    pub(crate) fn draft(&self, purpose: IndexStage) -> Result<IndexDraft, StoreError> {
-        IndexDraft::make(&self.state, purpose)
+    pub(crate) fn draft(&self) -> Result<IndexDraft, StoreError> {
+        IndexDraft::make(&self.state)
     }
 
     /// Puts the index with the new entries in its place; see `rollback`. The guard of the write is dropped when
     /// nothing is ahead any more.
     pub(crate) fn put_ahead<G>(
-        &mut self,
+        &self,
         next: &GitIndex,
         guard: Option<G>,
     ) -> Result<Rollback<G>, StoreError> {
-        let draft = self.draft(IndexStage::Ahead)?.write(&self.path, &next.encode(&mut self.hash))?;
+        let draft = self.draft()?.write(&self.path, &next.encode())?;
         Rollback::put([&self.path, &self.state], draft, guard)
     }
 
@@ -84,11 +79,11 @@ impl IndexFile {
         &mut self,
         lock: HeldLock,
         draft: IndexDraft,
-        index: GitIndex,
+        index: &GitIndex,
     ) -> Result<(), StoreError> {
-        let draft = draft.write(&self.path, &index.encode(&mut self.hash))?;
+        let draft = draft.write(&self.path, &index.encode())?;
         lock.check()?;
-        self.left = LeftIndex::of(draft.put(&self.path)?, index);
+        self.left = LeftIndex::of(draft.put(&self.path)?);
         Ok(())
     }
 }
@@ -99,38 +94,17 @@ struct LeftIndex {
     written: Metadata,
     // Held open, so that its number can't become another file's.
     _open: File,
-    // What is in it, unless that is much.
-    content: Option<GitIndex>,
 }
 
 impl LeftIndex {
-    fn of(file: File, content: GitIndex) -> Option<Self> {
-        let content = Some(content).filter(|content| content.read_len() <= INDEX_BYTES_KEPT_MAX);
-        Some(Self { written: file.metadata().ok()?, _open: file, content })
+    fn of(file: File) -> Option<Self> {
+        Some(Self { written: file.metadata().ok()?, _open: file })
     }
 
     /// Whether this is it, and nobody has written into it.
     fn is(&self, there: &Metadata) -> bool {
         let look = |it: &Metadata| (it.dev(), it.ino(), it.len(), it.mtime(), it.mtime_nsec());
         look(&self.written) == look(there)
-    }
-}
-
-/// For what an index is written; each has its own name for the file in the making.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum IndexStage {
-    /// It is put ahead of the branch.
-    Ahead,
-    /// It stays.
-    Last,
-}
-
-impl IndexStage {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Ahead => "index-draft",
-            Self::Last => "index-next",
-        }
     }
 }
 
@@ -145,8 +119,8 @@ pub(crate) struct IndexDraft {
 
 impl IndexDraft {
     /// Makes the file.
-    pub(crate) fn make(state: &Path, purpose: IndexStage) -> Result<Self, StoreError> {
-        let path = state.join(purpose.name());
+    pub(crate) fn make(state: &Path) -> Result<Self, StoreError> {
+        let path = state.join(DRAFT);
         let file = make_file(&path).map_err(|source| StoreError::at("make", &path, source))?;
         Ok(Self { path, file: Some(file) })
     }
@@ -182,8 +156,7 @@ impl Drop for IndexDraft {
 
 /// Removes what a killed process of ours left.
 pub(crate) fn remove_left(state: &Path) -> Result<(), StoreError> {
-    let left = [IndexStage::Ahead.name(), IndexStage::Last.name(), BEFORE].map(|name| state.join(name));
-    left.iter().try_for_each(|path| remove_if_there(path))
+    [DRAFT, BEFORE].iter().try_for_each(|name| remove_if_there(&state.join(name)))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a time for the file system, which no one is told")]

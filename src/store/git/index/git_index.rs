@@ -20,11 +20,11 @@
 use std::ops::Range;
 
 use rustix::fs::Stat;
+use sha1::{Digest as _, Sha1};
 
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
-use crate::store::git::object::hash_midstates::IndexHash;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::distance;
 
@@ -183,7 +183,7 @@ impl GitIndex {
     pub(crate) fn is_torn(bytes: &[u8]) -> bool {
         match bytes.split_last_chunk::<20>() {
             Some((body, checksum)) if *checksum != Oid::default() => {
-                !body.starts_with(b"DIRC") || IndexHash::default().of(body) != *checksum
+                !body.starts_with(b"DIRC") || Sha1::digest(body)[..] != *checksum
             }
             Some(_) => matches!(Self::parse(bytes.to_vec()), Err(Unreadable::Damaged)),
             None => true,
@@ -316,13 +316,8 @@ impl GitIndex {
         }
     }
 
-    /// How many bytes it had when it was read.
-    pub(crate) const fn read_len(&self) -> usize {
-        self.bytes.len()
-    }
-
     /// The content of the index file.
-    pub(crate) fn encode(&self, hash: &mut IndexHash) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + GROWTH_LEN);
         bytes.extend_from_slice(b"DIRC");
         bytes.extend_from_slice(&self.version.to_be_bytes());
@@ -342,7 +337,7 @@ impl GitIndex {
         if let Some(content) = &self.resolved {
             encode_extension(&mut bytes, b"REUC", &self.bytes[content.clone()]);
         }
-        let checksum = if self.skips_hash { Oid::default() } else { hash.of(&bytes) };
+        let checksum = if self.skips_hash { Oid::default() } else { Sha1::digest(&bytes).into() };
         bytes.extend_from_slice(&checksum);
         bytes
     }
@@ -439,9 +434,9 @@ mod tests {
             for name in ["collections/b.yaml", "collections/a.yaml", "README.md"] {
                 index.set(name, 0o100_644, &[7; 20], [1; 10]);
             }
-            let bytes = index.encode(&mut IndexHash::default());
+            let bytes = index.encode();
             let mut read = GitIndex::parse(bytes.clone()).unwrap();
-            assert_eq!(read.encode(&mut IndexHash::default()), bytes);
+            assert_eq!(read.encode(), bytes);
             assert_eq!(read.get("collections/a.yaml"), Staged::File { mode: 0o100_644, oid: [7; 20] });
             assert_eq!(read.get("collections/c.yaml"), Staged::Nothing);
             assert_eq!(read.get("collections"), Staged::Conflict);
@@ -455,7 +450,7 @@ mod tests {
     fn half_an_index_is_refused() {
         let mut index = GitIndex::empty();
         index.set("a", 0o100_644, &[7; 20], [1; 10]);
-        let bytes = index.encode(&mut IndexHash::default());
+        let bytes = index.encode();
         for len in 0..bytes.len() {
             assert!(GitIndex::parse(bytes[..len].to_vec()).is_err(), "{len}");
         }

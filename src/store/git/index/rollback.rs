@@ -98,7 +98,6 @@ fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::git::index::file::IndexStage;
 
     /// A folder with an index and a state folder.
     fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
@@ -110,7 +109,7 @@ mod tests {
     }
 
     fn put(index: &Path, state: &Path) -> Result<Rollback<()>, StoreError> {
-        let draft = IndexDraft::make(state, IndexStage::Ahead)?.write(index, b"new")?;
+        let draft = IndexDraft::make(state)?.write(index, b"new")?;
         Rollback::put([index, state], draft, None)
     }
 

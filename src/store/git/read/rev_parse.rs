@@ -47,7 +47,7 @@ pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreE
 
 fn named(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
     if matches!(name, "HEAD" | "@") {
-        return Ok(match layout.head.read()? {
+        return Ok(match layout.head()? {
             Head::Detached(revision) => Some(revision),
             Head::Ref(name) => refs::read(&layout.common_dir, &name)?.map(Revision::new),
         });

@@ -58,7 +58,7 @@ impl Branch {
     pub(crate) fn choose(layout: Layout, wanted: Option<&str>, access: Access) -> Result<Self, StoreError> {
         let name = match wanted {
             Some(name) => whole_name(name),
-            None => match layout.head.read()? {
+            None => match layout.head()? {
                 Head::Ref(name) if name.starts_with(BRANCHES) => name,
                 Head::Ref(name) => {
                     return Err(layout.unsuitable(format!("HEAD names {name}, which is no branch")));
@@ -102,7 +102,7 @@ impl Branch {
     pub(crate) fn tip(&self) -> Result<Option<Revision>, StoreError> {
         let common_dir = &self.layout.common_dir;
         let tip = match self.name.as_str() {
-            DETACHED => match self.layout.head.read()? {
+            DETACHED => match self.layout.head()? {
                 Head::Detached(revision) => return Ok(Some(revision)),
                 Head::Ref(name) => refs::read(common_dir, &name),
             },

@@ -9,7 +9,7 @@ use std::path::{Component, Path, PathBuf};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::repo::head::HeadFile;
+use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
 
 /// The parts of a repository.
@@ -32,8 +32,6 @@ pub(crate) struct Layout {
     pub(crate) keeps_objects: bool,
     /// Whether a commit-graph is read and written (`core.commitGraph`).
     pub(crate) has_graph: bool,
-    /// What is checked out.
-    pub(crate) head: HeadFile,
     /// With whom it is shared (`core.sharedRepository`).
     pub(crate) shared: Option<Rights>,
 }
@@ -66,7 +64,6 @@ impl Layout {
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
         let has_graph = config.flag("core.commitgraph").unwrap_or(true);
-        let head = HeadFile::new(&git_dir);
         let shared = config.text("core.sharedrepository").and_then(|text| Rights::read(&text));
         Ok(Self {
             path: path.to_owned(),
@@ -77,7 +74,6 @@ impl Layout {
             log_new_branches,
             keeps_objects,
             has_graph,
-            head,
             shared,
         })
     }
@@ -106,6 +102,11 @@ impl Layout {
             "this is a partial clone, so contents of the past may be missing; `git fetch --refetch --no-filter` \
              completes it",
         ))
+    }
+
+    /// What is checked out.
+    pub(crate) fn head(&self) -> Result<Head, StoreError> {
+        refs::head(&self.git_dir)
     }
 
     /// Our own folder in the part of the repository that all work trees share.

@@ -6,7 +6,6 @@
 pub(crate) mod branch;
 pub(crate) mod checkpoint;
 pub(crate) mod format;
-pub(crate) mod head;
 pub(crate) mod init;
 pub(crate) mod kept;
 pub(crate) mod layout;

@@ -193,7 +193,7 @@ impl Move<'_> {
 
     /// Locks `HEAD` when it names the branch, so that nobody makes it name another meanwhile.
     fn lock_head(&self, layout: &Layout) -> Result<Option<HeldLock>, StoreError> {
-        let named = || layout.head.read().map(|head| head == Head::Ref(self.branch.to_owned()));
+        let named = || layout.head().map(|head| head == Head::Ref(self.branch.to_owned()));
         if !named()? {
             return Ok(None);
         }

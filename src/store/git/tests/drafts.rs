@@ -10,8 +10,6 @@ use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::git::worktree::scan::open_writers::OpenWriters;
-use crate::store::git::worktree::scan::stat_cache::StatCache;
 
 /// The collections folder, and where it is, with a place for drafts.
 fn place_and_folder(repo: &Repo) -> (Layout, Folder) {
@@ -87,23 +85,19 @@ fn drafts_beside_the_files_are_known_by_the_mark_of_their_repository() {
 }
 
 #[test]
-fn an_edit_that_does_not_show_in_the_stat_of_its_file_is_not_lost() {
+fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
     let repo = Repo::new();
     repo.commit(&[("a.yaml", "a1\n")]);
     let (layout, folder) = place_and_folder(&repo);
     let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
-    for new in [Some(New { oid, mode: FILE, bytes: b"a2\n" }), None] {
-        repo.save("a.yaml", "by hand\n");
-        // As if it had been saved within the tick in which it was read.
-        let mut content = folder.read("a.yaml").unwrap().unwrap();
-        content.oid = old;
-        let mut known = StatCache::default();
-        known.keep("a.yaml", &content);
-        let replacer = Replacer::new(&layout, &folder).unwrap().knowing(&known);
-        assert!(!replacer.change("a.yaml", Some(old), new).unwrap());
-        assert_eq!(repo.saved("a.yaml"), "by hand\n");
-        assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
-    }
+    let replacer = Replacer::new(&layout, &folder).unwrap();
+    let draft = replacer.draft("a.yaml", New { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+    repo.save("a.yaml", "by hand\n");
+    assert!(!replacer.exchange(&draft, "a.yaml", old).unwrap());
+    assert_eq!(repo.saved("a.yaml"), "by hand\n");
+    assert!(!replacer.take_away(&draft, "a.yaml", old).unwrap());
+    assert_eq!(repo.saved("a.yaml"), "by hand\n");
+    assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
 }
 
 #[test]
@@ -141,47 +135,4 @@ fn an_edit_is_seen_however_soon_after_a_write_it_was_made() {
         fs::write(&path, &ours).unwrap();
         assert_eq!(edits(&mut journal), []);
     }
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_file_of_ours_is_read_again_once_somebody_was_seen_to_write_to_it() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a1\n"), ("b.yaml", "b1\n")]);
-    let (layout, folder) = place_and_folder(&repo);
-    let mut open_writers = OpenWriters::default();
-    assert!(open_writers.no_writer().is_none(), "nobody watches yet");
-    open_writers.begin(&folder);
-    let no_writer = open_writers.no_writer().unwrap();
-    let holds = |open_writers: &mut OpenWriters| {
-        open_writers.begin(&folder);
-        ["a.yaml", "b.yaml"].map(|name| open_writers.holds(&no_writer, name))
-    };
-    assert_eq!(holds(&mut open_writers), [true, true]);
-    // Whoever looks at other files in between does not make it forgotten.
-    repo.save("a.yaml", "by hand\n");
-    assert_eq!([(); 3].map(|()| holds(&mut open_writers)), [[false, true]; 3]);
-    open_writers.reads("a.yaml");
-    assert_eq!(holds(&mut open_writers), [true, true]);
-    // In another folder of the same name nothing was seen.
-    fs::rename(&folder.path, repo.path().join("away")).unwrap();
-    repo.save("b.yaml", "b2\n");
-    let Found::Folder(folder) = Folder::collections(&layout, false).unwrap() else { panic!("it is there") };
-    open_writers.begin(&folder);
-    assert!(!open_writers.holds(&no_writer, "b.yaml"));
-}
-
-#[test]
-fn a_file_that_a_person_put_in_the_place_of_ours_is_not_taken_for_ours() {
-    let repo = Repo::new();
-    repo.commit(&[("a.yaml", "a1\n")]);
-    let (layout, folder) = place_and_folder(&repo);
-    let replacer = Replacer::new(&layout, &folder).unwrap();
-    let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
-    assert!(replacer.change("a.yaml", Some(old), Some(New { oid, mode: FILE, bytes: b"a2\n" })).unwrap());
-    let stat = || folder.stat("a.yaml").unwrap().unwrap();
-    assert!(replacer.has_made(&stat()));
-    repo.save("b", "a2\n");
-    fs::rename(repo.file("b"), repo.file("a.yaml")).unwrap();
-    assert!(!replacer.has_made(&stat()));
 }

@@ -13,7 +13,6 @@ use std::time::Duration;
 use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::IndexStage;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
@@ -55,8 +54,8 @@ impl Checkout {
         for (name, change, there) in &returns {
             self.put_back(&mut reader.objects, &mut index, name, change, *there)?;
         }
-        let draft = self.index.draft(IndexStage::Last)?;
-        self.index.leave(lock, draft, index)
+        let draft = self.index.draft()?;
+        self.index.leave(lock, draft, &index)
     }
 
     /// The same after a write, whose answer does not hang on it.
@@ -68,7 +67,7 @@ impl Checkout {
 
     /// The commit that is checked out when it is not the served branch.
     fn shown_instead(&self) -> Result<Option<Revision>, StoreError> {
-        match self.layout.head.read()? {
+        match self.layout.head()? {
             Head::Ref(name) if name == self.branch.name => Ok(None),
             Head::Ref(name) => Ok(refs::read(&self.layout.common_dir, &name)?.map(Revision::new)),
             Head::Detached(revision) => Ok(Some(revision)),

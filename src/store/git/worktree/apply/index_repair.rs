@@ -17,7 +17,6 @@ use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::IndexStage;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::object::path_change::PathChange;
 use crate::store::git::object::tree::Pointer;
@@ -60,8 +59,8 @@ impl Checkout {
             return Ok(());
         }
         tracing::info!("a git command that raced with a write left an old index; its entries are mended");
-        let draft = self.index.draft(IndexStage::Last)?;
-        self.index.leave(lock, draft, index)
+        let draft = self.index.draft()?;
+        self.index.leave(lock, draft, &index)
     }
 
     /// Remembers what a process of ours, with this committer's address, wrote right before the index was written

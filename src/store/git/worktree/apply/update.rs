@@ -20,12 +20,9 @@
 use std::borrow::Cow;
 use std::path::Path;
 
-use rustix::fs::Stat;
-
 use crate::domain::Revision;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::stamp::index_stat;
-use crate::store::git::index::file::IndexStage;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
@@ -37,7 +34,6 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::line_ends;
-use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::{BlobId, StoreError, TreeId};
 
 /// What is done about files whose index entry is new already.
@@ -56,16 +52,10 @@ pub(crate) enum Occasion {
 impl Checkout {
     /// The index with the new entries, to be put in its place before the branch moves.
     pub(crate) fn index_ahead(&mut self, changes: &PathChanges) -> Result<GitIndex, StoreError> {
-        let mut index = match self.index.take_left() {
-            Some(index) => index,
-            None => {
-                let mut index = self.parse_index()?;
-                if !self.index.is_as_we_left_it() {
-                    self.repair(&mut index)?;
-                }
-                index
-            }
-        };
+        let mut index = self.parse_index()?;
+        if !self.index.is_as_we_left_it() {
+            self.repair(&mut index)?;
+        }
         for (name, change) in changes {
             let path = self.layout.inside(name);
             if is_known(&index.get(&path), change) {
@@ -170,12 +160,10 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         self.soil();
         // Made now: whether there is room shows before any file is changed.
-        let drafted = |index| self.index.draft(IndexStage::Last).map(|draft| (index, draft));
+        let drafted = |index| self.index.draft().map(|draft| (index, draft));
         let mut index = index.map(drafted).transpose()?;
         let folder = self.open_folder(changes)?;
         let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
-        let replacer = replacer.map(|replacer| replacer.knowing(&self.scan.stat_cache));
-        let mut placed = Vec::new();
         for (name, change) in changes {
             let path = self.layout.inside(name);
             let left = self.lagging.take(name);
@@ -185,31 +173,19 @@ impl Checkout {
                 change.to_mut().passed.extend(left);
             }
             let entries = index.as_mut().map(|(entries, _)| entries);
-            match apply_one(replacer.as_ref(), entries, [name, &path], &change, occasion) {
-                Ok(now) => {
-                    let ours =
-                        now.filter(|stat| replacer.as_ref().is_some_and(|replacer| replacer.has_made(stat)));
-                    placed.extend(ours.zip(change.after).map(|(stat, after)| (name, stat, after.blob())));
-                }
-                Err(error) => {
-                    let before = change.before.map(|pointer| pointer.blob());
-                    self.lagging.put(name, change.passed.iter().copied().chain([before]));
-                    tell_lagging(&error, was_behind);
-                }
+            if let Err(error) = apply_one(replacer.as_ref(), entries, [name, &path], &change, occasion) {
+                let before = change.before.map(|pointer| pointer.blob());
+                self.lagging.put(name, change.passed.iter().copied().chain([before]));
+                tell_lagging(&error, was_behind);
             }
         }
-        drop(replacer);
-        let no_writer = self.scan.open_writers.as_ref().and_then(OpenWriters::no_writer);
-        placed
-            .into_iter()
-            .for_each(|(name, stat, oid)| self.scan.stat_cache.put(name, &stat, oid, no_writer));
         let kept = self.lagging.keep();
         let Some((mut index, draft)) = index else { return kept };
         // Before a write of ours that was done, or need not be.
         if occasion != Occasion::Ours {
             self.repair(&mut index)?;
         }
-        self.index.leave(lock, draft, index)?;
+        self.index.leave(lock, draft, &index)?;
         kept
     }
 }
@@ -248,15 +224,14 @@ fn parse_index(path: &Path, bytes: Option<Vec<u8>>) -> Option<GitIndex> {
     }
 }
 
-/// Changes a file and its index entry, each if it is what the old head had; returns what the file is in the
-/// file system if it has what the new head has.
+/// Changes a file and its index entry, each if it is what the old head had.
 pub(crate) fn apply_one(
     replacer: Option<&Replacer<'_>>,
     index: Option<&mut GitIndex>,
     [name, path]: [&str; 2],
     change: &PathChange,
     occasion: Occasion,
-) -> Result<Option<Stat>, StoreError> {
+) -> Result<(), StoreError> {
     let staged = index.as_ref().map(|index| index.get(path));
     let is_old = staged.is_some_and(|staged| is_known(&staged, change));
     let may_touch = match occasion {
@@ -293,7 +268,7 @@ pub(crate) fn apply_one(
             None => index.remove(path),
         }
     }
-    is_new.map(|_| stat)
+    is_new.map(drop)
 }
 
 fn change_file(

@@ -12,7 +12,6 @@ use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::tree::EXECUTABLE;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
@@ -56,7 +55,7 @@ impl Staging {
         draft: &str,
         (mode, bytes): (u32, &[u8]),
         replaced: Option<Mode>,
-    ) -> Result<Inode, StoreError> {
+    ) -> Result<(), StoreError> {
         self.remove(draft)?;
         // The process's own mask takes away what others may not have, as it does for git.
         let mode = Mode::from_raw_mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
@@ -68,7 +67,7 @@ impl Staging {
             if let Some(replaced) = replaced.filter(|replaced| mode_of(&stat) != *replaced) {
                 rustix::fs::fchmod(&fd, replaced)?;
             }
-            File::from(fd).write_all(bytes).map(|()| inode_of(&stat))
+            File::from(fd).write_all(bytes)
         };
         fill().map_err(|source| {
             drop(self.remove(draft));

@@ -9,19 +9,16 @@
 //! On file systems without these renames (some network file systems) the second look comes right
 //! before an ordinary rename, which leaves a window of microseconds.
 
-use std::cell::Cell;
 use std::path::PathBuf;
 
-use rustix::fs::{AtFlags, Mode, RenameFlags, Stat};
+use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use crate::store::git::disk::links::is_refused;
-use crate::store::git::disk::stamp::{Inode, inode_of};
 use crate::store::git::object::tree::Pointer;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::replace::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::scan::folder::Folder;
-use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{BlobId, StoreError};
 
 /// The collections folder, with a place for files in the making.
@@ -29,9 +26,6 @@ use crate::store::{BlobId, StoreError};
 pub(crate) struct Replacer<'a> {
     folder: &'a Folder,
     staging: Staging,
-    /// The file that was made last.
-    newest: Cell<Option<Inode>>,
-    known: Option<&'a StatCache>,
     /// Where is kept what must not be lost.
     kept: PathBuf,
 }
@@ -58,13 +52,7 @@ impl<'a> Replacer<'a> {
     /// Prepares to change files of `folder`.
     pub(crate) fn new(layout: &Layout, folder: &'a Folder) -> Result<Self, StoreError> {
         let (staging, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
-        Ok(Self { folder, staging, newest: Cell::new(None), known: None, kept })
-    }
-
-    /// The same with what is known of the files, which saves the look before a change.
-    pub(crate) fn knowing(mut self, known: &'a StatCache) -> Self {
-        self.known = Some(known);
-        self
+        Ok(Self { folder, staging, kept })
     }
 
     /// The folder whose files are changed.
@@ -85,10 +73,7 @@ impl<'a> Replacer<'a> {
             return Ok(false);
         }
         let wanted = new.map(|new| new.oid);
-        let now = match self.last_seen(name)?.filter(|seen| seen.is(old) && !seen.is(wanted)) {
-            Some(seen) => seen,
-            None => holds(self.folder, name)?,
-        };
+        let now = holds(self.folder, name)?;
         if now.is(wanted) {
             return Ok(true);
         }
@@ -111,15 +96,15 @@ impl<'a> Replacer<'a> {
     }
 
     /// Writes the draft of a file, and answers with its name.
-    fn draft(&self, name: &str, new: New<'_>, replaced: Option<Mode>) -> Result<String, StoreError> {
+    pub(crate) fn draft(
+        &self,
+        name: &str,
+        new: New<'_>,
+        replaced: Option<Mode>,
+    ) -> Result<String, StoreError> {
         let draft = self.staging.draft_of(name);
-        self.newest.set(Some(self.staging.write(&draft, (new.mode, new.bytes), replaced)?));
+        self.staging.write(&draft, (new.mode, new.bytes), replaced)?;
         Ok(draft)
-    }
-
-    /// Whether this is the file that was made last.
-    pub(crate) fn has_made(&self, stat: &Stat) -> bool {
-        self.newest.get() == Some(inode_of(stat))
     }
 
     /// The same, where the file may have any of `olds`.
@@ -155,7 +140,8 @@ impl<'a> Replacer<'a> {
         Ok(Some(content.oid))
     }
 
-    fn exchange(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+    /// Puts a draft in the place of a file, unless that holds something else than when it was looked at.
+    pub(crate) fn exchange(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
         match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
@@ -195,7 +181,8 @@ impl<'a> Replacer<'a> {
         renamed.map(|()| true).map_err(|errno| self.folder.failed("replace", name, errno))
     }
 
-    fn take_away(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+    /// Removes a file by way of the place of its draft, unless it holds something else by now.
+    pub(crate) fn take_away(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
         self.staging.remove(draft)?;
         match rustix::fs::renameat(&self.folder.fd, name, &self.staging.folder.fd, draft) {
             Ok(()) => (),
@@ -247,14 +234,6 @@ impl<'a> Replacer<'a> {
         flags: RenameFlags,
     ) -> Result<(), Errno> {
         rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
-    }
-
-    /// What a file held when it was read last, if it looks the same: enough to try, since what comes out is
-    /// looked at.
-    fn last_seen(&self, name: &str) -> Result<Option<Holds>, StoreError> {
-        let Some(known) = self.known else { return Ok(None) };
-        let Some(stat) = self.folder.stat(name)? else { return Ok(None) };
-        Ok(known.last_seen(name, &stat).map(|oid| Holds::File(oid, mode_of(&stat))))
     }
 
     /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.

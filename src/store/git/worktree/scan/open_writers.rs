@@ -16,7 +16,7 @@
 //! Where the system has no such notices, nothing is known to be unfinished.
 
 use std::os::unix::ffi::OsStrExt as _;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::store::git::disk::stamp::Stamp;
 use crate::store::git::disk::stamp::now_ns;
@@ -28,10 +28,6 @@ use system::Watched;
 /// it was closed.
 const UNSEEN_WAIT: Duration = Duration::from_millis(100);
 
-/// For how long a file that was put in its place is not read to see what is in it: nobody is seen who writes
-/// to a file by its pages in memory (mmap(2)).
-const NO_WRITER_AGE_MAX: Duration = Duration::from_secs(2);
-
 /// Knows which files of the collections folder are being written.
 #[derive(Debug)]
 pub(crate) struct OpenWriters {
@@ -39,13 +35,6 @@ pub(crate) struct OpenWriters {
     unseen_wait_ns: i128,
     /// Whether somebody was told that nothing can be known.
     is_told: bool,
-}
-
-/// That a file is as it was put in its place, as long as nobody is seen to write to it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct NoWriterSince {
-    since_ns: i128,
-    until: Instant,
 }
 
 impl Default for OpenWriters {
@@ -73,27 +62,6 @@ impl OpenWriters {
                 self.is_told = true;
                 tracing::warn!(%error, "it cannot be seen who is writing to the collection files");
             }
-        }
-    }
-
-    /// What is known of a file that has just been put in its place, if what happens to it is seen; `None` where
-    /// it is not.
-    pub(crate) fn no_writer(&self) -> Option<NoWriterSince> {
-        let watched = self.watched.as_ref()?;
-        Some(NoWriterSince { since_ns: watched.since_ns(), until: Instant::now() + NO_WRITER_AGE_MAX })
-    }
-
-    /// Whether nobody has written to a file since, as of the last [`begin`](Self::begin).
-    pub(crate) fn holds(&self, no_writer: &NoWriterSince, name: &str) -> bool {
-        let is_seen =
-            |watched: &Watched| watched.since_ns() == no_writer.since_ns && !watched.is_unread(name);
-        Instant::now() < no_writer.until && self.watched.as_ref().is_some_and(is_seen)
-    }
-
-    /// Notes that a file is about to be read.
-    pub(crate) fn reads(&mut self, name: &str) {
-        if let Some(watched) = &mut self.watched {
-            watched.reads(name);
         }
     }
 
@@ -174,8 +142,6 @@ mod system {
         open: HashSet<Vec<u8>>,
         /// What was written to since the files were last about to be read.
         touched: HashSet<Vec<u8>>,
-        /// What was written to since it was last about to be read.
-        unread: HashSet<Vec<u8>>,
     }
 
     impl Watched {
@@ -197,7 +163,6 @@ mod system {
                 is_over: false,
                 open: HashSet::new(),
                 touched: HashSet::new(),
-                unread: HashSet::new(),
             };
             watched.take();
             Ok(watched.is_of(folder).then_some(watched))
@@ -247,7 +212,6 @@ mod system {
                     self.open.remove(name);
                 } else if is_collection_file(&String::from_utf8_lossy(name)) {
                     self.touched.insert(name.to_vec());
-                    self.unread.insert(name.to_vec());
                     self.open.insert(name.to_vec());
                 }
             }
@@ -256,16 +220,6 @@ mod system {
         /// Whether a file was written to and not closed, or was when it was read.
         pub(super) fn is_written(&self, name: &[u8]) -> bool {
             self.open.contains(name) || self.touched.contains(name)
-        }
-
-        /// Whether a file was written to since it was last about to be read.
-        pub(super) fn is_unread(&self, name: &str) -> bool {
-            self.unread.contains(name.as_bytes())
-        }
-
-        /// Notes that a file is about to be read.
-        pub(super) fn reads(&mut self, name: &str) {
-            self.unread.remove(name.as_bytes());
         }
 
         /// Since when everything that happens is seen.
@@ -311,14 +265,6 @@ mod system {
         }
 
         pub(super) fn is_written(&self, _: &[u8]) -> bool {
-            match self.0 {}
-        }
-
-        pub(super) fn is_unread(&self, _: &str) -> bool {
-            match self.0 {}
-        }
-
-        pub(super) fn reads(&mut self, _: &str) {
             match self.0 {}
         }
 

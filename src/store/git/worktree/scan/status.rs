@@ -17,7 +17,7 @@ use crate::store::git::worktree::scan::checkout_in_progress::CHECKOUT_TIME_MAX;
 use crate::store::git::worktree::scan::folder::{Folder, Found, is_shortage, is_unread};
 use crate::store::git::worktree::scan::line_ends::{has_crlf, is_checkout};
 use crate::store::git::worktree::scan::listing::{Name, list};
-use crate::store::git::worktree::scan::open_writers::{NoWriterSince, OpenWriters};
+use crate::store::git::worktree::scan::open_writers::OpenWriters;
 use crate::store::git::worktree::scan::stat_cache::StatCache;
 use crate::store::{Edit, FILE_BYTES_KEPT_MAX, Paths, Saved, Special, StoreError, WorkTree};
 
@@ -177,7 +177,7 @@ impl Scan {
     fn edit(&mut self, folder: &Folder, head: &RawTree, name: &Name) -> Result<Option<Saved>, StoreError> {
         let committed = name.in_head(head);
         let Some(stat) = folder.stat(name.os())? else {
-            self.forget(name);
+            self.stat_cache.forget(&name.shown);
             return Ok(committed.map(|_| Saved::Gone));
         };
         let unexpected = |what| {
@@ -189,14 +189,11 @@ impl Scan {
             return Ok(unexpected(what));
         }
         let committed = committed.filter(|pointer| pointer.is_file()).map(|pointer| pointer.blob());
-        let holds = |no_writer: &NoWriterSince| {
-            self.open_writers.as_ref().is_some_and(|open_writers| open_writers.holds(no_writer, &name.shown))
-        };
-        if committed.is_some() && self.stat_cache.find(&name.shown, &stat, holds) == committed {
+        if committed.is_some() && self.stat_cache.find(&name.shown, &stat) == committed {
             return Ok(None);
         }
         // Should it fail to be read, nothing is known of it.
-        self.forget(name);
+        self.stat_cache.forget(&name.shown);
         let content = match folder.read(name.os()) {
             Ok(Some(content)) => content,
             Err(error) if is_shortage(&error) => return Err(error),
@@ -206,14 +203,6 @@ impl Scan {
         self.stat_cache.keep(&name.shown, &content);
         let is_edit = committed != Some(content.oid);
         Ok(is_edit.then_some(Saved::File { blob: content.oid, bytes: content.bytes }))
-    }
-
-    /// Forgets what is known of a file, which is gone or about to be read.
-    fn forget(&mut self, name: &Name) {
-        self.stat_cache.forget(&name.shown);
-        if let Some(open_writers) = &mut self.open_writers {
-            open_writers.reads(&name.shown);
-        }
     }
 }
 
@@ -233,7 +222,7 @@ pub(crate) fn away(branch: &Branch) -> Result<Option<String>, StoreError> {
     if layout.work_tree.is_none() {
         return Ok(Some("the repository is bare".to_owned()));
     }
-    Ok(match layout.head.read()? {
+    Ok(match layout.head()? {
         Head::Ref(name) if name == branch.name => None,
         Head::Ref(name) => {
             Some(format!("the branch `{}` is checked out", name.strip_prefix("refs/heads/").unwrap_or(&name)))
