@@ -65,11 +65,7 @@ impl IndexFile {
 
     /// Puts the index with the new entries in its place; see `rollback`. The guard of the write is dropped when
     /// nothing is ahead any more.
-    pub(crate) fn put_ahead<G>(
-        &self,
-        next: &GitIndex,
-        guard: Option<G>,
-    ) -> Result<Rollback<G>, StoreError> {
+    pub(crate) fn put_ahead<G>(&self, next: &GitIndex, guard: Option<G>) -> Result<Rollback<G>, StoreError> {
         let draft = self.draft()?.write(&self.path, &next.encode())?;
         Rollback::put([&self.path, &self.state], draft, guard)
     }

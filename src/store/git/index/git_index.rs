@@ -26,7 +26,7 @@ use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
 use crate::store::git::object::id::Oid;
-use crate::store::git::object::pack::distance;
+use crate::store::git::object::pack::{distance, read_distance};
 
 /// The part of an entry before its path: ten numbers, the id, the flags.
 const FIXED_LEN: usize = 62;
@@ -411,15 +411,12 @@ impl<'a> Cursor<'a> {
         Some(IndexEntry { fixed: Fixed::At(start), extended, path })
     }
 
-    /// The same encoding as that of distances in packs.
+    /// How much of the path before to drop, as the distances in packs are written.
     fn distance(&mut self) -> Option<usize> {
-        let mut byte = self.take(1)?[0];
-        let mut value = usize::from(byte & 0x7f);
-        while byte & 0x80 != 0 {
-            byte = self.take(1)?[0];
-            value = value.checked_add(1)?.checked_mul(128)? + usize::from(byte & 0x7f);
-        }
-        Some(value)
+        let mut rest = self.bytes[self.at..].iter();
+        let distance = read_distance(&mut rest)?;
+        self.at = self.bytes.len() - rest.len();
+        usize::try_from(distance).ok()
     }
 }
 

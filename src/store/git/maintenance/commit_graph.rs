@@ -54,7 +54,7 @@ use crate::store::git::disk::open;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::odb::objects::Objects;
-use crate::store::git::read::walk::cut_off;
+use crate::store::git::read::walk::{cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 
 /// So many commits that the graph does not have are worth a new file of it.
@@ -250,19 +250,20 @@ impl Graph {
 
     fn walk(&self, from: Revision, to: Option<Revision>, len_max: usize) -> Result<Walked, StoreError> {
         let mut objects = Objects::at(&self.branch.layout.common_dir);
-        let cut = cut_off(&self.branch.layout)?;
-        let (mut at, mut len) = (from, 0);
-        while Some(at) != to {
-            if len == len_max {
-                return Ok(Walked::Far);
-            }
-            len += 1;
-            match objects.commit(at, |commit| commit.parents.first().copied())? {
-                Some(parent) if !cut.contains(&at) => at = parent,
-                Some(_) | None => return Ok(Walked::Root(len)),
-            }
-        }
-        Ok(Walked::Found(len))
+        let (mut len, mut outcome) = (0, None);
+        follow(&cut_off(&self.branch.layout)?, from, |revision| {
+            outcome = match len {
+                _ if Some(revision) == to => Some(Walked::Found(len)),
+                _ if len == len_max => Some(Walked::Far),
+                _ => {
+                    return objects
+                        .commit(revision, |commit| commit.parents.first().copied())
+                        .inspect(|_| len += 1);
+                }
+            };
+            Ok(None)
+        })?;
+        Ok(outcome.unwrap_or(Walked::Root(len)))
     }
 
     /// Has git write the graph, with at least what `head` reaches.

@@ -1,26 +1,34 @@
 //! The packs that are about to be merged, in memory.
 //!
-//! What is copied is checked against the CRC of its old index first, so damage on disk is told
+//! What is copied is checked against the checksum of its pack first, so damage on disk is told
 //! instead of spread.
 
 use std::cell::RefCell;
 use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use flate2::{Decompress, FlushDecompress, Status};
+use sha1::{Digest as _, Sha1};
 
 use crate::store::StoreError;
-use crate::store::git::object::delta::{self, TREE_BYTES_MAX};
+use crate::store::git::object::delta;
 use crate::store::git::object::id::{Kind, Oid};
-use crate::store::git::object::pack::{OFS_DELTA, Packed, parse_index};
+use crate::store::git::object::pack::OFS_DELTA;
 use crate::store::git::object::zlib;
-use crate::store::git::odb::pack::{Base, Head, parse_head};
+use crate::store::git::odb::inflate;
+use crate::store::git::odb::pack::{Base, Head, Pack, parse_head};
+
+/// No tree is larger: one of a million files is not. What says so would have us make it up.
+const TREE_BYTES_MAX: usize = 128 << 20;
 
 /// So many trees that were put together from deltas are kept at hand.
 const KEPT_LEN: usize = 6;
+
+const DAMAGED: &str = "the pack is damaged; `git fsck --full` tells more";
 
 /// Some packs and what is in them.
 pub(crate) struct Parts {
@@ -68,27 +76,26 @@ impl Parts {
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let index_path = path.with_extension("idx");
-            let (Some(pack), Some(index)) = (read(path)?, read(&index_path)?) else { return Ok(None) };
-            let objects = parse_index(&index).ok_or_else(|| damaged(&index_path))?;
-            parts.add(pack, &objects).ok_or_else(|| damaged(path))?;
+            match read(path) {
+                Ok((bytes, objects)) => parts.add(bytes, &objects).ok_or_else(|| damaged(path))?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    tracing::info!(path = %path.display(), "gone before it could be merged with others; it is tried again");
+                    return Ok(None);
+                }
+                Err(source) => return Err(StoreError::at("merge", path, source)),
+            }
         }
         Ok(Some(parts))
     }
 
-    fn add(&mut self, pack: Vec<u8>, objects: &[Packed]) -> Option<()> {
-        let end = pack.len().checked_sub(20)?;
-        let ends = objects.iter().skip(1).map(|object| object.offset as usize).chain([end]);
-        for (object, end) in objects.iter().zip(ends) {
-            let start = object.offset as usize;
-            let bytes = pack.get(start..end)?;
-            if crc32fast::hash(bytes) != object.crc {
-                return None;
-            }
-            let mut entry = parse_entry(bytes, object, objects)?;
+    fn add(&mut self, pack: Vec<u8>, objects: &[(Oid, u64)]) -> Option<()> {
+        let ends = objects.iter().skip(1).map(|(_, at)| *at).chain([pack.len() as u64]);
+        for ((oid, start), end) in objects.iter().zip(ends) {
+            let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(end).ok()?);
+            let mut entry = parse_entry(pack.get(start..end)?, start as u64, objects)?;
             (entry.pack, entry.start, entry.end) = (self.packs.len(), start, end);
-            self.order.push(object.oid);
-            self.entries.entry(object.oid).or_insert(entry);
+            self.order.push(*oid);
+            self.entries.entry(*oid).or_insert(entry);
         }
         self.packs.push(pack);
         Some(())
@@ -136,12 +143,12 @@ impl Parts {
                 if deltas.is_empty() {
                     return Ok(Rc::clone(kept));
                 }
-                break kept.as_ref().clone();
+                break Rc::clone(kept);
             }
             let entry = self.get(&at).ok_or(Damaged)?;
             let bytes = self.inflate(entry)?;
             match entry.base {
-                None => break bytes,
+                None => break Rc::new(bytes),
                 Some(base) => {
                     deltas.push(bytes);
                     at = base;
@@ -149,9 +156,9 @@ impl Parts {
             }
         };
         for delta in deltas.into_iter().rev() {
-            delta::apply(&mut content, &delta).map_err(|_| Damaged)?;
+            let (len, made) = delta::applied(&content, &delta, TREE_BYTES_MAX).map_err(|_| Damaged)?;
+            content = if len == made.len() as u64 { Rc::new(made) } else { return Err(Damaged) };
         }
-        let content = Rc::new(content);
         self.kept.push_front((*oid, Rc::clone(&content)));
         self.kept.truncate(KEPT_LEN);
         Ok(content)
@@ -164,47 +171,30 @@ impl Parts {
     }
 }
 
-fn read(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
-    let bytes = crate::store::git::disk::barrier::read_if_there(path)?;
-    if bytes.is_none() {
-        tracing::info!(path = %path.display(), "gone before it could be merged with others; it is tried again");
-    }
-    Ok(bytes)
+/// The bytes of a pack without its checksum, which they have, and where its objects begin.
+fn read(path: &Path) -> io::Result<(Vec<u8>, Vec<(Oid, u64)>)> {
+    let pack = Pack::open(path)?;
+    let mut bytes = vec![0; usize::try_from(pack.end).unwrap_or(usize::MAX)];
+    pack.file.read_exact_at(&mut bytes, 0)?;
+    let is_whole = !pack.is_doubtful && Sha1::digest(&bytes)[..] == pack.sum;
+    if is_whole { Ok((bytes, pack.by_place())) } else { Err(inflate::damaged(DAMAGED)) }
 }
 
 fn damaged(path: &Path) -> StoreError {
-    let why = "the pack is damaged; `git fsck --full` tells more";
-    StoreError::at("merge", path, io::Error::new(io::ErrorKind::InvalidData, why))
+    StoreError::at("merge", path, inflate::damaged(DAMAGED))
 }
 
-fn parse_entry(bytes: &[u8], object: &Packed, objects: &[Packed]) -> Option<Entry> {
-    let Head { kind, len, head_len: body } = parse_head(bytes, u64::from(object.offset))?;
+fn parse_entry(bytes: &[u8], at: u64, objects: &[(Oid, u64)]) -> Option<Entry> {
+    let Head { kind, len, head_len: body } = parse_head(bytes, at)?;
     let (kind, base) = match kind {
         // Our packs have none of these.
         Ok(Kind::Tag) | Err(Base::Named(_)) => return None,
         Ok(kind) => (kind as u8, None),
         Err(Base::At(at)) => {
-            let at = objects.binary_search_by_key(&at, |object| u64::from(object.offset)).ok()?;
-            (OFS_DELTA, Some(objects[at].oid))
+            let at = objects.binary_search_by_key(&at, |(_, at)| *at).ok()?;
+            (OFS_DELTA, Some(objects[at].0))
         }
     };
     let head_len = bytes.iter().position(|byte| byte & 0x80 == 0)? + 1;
     Some(Entry { kind, base, len, pack: 0, start: 0, head_len, body, end: 0 })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::git::object::pack::PackBuilder;
-
-    #[test]
-    fn half_an_index_is_refused() {
-        let mut pack = PackBuilder::new();
-        pack.add(Kind::Blob, [7; 20], b"seven");
-        let index = pack.finish().index;
-        assert_eq!(parse_index(&index).unwrap().len(), 1);
-        for len in 0..index.len() {
-            assert!(parse_index(&index[..len]).is_none(), "{len}");
-        }
-    }
 }

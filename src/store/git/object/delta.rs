@@ -15,9 +15,6 @@ const COPY_LEN_MAX: usize = 0xff_ffff;
 /// An insert instruction's size has seven bits.
 const INSERT_LEN_MAX: usize = 0x7f;
 
-/// No tree is larger: one of a million files is not. What says so would have us make it up.
-pub(crate) const TREE_BYTES_MAX: usize = 128 << 20;
-
 /// The delta that makes the tree `target` from the tree `base`.
 pub(crate) fn between(base: &[u8], target: &[u8]) -> Result<Vec<u8>, BadTree> {
     let mut delta = Vec::new();
@@ -66,27 +63,7 @@ impl Op {
     }
 }
 
-/// Makes of `tree`, the base, what the delta says, as git's `patch-delta.c` does.
-pub(crate) fn apply(tree: &mut Vec<u8>, delta: &[u8]) -> Result<(), BadDelta> {
-    let (target_len, ops) =
-        parse(delta, tree.len()).filter(|(len, _)| *len <= TREE_BYTES_MAX).ok_or(BadDelta)?;
-    // What a commit of one file makes, and by far the most frequent: nothing moves.
-    if let Some((at, new)) = overwritten(&ops, tree.len()) {
-        tree[at..at + new.len()].copy_from_slice(&delta[new]);
-        return Ok(());
-    }
-    let mut target = Vec::with_capacity(target_len);
-    for op in ops {
-        target.extend_from_slice(match op {
-            Op::Copy(range) => &tree[range],
-            Op::Insert(range) => &delta[range],
-        });
-    }
-    *tree = target;
-    Ok(())
-}
-
-/// How long the result of a delta is, and at most `len_max` bytes of it.
+/// How long the result of a delta is, and at most `len_max` bytes of it (`patch-delta.c` in git).
 pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Result<(u64, Vec<u8>), BadDelta> {
     let (len, ops) = parse(delta, base.len()).ok_or(BadDelta)?;
     let wanted = len.min(len_max);
@@ -99,17 +76,6 @@ pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Result<(u64,
         target.extend_from_slice(&piece[..piece.len().min(wanted - target.len())]);
     }
     Ok((len as u64, target))
-}
-
-/// The place that is overwritten, and by which bytes of the delta, if that is all that happens.
-fn overwritten(ops: &[Op], len: usize) -> Option<(usize, Range<usize>)> {
-    let (at, new, rest) = match ops {
-        [Op::Copy(head), Op::Insert(new), Op::Copy(tail)] if head.start == 0 => (head.end, new, tail.clone()),
-        [Op::Insert(new), Op::Copy(tail)] => (0, new, tail.clone()),
-        [Op::Copy(head), Op::Insert(new)] if head.start == 0 => (head.end, new, len..len),
-        _ => return None,
-    };
-    (rest.end == len && rest.start == at + new.len()).then(|| (at, new.clone()))
 }
 
 /// The length of the result and the instructions, all of them within their bounds.
@@ -205,9 +171,7 @@ mod tests {
     use crate::store::git::object::tree::{FILE, Pointer, RawTree};
 
     fn apply(base: &[u8], delta: &[u8]) -> Vec<u8> {
-        let mut tree = base.to_vec();
-        super::apply(&mut tree, delta).unwrap();
-        tree
+        applied(base, delta, usize::MAX).unwrap().1
     }
 
     proptest! {
@@ -240,9 +204,9 @@ mod tests {
         let splice = Splice { at: 90, old: vec![1, 2, 3], new: base[90..95].to_vec() };
         let delta = back(base.len(), &splice);
         for len in 0..delta.len() {
-            assert!(super::apply(&mut base.clone(), &delta[..len]).is_err(), "{len}");
+            assert!(applied(&base, &delta[..len], usize::MAX).is_err(), "{len}");
         }
-        assert!(super::apply(&mut base[1..].to_vec(), &delta).is_err());
+        assert!(applied(&base[1..], &delta, usize::MAX).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! self-contained: every delta's base stands before it in the same pack.
 
 use std::collections::HashMap;
+use std::slice;
 
 use sha1::{Digest as _, Sha1};
 
@@ -22,36 +23,13 @@ use crate::store::git::object::zlib::{self, Deflater};
 /// The kind of an object that is a delta against an earlier one of its pack.
 pub(crate) const OFS_DELTA: u8 = 6;
 
-/// An object in a pack.
+/// An object in a pack in the making.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Packed {
-    /// Its name.
-    pub(crate) oid: Oid,
-    /// The CRC-32 of its packed bytes, header included.
-    pub(crate) crc: u32,
-    /// Where it begins.
-    pub(crate) offset: u32,
-}
-
-/// The objects of an index, by their place in the pack.
-pub(crate) fn parse_index(index: &[u8]) -> Option<Vec<Packed>> {
-    let tables = index.strip_prefix(b"\xfftOc\0\0\0\x02")?;
-    let (totals, tables) = tables.split_at_checked(256 * 4)?;
-    let count = usize::try_from(u32::from_be_bytes(totals[255 * 4..].try_into().ok()?)).ok()?;
-    let (names, tables) = tables.split_at_checked(count.checked_mul(20)?)?;
-    let (crcs, tables) = tables.split_at_checked(count * 4)?;
-    let (offsets, checksums) = tables.split_at_checked(count * 4)?;
-    if checksums.len() != 40 {
-        return None;
-    }
-    let number = |bytes: &[u8]| Some(u32::from_be_bytes(bytes.try_into().ok()?));
-    let fields = names.chunks(20).zip(crcs.chunks(4)).zip(offsets.chunks(4));
-    let objects = fields.map(|((oid, crc), offset)| {
-        Some(Packed { oid: oid.try_into().ok()?, crc: number(crc)?, offset: number(offset)? })
-    });
-    let mut objects: Vec<Packed> = objects.collect::<Option<_>>()?;
-    objects.sort_unstable_by_key(|object| object.offset);
-    Some(objects)
+struct Packed {
+    oid: Oid,
+    // Of its packed bytes, header included.
+    crc: u32,
+    offset: u32,
 }
 
 /// A pack in the making.
@@ -201,6 +179,17 @@ pub(crate) fn distance(distance: u64) -> Vec<u8> {
     bytes
 }
 
+/// Reads such a distance.
+pub(crate) fn read_distance(bytes: &mut slice::Iter<'_, u8>) -> Option<u64> {
+    let mut byte = *bytes.next()?;
+    let mut value = u64::from(byte & 0x7f);
+    while byte & 0x80 != 0 {
+        byte = *bytes.next()?;
+        value = value.checked_add(1)?.checked_mul(128)? + u64::from(byte & 0x7f);
+    }
+    Some(value)
+}
+
 fn low_bits(value: u64, bits: u32) -> u8 {
     u8::try_from(value & ((1 << bits) - 1)).expect("at most seven bits")
 }
@@ -236,5 +225,11 @@ mod tests {
         assert_eq!(distance(128), [0x80, 0x00]);
         assert_eq!(distance(16_511), [0xff, 0x7f]);
         assert_eq!(distance(16_512), [0x80, 0x80, 0x00]);
+        for len in [0, 1, 127, 128, 16_511, 16_512, 1 << 31, u64::from(u32::MAX)] {
+            let bytes = distance(len);
+            let mut rest = bytes.iter();
+            assert_eq!((read_distance(&mut rest), rest.len()), (Some(len), 0));
+        }
+        assert_eq!(read_distance(&mut [0xff; 20].iter()), None);
     }
 }

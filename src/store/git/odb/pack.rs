@@ -13,7 +13,7 @@ use sha1::{Digest as _, Sha1};
 
 use crate::store::git::disk::open;
 use crate::store::git::object::id::{Kind, Oid};
-use crate::store::git::object::pack::OFS_DELTA;
+use crate::store::git::object::pack::{OFS_DELTA, read_distance};
 use crate::store::git::odb::inflate::{Inflater, damaged};
 
 /// The kind of an object that is a delta against one that is named.
@@ -34,6 +34,8 @@ pub(crate) struct Pack {
     pub(crate) file: File,
     /// Where its objects end.
     pub(crate) end: u64,
+    /// Its checksum.
+    pub(crate) sum: [u8; SUM_LEN],
     /// Every object and where it begins, by name.
     places: Vec<(Oid, u64)>,
     /// Whether the index is not what was written.
@@ -82,19 +84,25 @@ impl Pack {
         let (content, sums) = index.split_last_chunk::<{ 2 * SUM_LEN }>().ok_or_else(unfit)?;
         let is_doubtful =
             sums[..SUM_LEN] != sum || Sha1::digest(&index[..index.len() - SUM_LEN])[..] != sums[SUM_LEN..];
-        let total = content.strip_prefix(INDEX_2).unwrap_or(content).get(TOTALS_LEN - 4..TOTALS_LEN);
-        let count = if is_doubtful { &count[..] } else { total.ok_or_else(unfit)? };
-        let mut places = parse_index(content, number(count) as usize).ok_or_else(unfit)?;
+        let count = if is_doubtful { number(&count) } else { total(content).ok_or_else(unfit)? };
+        let mut places = parse_index(content, count as usize).ok_or_else(unfit)?;
         if is_doubtful || !places.is_sorted() {
             places.sort_unstable();
         }
-        Ok(Self { file, end, places, is_doubtful })
+        Ok(Self { file, end, sum, places, is_doubtful })
     }
 
     /// Where an object begins, if it is here.
     pub(crate) fn find(&self, oid: &Oid) -> Option<u64> {
         let at = self.places.binary_search_by(|(name, _)| name.cmp(oid)).ok()?;
         Some(self.places[at].1)
+    }
+
+    /// Every object and where it begins, by place.
+    pub(crate) fn by_place(&self) -> Vec<(Oid, u64)> {
+        let mut places = self.places.clone();
+        places.sort_unstable_by_key(|(_, at)| *at);
+        places
     }
 
     /// The names from this one on, in order.
@@ -113,9 +121,14 @@ impl Pack {
     }
 }
 
+/// How many objects an index says that it has.
+pub(crate) fn total(index: &[u8]) -> Option<u64> {
+    index.strip_prefix(INDEX_2).unwrap_or(index).get(TOTALS_LEN - 4..TOTALS_LEN).map(number)
+}
+
 /// The objects of an index, without its checksums. The running totals only make looking things up faster,
 /// and are passed over.
-fn parse_index(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
+pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
     let Some(tables) = index.strip_prefix(INDEX_2) else { return parse_index_1(index, count) };
     let (names, tables) = tables.get(TOTALS_LEN..)?.split_at_checked(count.checked_mul(20)?)?;
     let (places, far) = tables.get(count * 4..)?.split_at_checked(count * 4)?;
@@ -155,7 +168,7 @@ pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<Head> {
         shift += 7;
     }
     let kind = match first >> 4 & 7 {
-        OFS_DELTA => Err(Base::At(at.checked_sub(distance(&mut rest)?).filter(|base| *base < at)?)),
+        OFS_DELTA => Err(Base::At(at.checked_sub(read_distance(&mut rest)?).filter(|base| *base < at)?)),
         REF_DELTA => {
             let (name, behind) = rest.as_slice().split_at_checked(20)?;
             rest = behind.iter();
@@ -164,31 +177,4 @@ pub(crate) fn parse_head(bytes: &[u8], at: u64) -> Option<Head> {
         number => Ok(Kind::ALL.into_iter().find(|kind| *kind as u8 == number)?),
     };
     Some(Head { kind, len, head_len: bytes.len() - rest.len() })
-}
-
-/// How far in front of a delta its base begins.
-fn distance(rest: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
-    let mut byte = *rest.next()?;
-    let mut value = u64::from(byte & 0x7f);
-    while byte & 0x80 != 0 {
-        byte = *rest.next()?;
-        value = value.checked_add(1)?.checked_mul(128)? + u64::from(byte & 0x7f);
-    }
-    Some(value)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::store::git::object::pack::distance as written;
-
-    #[test]
-    fn a_distance_reads_as_it_was_written() {
-        for value in [0, 1, 127, 128, 16_511, 16_512, 1 << 31, u64::from(u32::MAX)] {
-            let bytes = written(value);
-            let mut rest = bytes.iter();
-            assert_eq!((distance(&mut rest), rest.len()), (Some(value), 0));
-        }
-        assert_eq!(distance(&mut [0xff; 20].iter()), None);
-    }
 }

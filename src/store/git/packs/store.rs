@@ -23,6 +23,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
+use std::io::ErrorKind;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,10 +34,11 @@ use sha1::{Digest as _, Sha1};
 use uuid::Uuid;
 
 use crate::store::StoreError;
-use crate::store::git::disk::barrier::{Barrier, Unflushed, read_if_there, remove_if_there};
+use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::{Oid, hex};
-use crate::store::git::object::pack::{Pack, is_name, parse_index};
+use crate::store::git::object::pack::{Pack, is_name};
+use crate::store::git::odb;
 use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
@@ -202,9 +204,13 @@ impl Packs {
     pub(crate) fn kept_objects(&self) -> Result<Vec<Vec<Oid>>, StoreError> {
         let mut packs = Vec::new();
         for name in self.keep_files.all().iter().filter(|name| self.is_whole(name)) {
-            let index = read_if_there(&self.file(name, "idx"))?.unwrap_or_default();
-            let objects = parse_index(&index).unwrap_or_default();
-            packs.push(objects.into_iter().map(|object| object.oid).collect());
+            let path = self.file(name, "pack");
+            match odb::pack::Pack::open(&path) {
+                Ok(pack) => packs.push(pack.by_place().into_iter().map(|(oid, _)| oid).collect()),
+                // It is damaged, or gone meanwhile.
+                Err(error) if matches!(error.kind(), ErrorKind::InvalidData | ErrorKind::NotFound) => (),
+                Err(source) => return Err(StoreError::at("read", &path, source)),
+            }
         }
         Ok(packs)
     }

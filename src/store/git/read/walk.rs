@@ -29,18 +29,10 @@ pub(crate) fn walk(
 ) -> Result<(), StoreError> {
     let cut = cut_off(layout)?;
     let mut walker = Walker::new(objects, &layout.folder, &cut);
-    let mut next = Some(from);
-    while let Some(revision) = next {
-        let Step { commit, changes, .. } = match walker.step(revision) {
-            Err(StoreError::Damaged { .. }) if revision != from => break,
-            step => step?,
-        };
-        next = commit.parents.first().copied().filter(|_| !cut.contains(&revision));
-        if !each(&commit, &changes) {
-            break;
-        }
-    }
-    Ok(())
+    follow(&cut, from, |revision| {
+        let Step { commit, changes, .. } = walker.step(revision)?;
+        Ok(if each(&commit, &changes) { commit.parents.first().copied() } else { None })
+    })
 }
 
 /// See [`Journal::log`](crate::store::Journal::log).
@@ -50,17 +42,24 @@ pub(crate) fn log(
     from: Revision,
     each: &mut dyn FnMut(&Commit) -> bool,
 ) -> Result<(), StoreError> {
-    let cut = cut_off(layout)?;
+    follow(&cut_off(layout)?, from, |revision| {
+        let commit = objects.commit(revision, |commit| commit.to_commit(revision))?;
+        Ok(if each(&commit) { commit.parents.first().copied() } else { None })
+    })
+}
+
+/// Goes on to the commit that `read` answers until there is none, or none that is here or can be read.
+pub(crate) fn follow(
+    cut: &HashSet<Revision>,
+    from: Revision,
+    mut read: impl FnMut(Revision) -> Result<Option<Revision>, StoreError>,
+) -> Result<(), StoreError> {
     let mut next = Some(from);
     while let Some(revision) = next {
-        let commit = match objects.commit(revision, |commit| commit.to_commit(revision)) {
-            Err(StoreError::Damaged { .. }) if revision != from => break,
-            commit => commit?,
+        next = match read(revision) {
+            Err(StoreError::Damaged { .. }) if revision != from => None,
+            parent => parent?.filter(|_| !cut.contains(&revision)),
         };
-        next = commit.parents.first().copied().filter(|_| !cut.contains(&revision));
-        if !each(&commit) {
-            break;
-        }
     }
     Ok(())
 }

@@ -18,7 +18,7 @@ use crate::store::git::odb::objects::Objects;
 use crate::store::git::odb::parallel::share;
 use crate::store::git::read::diff;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::walk::{Walker, cut_off, descends};
+use crate::store::git::read::walk::{Walker, cut_off, descends, follow};
 use crate::store::git::repo::branch::{Branch, whole_name};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::owner;
@@ -113,25 +113,20 @@ impl Archive for GitArchive {
         let cut = cut_off(&self.branch.layout)?;
         let mut objects = None;
         let mut line = Line { revisions: Vec::new(), onto: None };
-        let mut next = Some(from);
-        while let Some(revision) = next {
+        follow(&cut, from, |revision| {
             if is_known(&revision) {
                 line.onto = Some(revision);
-                break;
+                return Ok(None);
             }
-            next = match self.recent_commits.first_parent(revision) {
+            let parent = match self.recent_commits.first_parent(revision) {
                 Some(parent) => parent,
-                None => {
-                    let objects = objects.get_or_insert_with(|| self.objects());
-                    match objects.commit(revision, |commit| commit.parents.first().copied()) {
-                        Err(StoreError::Damaged { .. }) if revision != from => break,
-                        parent => parent?,
-                    }
-                }
+                None => objects
+                    .get_or_insert_with(|| self.objects())
+                    .commit(revision, |commit| commit.parents.first().copied())?,
             };
-            next = next.filter(|_| !cut.contains(&revision));
             line.revisions.push(revision);
-        }
+            Ok(parent)
+        })?;
         Ok(line)
     }
 

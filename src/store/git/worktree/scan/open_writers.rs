@@ -54,8 +54,8 @@ impl OpenWriters {
         if self.watched.as_mut().is_some_and(|watched| watched.begin() && watched.is_of(folder)) {
             return;
         }
-        let instance = self.watched.take().map(Watched::into_instance);
-        match Watched::new(folder, instance) {
+        self.watched = None;
+        match Watched::new(folder) {
             Ok(watched) => self.watched = watched,
             Err(error) if self.is_told => tracing::debug!(%error, "still unknown who writes to a file"),
             Err(error) => {
@@ -123,17 +123,10 @@ mod system {
 
     const WRITTEN: ReadFlags = ReadFlags::CREATE.union(ReadFlags::MODIFY);
 
-    /// What is kept from one folder to the next: the kernel takes its time to give it back.
-    #[derive(Debug)]
-    pub(super) struct Instance {
-        fd: OwnedFd,
-        watch: i32,
-    }
-
     /// A folder whose notices are read.
     #[derive(Debug)]
     pub(super) struct Watched {
-        instance: Instance,
+        notices: OwnedFd,
         folder: Inode,
         since_ns: i128,
         /// Whether notices were lost, or none come any more.
@@ -146,18 +139,11 @@ mod system {
 
     impl Watched {
         /// Watches an open folder; `None` when another one has taken its place.
-        pub(super) fn new(folder: &Folder, instance: Option<Instance>) -> Result<Option<Self>, Errno> {
-            let fd = match instance {
-                Some(Instance { fd, watch }) => {
-                    // With its folder the watch is gone already.
-                    inotify::remove_watch(&fd, watch).ok();
-                    fd
-                }
-                None => inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?,
-            };
-            let watch = inotify::add_watch(&fd, &folder.path, WANTED)?;
+        pub(super) fn new(folder: &Folder) -> Result<Option<Self>, Errno> {
+            let notices = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
+            inotify::add_watch(&notices, &folder.path, WANTED)?;
             let mut watched = Self {
-                instance: Instance { fd, watch },
+                notices,
                 folder: inode_of(&rustix::fs::stat(&folder.path)?),
                 since_ns: now_ns(),
                 is_over: false,
@@ -166,10 +152,6 @@ mod system {
             };
             watched.take();
             Ok(watched.is_of(folder).then_some(watched))
-        }
-
-        pub(super) fn into_instance(self) -> Instance {
-            self.instance
         }
 
         pub(super) fn is_of(&self, folder: &Folder) -> bool {
@@ -186,7 +168,7 @@ mod system {
         /// Takes all notices that wait.
         pub(super) fn take(&mut self) {
             let mut notices = [MaybeUninit::uninit(); NOTICES_LEN];
-            let mut reader = Reader::new(self.instance.fd.as_fd(), &mut notices);
+            let mut reader = Reader::new(self.notices.as_fd(), &mut notices);
             loop {
                 let notice = match reader.next() {
                     Ok(notice) => notice,
@@ -202,9 +184,6 @@ mod system {
                     self.open.clear();
                     self.since_ns = now_ns();
                     self.is_over = true;
-                }
-                if notice.wd() != self.instance.watch {
-                    continue;
                 }
                 self.is_over |= what.contains(ReadFlags::IGNORED);
                 let Some(name) = notice.file_name().map(std::ffi::CStr::to_bytes) else { continue };
@@ -238,18 +217,12 @@ mod system {
 
     use super::Folder;
 
-    pub(super) struct Instance;
-
     #[derive(Debug)]
     pub(super) struct Watched(Infallible);
 
     impl Watched {
-        pub(super) fn new(_: &Folder, _: Option<Instance>) -> Result<Option<Self>, Errno> {
+        pub(super) fn new(_: &Folder) -> Result<Option<Self>, Errno> {
             Ok(None)
-        }
-
-        pub(super) fn into_instance(self) -> Instance {
-            match self.0 {}
         }
 
         pub(super) fn is_of(&self, _: &Folder) -> bool {
