@@ -25,6 +25,7 @@
 mod handle;
 pub mod history;
 mod idempotency;
+pub(crate) mod memo;
 mod metrics;
 mod mirror;
 mod plan;

@@ -2,10 +2,11 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use crate::domain::file_name::{Ending, FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
+use crate::engine::memo::Memo;
 use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong, hidden_by, resolve};
 use crate::engine::mirror::provenance::{Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
@@ -115,7 +116,7 @@ impl<J: Journal> Mirror<J> {
                 uncommitted: resolved.uncommitted,
                 problem: problems.first().cloned(),
                 stale: resolved.stale,
-                answer: OnceLock::new(),
+                memo: Memo::default(),
             };
             work.ready
                 .get(key.as_str())

@@ -7,16 +7,16 @@ pub(crate) mod problem;
 pub(crate) mod sync_token;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Instant;
 
 use arc_swap::ArcSwapOption;
-use bytes::Bytes;
 use sha2::{Digest as _, Sha256};
 use tokio::sync::watch;
 
 use crate::domain::file_name::Ending;
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
+use crate::engine::memo::Memo;
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::store::BlobId;
 
@@ -36,8 +36,8 @@ pub struct Entry {
     /// Whether the file itself is broken, so that this is its last good version and there is
     /// nothing for an update to build on.
     pub stale: bool,
-    /// The ready-made resource, filled by whoever answers first.
-    pub answer: OnceLock<Bytes>,
+    /// How it is told.
+    pub memo: Memo,
 }
 
 impl Entry {
@@ -50,7 +50,7 @@ impl Entry {
             uncommitted: false,
             problem: None,
             stale: false,
-            answer: OnceLock::new(),
+            memo: Memo::default(),
         }
     }
 
@@ -156,10 +156,10 @@ pub struct Snapshot {
     pub work_tree: Option<Arc<str>>,
     /// The sum of what the entries weigh: follows a change without visiting the others.
     digest: u128,
-    /// The ready-made list of everything, filled by whoever answers first.
-    pub list: OnceLock<Bytes>,
+    /// How all of it is told.
+    pub memo: Memo,
     /// The same in fewer bytes.
-    pub list_compressed: OnceLock<Bytes>,
+    pub memo_compressed: Memo,
 }
 
 impl Snapshot {
@@ -221,8 +221,8 @@ impl Snapshot {
             saved: Arc::clone(&self.saved),
             work_tree: self.work_tree.clone(),
             digest: self.digest,
-            list: OnceLock::new(),
-            list_compressed: OnceLock::new(),
+            memo: Memo::default(),
+            memo_compressed: Memo::default(),
         }
     }
 

@@ -12,14 +12,14 @@ pub(crate) mod verify;
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
 use chrono::{DateTime, Utc};
 use sha2::{Digest as _, Sha256};
 use uuid::Uuid;
 
 use crate::domain::{Actor, Change, Key, Reverses, Revision};
+use crate::engine::memo::Memo;
 use crate::format;
 
 /// What happened to a collection: whether it has a file before and after.
@@ -122,10 +122,10 @@ pub struct EventRecord {
     /// The collections that its commit is about if they are several, for whoever must not hear of all of
     /// them; `None` when they are more than a thousand.
     pub together: Option<Box<[Key]>>,
-    /// The ready-made resource, filled by whoever answers first.
-    pub answer: OnceLock<Bytes>,
-    /// The ready-made message of the stream, filled by whoever tells it first.
-    pub streamed: OnceLock<Bytes>,
+    /// How it is told.
+    pub memo: Memo,
+    /// How it is told to who follows along.
+    pub memo_streamed: Memo,
 }
 
 /// What the message of a commit says about its events.

@@ -1,7 +1,7 @@
 //! From a row of the index to an event as it is shown.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use uuid::Uuid;
 
@@ -12,6 +12,7 @@ use crate::engine::history::event::{
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::CommitRow;
 use crate::engine::history::{HistoryError, Reading, View};
+use crate::engine::memo::Memo;
 use crate::format::message::{self, Message};
 use crate::store::StoreError;
 
@@ -89,8 +90,8 @@ impl View {
             effect,
             moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
             together: self.together(row.commit),
-            answer: OnceLock::new(),
-            streamed: OnceLock::new(),
+            memo: Memo::default(),
+            memo_streamed: Memo::default(),
         });
         if stays {
             self.shared.records.put(name, Arc::clone(&record));

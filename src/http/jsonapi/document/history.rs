@@ -48,7 +48,7 @@ pub(crate) const CAPABILITIES: &str = "collection-settings-capabilities";
 pub(crate) fn event(record: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     let seen = Seen::of(record, allowed);
     match fields.wanted(EVENT) {
-        None if seen.is_whole(record) => record.answer.get_or_init(|| written(record, &seen, None)).clone(),
+        None if seen.is_whole(record) => record.memo.get_or_make(|| written(record, &seen, None)),
         wanted => written(record, &seen, wanted),
     }
 }
@@ -228,7 +228,7 @@ fn finish(mut out: Vec<u8>, links: &[u8], meta: Option<&serde_json::Value>) -> B
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, OnceLock};
+    use std::sync::Arc;
 
     use chrono::DateTime;
     use uuid::Uuid;
@@ -236,6 +236,7 @@ mod tests {
     use super::*;
     use crate::domain::{Revision, Value};
     use crate::engine::history::{EventMessage, Origin};
+    use crate::engine::memo::Memo;
     use crate::http::jsonapi::query;
     use crate::http::jsonapi::query::Query;
     use crate::http::testing::key;
@@ -260,8 +261,8 @@ mod tests {
             effect,
             moved: None,
             together: Some([key("posts"), key("pages")].into()),
-            answer: OnceLock::new(),
-            streamed: OnceLock::new(),
+            memo: Memo::default(),
+            memo_streamed: Memo::default(),
         }
     }
 

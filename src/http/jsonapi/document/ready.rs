@@ -21,27 +21,25 @@ pub(crate) struct Ready(Bytes);
 impl Ready {
     /// The document of one collection.
     pub(crate) fn one(entry: &Entry, base: &BasePath) -> Self {
-        let bytes = entry.answer.get_or_init(|| {
+        Self(entry.memo.get_or_make(|| {
             let mut out = tagged(&entry.tag(), RESOURCE_BYTES_TYPICAL);
             out.extend_from_slice(HEAD);
             write_resource(entry, base, None, &mut out);
             write_tail(entry, base, &mut out);
             out.into()
-        });
-        Self(bytes.clone())
+        }))
     }
 
     /// The document of all collections.
     pub(crate) fn list(snapshot: &Snapshot, base: &BasePath) -> Self {
-        let bytes = snapshot.list.get_or_init(|| {
+        Self(snapshot.memo.get_or_make(|| {
             let size = snapshot.catalog().len() * RESOURCE_BYTES_TYPICAL;
             let mut list = List::new(tagged(&snapshot.list_tag(), size));
             for entry in snapshot.catalog().iter() {
                 list.push(entry, base, None);
             }
             list.finish(&self_link(&format!("{}{COLLECTIONS}", base.as_str())), snapshot.uncommitted, None)
-        });
-        Self(bytes.clone())
+        }))
     }
 
     /// The entity tag, in quotes.

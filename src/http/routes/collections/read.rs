@@ -81,7 +81,7 @@ pub(crate) async fn list(call: &Call<'_>) -> Result<Reply, ApiError> {
 /// The whole list; one that takes long to make is made off the threads that answer.
 async fn whole(call: &Call<'_>, snapshot: &Arc<Snapshot>) -> Result<Ready, ApiError> {
     let base = &call.context.settings.base_path;
-    if snapshot.list.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
+    if snapshot.memo.get().is_some() || snapshot.catalog().len() <= LIST_LEN_AT_ONCE {
         return Ok(Ready::list(snapshot, base));
     }
     let (snapshot, base) = (Arc::clone(snapshot), base.clone());
@@ -95,11 +95,11 @@ async fn compressed(
     ready: &Ready,
     condition: &Condition,
 ) -> Result<Reply, ApiError> {
-    let body = match snapshot.list_compressed.get() {
-        Some(body) => body.clone(),
+    let body = match snapshot.memo_compressed.get() {
+        Some(body) => body,
         None => {
             let (snapshot, plain) = (Arc::clone(snapshot), ready.body());
-            let made = move || snapshot.list_compressed.get_or_init(|| compress::gzip(&plain)).clone();
+            let made = move || snapshot.memo_compressed.get_or_make(|| compress::gzip(&plain));
             tokio::task::spawn_blocking(made).await.map_err(|_| ApiError::internal())?
         }
     };

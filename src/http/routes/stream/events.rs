@@ -140,7 +140,7 @@ impl EventSource {
 /// What happened, made once for all who want to hear the whole of it.
 fn message(event: &EventRecord, fields: &Fields, allowed: &Allowed) -> Bytes {
     if fields.wanted(EVENT).is_none() && history::is_whole(event, allowed) {
-        event.streamed.get_or_init(|| bytes(&happened(event, fields, allowed))).clone()
+        event.memo_streamed.get_or_make(|| bytes(&happened(event, fields, allowed)))
     } else {
         bytes(&happened(event, fields, allowed))
     }
