@@ -247,7 +247,7 @@ mod tests {
     #[tokio::test]
     async fn a_service_whose_writer_dies_ends_the_process_as_a_failure() {
         let folder = tempfile::tempdir().unwrap();
-        let service = hooked(folder.path(), || panic!("as a test asked for")).await;
+        let (service, _hook) = hooked(folder.path(), || panic!("as a test asked for")).await;
         let ended = watch_over(service, Signals::new().unwrap(), &BasePath::default()).await;
         let Err(Failure::Failed(error)) = ended else { panic!("{ended:?}") };
         assert!(error.to_string().contains("the writer thread has panicked"), "{error}");

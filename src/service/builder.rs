@@ -180,7 +180,7 @@ impl ServiceBuilder<Guarded> {
     }
 
     /// Starts with what `wrap` makes of the journal.
-    pub(crate) async fn start_with<J: Journal>(
+    async fn start_with<J: Journal>(
         self,
         wrap: impl FnOnce(GitJournal, Option<Arc<Link>>) -> J,
     ) -> Result<Service, StartError> {

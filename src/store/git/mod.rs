@@ -16,6 +16,8 @@ mod tests;
 mod worktree;
 mod write;
 
+#[cfg(test)]
+pub(crate) use disk::failpoint::{Failpoint, Hook};
 pub use journal::GitJournal;
 #[cfg(any(test, fuzzing))]
 pub(crate) use journal::fuzz;

@@ -21,6 +21,8 @@ pub(crate) enum Failpoint<'a> {
     Link,
     /// A file of this name is opened in the work tree.
     Open(&'a OsStr),
+    /// The head is asked for.
+    ReadHead,
     /// The branch is moved: everything is on disk, nothing is visible.
     MoveBranch,
     /// The work tree is brought up to the branch, which has moved.

@@ -159,6 +159,7 @@ impl GitJournal {
 
 impl Journal for GitJournal {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        stop_at(Failpoint::ReadHead, &self.layout.common_dir)?;
         self.branch.tip()
     }
 
