@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use rustix::fs::{Access, access, statvfs};
 use tokio::sync::mpsc;
 
-use crate::cli::doctor::{Cure, Finding, Patient, git};
+use crate::cli::doctor::{Finding, Fix, Repo, git};
 use crate::http::Clock;
 use crate::watch::{self, Places};
 
@@ -30,96 +30,90 @@ const FLUSH_SLOW: Duration = Duration::from_millis(500);
 /// How far the clock may be behind the newest commit.
 const CLOCK_SLACK: TimeDelta = TimeDelta::minutes(1);
 
-pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
-    permissions(patient, findings);
-    room(patient, findings);
-    clock(patient, findings);
-    match scratch_in(&patient.state()) {
+pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    permissions(repo, findings);
+    room(repo, findings);
+    clock(repo, findings);
+    match scratch_in(&repo.state()) {
         Ok(scratch) => {
             if let Err(error) = file_system(&scratch.0, findings) {
                 let what = format!(
                     "files can't be written, flushed and renamed in {}: {error}",
                     scratch.0.display()
                 );
-                let cure = Cure::Person("mend the file system, or move the repository to another one".into());
-                findings.push(Finding::wrong("file-system", what, "no write can be made durable", cure));
+                let fix = Fix::Person("mend the file system, or move the repository to another one".into());
+                findings.push(Finding::wrong("file-system", what, "no write can be made durable", fix));
             }
         }
         Err(error) => {
-            let what = format!("{} can't be written: {error}", patient.state().display());
-            let cure = Cure::Person(
+            let what = format!("{} can't be written: {error}", repo.state().display());
+            let fix = Fix::Person(
                 "let the user of the service, as whom this command should run, write there".into(),
             );
             findings.push(Finding::wrong(
                 "permissions",
                 what,
                 "nothing can be served, since the service locks a file there",
-                cure,
+                fix,
             ));
         }
     }
 }
 
 /// Folders that the service has to write, and whose they are.
-fn permissions(patient: &Patient, findings: &mut Vec<Finding>) {
-    let mut folders: Vec<PathBuf> = vec![patient.git_dir.clone(), patient.common_dir.clone()];
-    folders
-        .extend(["objects", "objects/pack", "refs", "refs/heads"].map(|name| patient.common_dir.join(name)));
-    folders.extend(patient.work_tree.clone());
+fn permissions(repo: &Repo, findings: &mut Vec<Finding>) {
+    let mut folders: Vec<PathBuf> = vec![repo.git_dir.clone(), repo.common_dir.clone()];
+    folders.extend(["objects", "objects/pack", "refs", "refs/heads"].map(|name| repo.common_dir.join(name)));
+    folders.extend(repo.work_tree.clone());
     folders.dedup();
     let closed =
         folders.iter().filter(|it| it.exists() && access(*it, Access::WRITE_OK | Access::EXEC_OK).is_err());
     for folder in closed {
         let what = format!("{} can't be written by this user", folder.display());
-        let cure = Cure::Person(
+        let fix = Fix::Person(
             "run this as the user of the service; if it is that one: chown it to that user".into(),
         );
-        findings.push(Finding::wrong("permissions", what, "no write can be made", cure));
+        findings.push(Finding::wrong("permissions", what, "no write can be made", fix));
     }
     let owner = |path: &Path| fs::metadata(path).map(|file| file.uid()).ok();
-    let mine = owner(&patient.common_dir);
+    let mine = owner(&repo.common_dir);
     let others = folders.iter().filter(|folder| owner(folder).is_some_and(|uid| Some(uid) != mine));
     for folder in others {
         let what = format!("{} belongs to another user than the repository", folder.display());
-        let cure = Cure::Person("chown it to the user of the service, with all that is in it".into());
+        let fix = Fix::Person("chown it to the user of the service, with all that is in it".into());
         findings.push(Finding::hint(
             "permissions",
             what,
             "what one of them makes the other can't change",
-            cure,
+            fix,
         ));
     }
 }
 
-fn room(patient: &Patient, findings: &mut Vec<Finding>) {
-    let Ok(room) = statvfs(&patient.common_dir) else { return };
+fn room(repo: &Repo, findings: &mut Vec<Finding>) {
+    let Ok(room) = statvfs(&repo.common_dir) else { return };
     let bytes = room.f_bavail.saturating_mul(room.f_frsize);
-    let cure = || Cure::Person("make room; writes go on by themselves then".into());
+    let fix = || Fix::Person("make room; writes go on by themselves then".into());
     if bytes < BYTES_MIN {
         let what = format!("{} MB are free", bytes / 1024 / 1024);
-        findings.push(Finding::wrong("room", what, "writes fail when the disk is full", cure()));
+        findings.push(Finding::wrong("room", what, "writes fail when the disk is full", fix()));
     }
     // Some file systems have as many as they like, and say 0.
     if room.f_files > 0 && room.f_favail < INODES_MIN {
         let what = format!("{} inodes are free", room.f_favail);
-        findings.push(Finding::wrong(
-            "room",
-            what,
-            "writes fail when there is none for another file",
-            cure(),
-        ));
+        findings.push(Finding::wrong("room", what, "writes fail when there is none for another file", fix()));
     }
 }
 
-fn clock(patient: &Patient, findings: &mut Vec<Finding>) {
-    let Ok(at) = git::said(patient, &["log", "-1", "--format=%ct", &patient.branch]) else { return };
+fn clock(repo: &Repo, findings: &mut Vec<Finding>) {
+    let Ok(at) = git::said(repo, &["log", "-1", "--format=%ct", &repo.branch]) else { return };
     let Some(at) = at.trim().parse().ok().and_then(|at| DateTime::from_timestamp(at, 0)) else { return };
     let now: DateTime<Utc> = Clock::system().now();
     if at > now + CLOCK_SLACK {
         let what =
             format!("it is {} here, and the newest commit is of {}", now.to_rfc3339(), at.to_rfc3339());
-        let cure = Cure::Person("set the clock, of this machine or of whoever made that commit".into());
-        findings.push(Finding::wrong("clock", what, "times, `asOf` and the end of tokens are wrong", cure));
+        let fix = Fix::Person("set the clock, of this machine or of whoever made that commit".into());
+        findings.push(Finding::wrong("clock", what, "times, `asOf` and the end of tokens are wrong", fix));
     }
 }
 
@@ -139,17 +133,17 @@ fn file_system(folder: &Path, findings: &mut Vec<Finding>) -> io::Result<()> {
     }
     if took > FLUSH_SLOW {
         let what = format!("a flush takes {} ms", took.as_millis());
-        let cure = Cure::Person("look for what else writes there, or for a disk that fails".into());
-        findings.push(Finding::hint("file-system", what, "every write waits for at least one", cure));
+        let fix = Fix::Person("look for what else writes there, or for a disk that fails".into());
+        findings.push(Finding::hint("file-system", what, "every write waits for at least one", fix));
     }
     if !is_noticed(folder)? {
-        let cure = Cure::Person("serve with `--watch none`, so that nobody relies on notices, or raise fs.inotify.max_user_watches".into());
+        let fix = Fix::Person("serve with `--watch none`, so that nobody relies on notices, or raise fs.inotify.max_user_watches".into());
         let what = "the system tells nothing of changed files there";
         findings.push(Finding::hint(
             "file-system",
             what,
             "hand edits are found by the slow tick only (--tick-ms)",
-            cure,
+            fix,
         ));
     }
     Ok(())

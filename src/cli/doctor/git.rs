@@ -4,7 +4,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, bail};
 
-use crate::cli::doctor::{Cure, Finding, Patient};
+use crate::cli::doctor::{Finding, Fix, Repo};
 
 /// The oldest git that a shared branch can do with: it knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
@@ -16,37 +16,37 @@ const LINES_MAX: usize = 20;
 const MISLEADING: [&str; 5] =
     ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"];
 
-pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
-    match said(patient, &["--version"]) {
+pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    match said(repo, &["--version"]) {
         Err(error) => {
-            let cure = Cure::Person("install git, 2.36 or newer".into());
+            let fix = Fix::Person("install git, 2.36 or newer".into());
             let why = "without it there is no backup, no commit-graph and no shared branch, and nothing here was checked by it";
-            return findings.push(Finding::wrong("git", format!("{error:#}"), why, cure));
+            return findings.push(Finding::wrong("git", format!("{error:#}"), why, fix));
         }
         Ok(version) if older(&version) => {
-            let cure = Cure::Person("install git 2.36 or newer".into());
-            findings.push(Finding::hint("git", version.trim_end(), "--remote needs a newer one", cure));
+            let fix = Fix::Person("install git 2.36 or newer".into());
+            findings.push(Finding::hint("git", version.trim_end(), "--remote needs a newer one", fix));
         }
         Ok(_) => {}
     }
-    if let Err(error) = said(patient, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]) {
-        let cure = Cure::Person(
+    if let Err(error) = said(repo, &["fsck", "--full", "--strict", "--no-dangling", "--no-progress"]) {
+        let fix = Fix::Person(
             "bring back the objects that are named from a backup or a clone (`git fetch`), then look again"
                 .into(),
         );
         let why = "what is damaged can't be served, and may spoil clones and backups";
-        findings.push(Finding::wrong("fsck", format!("{error:#}"), why, cure));
+        findings.push(Finding::wrong("fsck", format!("{error:#}"), why, fix));
     }
 }
 
 /// What git prints about the repository. Nothing runs that the repository names: these commands know no hook and
 /// no filter, and look at no work tree.
-pub(super) fn said(patient: &Patient, arguments: &[&str]) -> anyhow::Result<String> {
+pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
     let mut command = Command::new("git");
     for name in MISLEADING {
         command.env_remove(name);
     }
-    command.env("GIT_DIR", &patient.git_dir).env("LC_ALL", "C").args(["-c", "safe.directory=*"]);
+    command.env("GIT_DIR", &repo.git_dir).env("LC_ALL", "C").args(["-c", "safe.directory=*"]);
     let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
     if !output.status.success() {
         let all = [output.stdout, output.stderr].concat();

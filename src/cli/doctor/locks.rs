@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cli::doctor::{Cure, Finding, Patient};
+use crate::cli::doctor::{Finding, Fix, Repo};
 
 const CHECK: &str = "locks";
 
@@ -21,22 +21,22 @@ pub(super) fn is_served(common_dir: &Path) -> bool {
     lock.is_ok_and(|lock| matches!(lock.try_lock(), Err(TryLockError::WouldBlock)))
 }
 
-pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
-    let ours: BTreeSet<_> = private_names(patient).iter().filter_map(|path| inode(path)).collect();
-    for lock in locks(patient) {
+pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    let ours: BTreeSet<_> = private_names(repo).iter().filter_map(|path| inode(path)).collect();
+    for lock in locks(repo) {
         let Some(inode) = inode(&lock) else { continue };
         let name = lock.display();
         if ours.contains(&inode) {
             // While a service runs it is in use, or gone in a moment.
-            if !patient.is_served {
+            if !repo.is_served {
                 let what = format!(
                     "{name} was left by a service that is dead: it is a link to a file of ours, and no process holds the service lock"
                 );
-                findings.push(Finding::wrong(CHECK, what, WHY, Cure::Start));
+                findings.push(Finding::wrong(CHECK, what, WHY, Fix::Start));
             }
             continue;
         }
-        let Some(proof) = proof_of_death(patient, inode) else { continue };
+        let Some(proof) = proof_of_death(repo, inode) else { continue };
         let age = age(&lock).map(|age| format!(" and it is {} s old", age.as_secs())).unwrap_or_default();
         let is_graph = lock.file_name().is_some_and(|file| file == GRAPH);
         let what = format!("{name} was left by a git that is dead: {proof}{age}");
@@ -45,23 +45,23 @@ pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
                 CHECK,
                 what,
                 "the commit-graph grows no further, and `git log` on a file takes longer and longer",
-                Cure::Remove(vec![lock]),
+                Fix::Remove(vec![lock]),
             ),
             false => {
                 let command = format!(
                     "when no git works in the repository from another machine: rm '{}'",
                     lock.display()
                 );
-                Finding::wrong(CHECK, what, WHY, Cure::Person(command))
+                Finding::wrong(CHECK, what, WHY, Fix::Person(command))
             }
         });
     }
 }
 
 /// Every lock that git knows in a repository.
-fn locks(patient: &Patient) -> Vec<PathBuf> {
+fn locks(repo: &Repo) -> Vec<PathBuf> {
     let mut locks = Vec::new();
-    for folder in BTreeSet::from([&patient.git_dir, &patient.common_dir]) {
+    for folder in BTreeSet::from([&repo.git_dir, &repo.common_dir]) {
         collect(folder, 0, &mut locks);
         collect(&folder.join("refs"), usize::MAX, &mut locks);
         collect(&folder.join("objects/info"), 1, &mut locks);
@@ -85,8 +85,8 @@ fn collect(folder: &Path, depth: usize, locks: &mut Vec<PathBuf>) {
 }
 
 /// The files that the service links its locks to, so that they can be told from git's.
-fn private_names(patient: &Patient) -> Vec<PathBuf> {
-    let folders = [patient.state(), patient.git_dir.join("collectory")];
+fn private_names(repo: &Repo) -> Vec<PathBuf> {
+    let folders = [repo.state(), repo.git_dir.join("collectory")];
     let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).into_iter().flatten().flatten());
     entries
         .filter(|entry| entry.file_name().to_string_lossy().starts_with("lock-"))
@@ -95,7 +95,7 @@ fn private_names(patient: &Patient) -> Vec<PathBuf> {
 }
 
 /// How it is known that nobody holds a lock; `None` where somebody may.
-fn proof_of_death(patient: &Patient, lock: (u64, u64)) -> Option<String> {
+fn proof_of_death(repo: &Repo, lock: (u64, u64)) -> Option<String> {
     let mut gits = 0;
     let mut unseen = 0;
     for process in fs::read_dir("/proc").ok()?.flatten() {
@@ -113,7 +113,7 @@ fn proof_of_death(patient: &Patient, lock: (u64, u64)) -> Option<String> {
             Err(_) => unseen += usize::from(name.starts_with("git")),
         }
         let works_here = fs::read_link(path.join("cwd")).is_ok_and(|cwd| {
-            let roots = [Some(&patient.git_dir), Some(&patient.common_dir), patient.work_tree.as_ref()];
+            let roots = [Some(&repo.git_dir), Some(&repo.common_dir), repo.work_tree.as_ref()];
             roots
                 .into_iter()
                 .flatten()

@@ -65,7 +65,7 @@ enum Severity {
 
 /// What mends something.
 #[derive(Debug)]
-enum Cure {
+enum Fix {
     /// A person has to do it, and this is what.
     Person(String),
     /// These files of the service's own are removed.
@@ -82,17 +82,17 @@ struct Finding {
     severity: Severity,
     what: String,
     why: &'static str,
-    cure: Cure,
+    fix: Fix,
     is_repaired: bool,
 }
 
 impl Finding {
-    fn wrong(check: &'static str, what: impl Into<String>, why: &'static str, cure: Cure) -> Self {
-        Self { check, severity: Severity::Wrong, what: what.into(), why, cure, is_repaired: false }
+    fn wrong(check: &'static str, what: impl Into<String>, why: &'static str, fix: Fix) -> Self {
+        Self { check, severity: Severity::Wrong, what: what.into(), why, fix, is_repaired: false }
     }
 
-    fn hint(check: &'static str, what: impl Into<String>, why: &'static str, cure: Cure) -> Self {
-        Self { severity: Severity::Hint, ..Self::wrong(check, what, why, cure) }
+    fn hint(check: &'static str, what: impl Into<String>, why: &'static str, fix: Fix) -> Self {
+        Self { severity: Severity::Hint, ..Self::wrong(check, what, why, fix) }
     }
 
     fn is_wrong(&self) -> bool {
@@ -101,19 +101,19 @@ impl Finding {
 
     /// What would be done.
     fn repair(&self) -> String {
-        match &self.cure {
-            Cure::Person(what) => what.clone(),
-            Cure::Remove(files) => {
+        match &self.fix {
+            Fix::Person(what) => what.clone(),
+            Fix::Remove(files) => {
                 let files: Vec<_> = files.iter().map(|file| file.display().to_string()).collect();
                 format!("--repair removes {}", files.join(", "))
             }
-            Cure::Start => "the next start of the service mends it, and --repair does so now".to_owned(),
+            Fix::Start => "the next start of the service mends it, and --repair does so now".to_owned(),
         }
     }
 }
 
 /// What is looked at.
-struct Patient {
+struct Repo {
     /// The `.git` of the work tree, or the bare repository.
     git_dir: PathBuf,
     /// The part that all work trees share.
@@ -125,7 +125,7 @@ struct Patient {
     is_served: bool,
 }
 
-impl Patient {
+impl Repo {
     /// The folder of the service's own files.
     fn state(&self) -> PathBuf {
         self.common_dir.join("collectory")
@@ -140,16 +140,16 @@ impl Doctor {
         let mut findings = Vec::new();
         if let Err(error) = GitJournal::open(options.clone()) {
             let what = format!("{} can't be opened: {:#}", path.display(), anyhow::Error::new(error));
-            let cure =
-                Cure::Person("mend what is named, or bring back a backup (README, \"Operate it\")".into());
-            findings.push(Finding::wrong("repository", what, "nothing can be served", cure));
+            let fix =
+                Fix::Person("mend what is named, or bring back a backup (README, \"Operate it\")".into());
+            findings.push(Finding::wrong("repository", what, "nothing can be served", fix));
         }
         if let Ok(journal) = GitJournal::open_of_anybody(options.clone()) {
-            let patient = patient(&journal);
+            let repo = looked_at(&journal);
             drop(journal);
-            look(&patient, &mut findings);
+            look(&repo, &mut findings);
             if self.repair {
-                repair(&patient, options, &mut findings);
+                repair(&repo, options, &mut findings);
             }
         }
         if let Some(policy) = &self.policy {
@@ -163,8 +163,8 @@ impl Doctor {
     }
 }
 
-fn patient(journal: &GitJournal) -> Patient {
-    Patient {
+fn looked_at(journal: &GitJournal) -> Repo {
+    Repo {
         git_dir: journal.git_dir().to_owned(),
         common_dir: journal.common_dir().to_owned(),
         work_tree: journal.work_tree_root().map(Path::to_owned),
@@ -173,31 +173,31 @@ fn patient(journal: &GitJournal) -> Patient {
     }
 }
 
-fn look(patient: &Patient, findings: &mut Vec<Finding>) {
-    locks::look(patient, findings);
-    ours::look(patient, findings);
-    git::look(patient, findings);
-    disk::look(patient, findings);
+fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    locks::look(repo, findings);
+    ours::look(repo, findings);
+    git::look(repo, findings);
+    disk::look(repo, findings);
 }
 
 /// Mends what is the service's own; a running one mends itself.
-fn repair(patient: &Patient, options: Options, findings: &mut [Finding]) {
-    if patient.is_served {
+fn repair(repo: &Repo, options: Options, findings: &mut [Finding]) {
+    if repo.is_served {
         return;
     }
     let (mut is_start_wanted, mut removed) = (false, Vec::new());
     for (at, finding) in findings.iter().enumerate() {
-        match &finding.cure {
-            Cure::Remove(files) if files.iter().all(|file| std::fs::remove_file(file).is_ok()) => {
+        match &finding.fix {
+            Fix::Remove(files) if files.iter().all(|file| std::fs::remove_file(file).is_ok()) => {
                 removed.push(at);
             }
-            Cure::Start => is_start_wanted = true,
-            Cure::Remove(_) | Cure::Person(_) => {}
+            Fix::Start => is_start_wanted = true,
+            Fix::Remove(_) | Fix::Person(_) => {}
         }
     }
     removed.into_iter().for_each(|at| findings[at].is_repaired = true);
     if is_start_wanted && started(options).is_ok() {
-        let by_start = findings.iter_mut().filter(|finding| matches!(finding.cure, Cure::Start));
+        let by_start = findings.iter_mut().filter(|finding| matches!(finding.fix, Fix::Start));
         by_start.for_each(|finding| finding.is_repaired = true);
     }
 }

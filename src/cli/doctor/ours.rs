@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::cli::doctor::{Cure, Finding, Patient, git};
+use crate::cli::doctor::{Finding, Fix, Repo, git};
 
 /// What is this old was not left a moment ago by somebody who lives.
 const AGE_MIN: Duration = Duration::from_secs(600);
@@ -12,23 +12,23 @@ const AGE_MIN: Duration = Duration::from_secs(600);
 /// How many bytes the sum of a file has, at its end.
 const SUM_BYTES: usize = 4;
 
-pub(super) fn look(patient: &Patient, findings: &mut Vec<Finding>) {
-    leftovers(patient, findings);
-    kept(patient, findings);
-    work_tree(patient, findings);
-    index(patient, findings);
-    packs(patient, findings);
+pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
+    leftovers(repo, findings);
+    kept(repo, findings);
+    work_tree(repo, findings);
+    index(repo, findings);
+    packs(repo, findings);
 }
 
 /// What was in the making when a process was killed. A running service may be making it.
-fn leftovers(patient: &Patient, findings: &mut Vec<Finding>) {
-    let ours = named(&states(patient), |name| {
+fn leftovers(repo: &Repo, findings: &mut Vec<Finding>) {
+    let ours = named(&states(repo), |name| {
         name.ends_with(".new")
             || name.starts_with("file-")
             || name.starts_with("index-")
             || name == "scratch-index"
     });
-    if !patient.is_served && !ours.is_empty() {
+    if !repo.is_served && !ours.is_empty() {
         let what = format!(
             "{} that a killed service had begun: {}",
             crate::cli::counted(ours.len(), "file"),
@@ -38,10 +38,10 @@ fn leftovers(patient: &Patient, findings: &mut Vec<Finding>) {
             "leftovers",
             what,
             "they take room and are never looked at again",
-            Cure::Start,
+            Fix::Start,
         ));
     }
-    let packs = named(&[patient.common_dir.join("objects/pack")], |name| name.starts_with("tmp_"));
+    let packs = named(&[repo.common_dir.join("objects/pack")], |name| name.starts_with("tmp_"));
     let old: Vec<PathBuf> = packs.into_iter().filter(|path| is_old(path)).collect();
     if !old.is_empty() {
         let what = format!(
@@ -49,81 +49,81 @@ fn leftovers(patient: &Patient, findings: &mut Vec<Finding>) {
             crate::cli::counted(old.len(), "pack"),
             first(&old)
         );
-        let cure = Cure::Person(
+        let fix = Fix::Person(
             "git gc removes them when they are two weeks old, `git prune-packed; git gc --prune=now` at once"
                 .into(),
         );
-        findings.push(Finding::hint("leftovers", what, "they take room", cure));
+        findings.push(Finding::hint("leftovers", what, "they take room", fix));
     }
 }
 
 /// What a person has saved and the service has put aside for them.
-fn kept(patient: &Patient, findings: &mut Vec<Finding>) {
-    let kept = named(&states(patient), |name| name.starts_with("kept-"));
+fn kept(repo: &Repo, findings: &mut Vec<Finding>) {
+    let kept = named(&states(repo), |name| name.starts_with("kept-"));
     if !kept.is_empty() {
         let what = format!(
             "{} that somebody had saved and that had no other place: {}",
             crate::cli::counted(kept.len(), "file"),
             first(&kept)
         );
-        let cure = Cure::Person("look whether what they hold is wanted, and remove them".into());
-        findings.push(Finding::hint("kept", what, "nobody else removes them, and nobody reads them", cure));
+        let fix = Fix::Person("look whether what they hold is wanted, and remove them".into());
+        findings.push(Finding::hint("kept", what, "nobody else removes them, and nobody reads them", fix));
     }
 }
 
 /// A work tree that shows an older commit than the branch has.
-fn work_tree(patient: &Patient, findings: &mut Vec<Finding>) {
-    let shows_branch = git::said(patient, &["symbolic-ref", "--quiet", "HEAD"])
-        .is_ok_and(|head| head.trim_end() == patient.branch);
-    if patient.work_tree.is_none() || patient.is_served || !shows_branch {
+fn work_tree(repo: &Repo, findings: &mut Vec<Finding>) {
+    let shows_branch = git::said(repo, &["symbolic-ref", "--quiet", "HEAD"])
+        .is_ok_and(|head| head.trim_end() == repo.branch);
+    if repo.work_tree.is_none() || repo.is_served || !shows_branch {
         return;
     }
-    let Ok(note) = fs::read_to_string(patient.git_dir.join("collectory/work-tree")) else { return };
-    let Ok(tip) = git::said(patient, &["rev-parse", "--verify", "--quiet", &patient.branch]) else { return };
+    let Ok(note) = fs::read_to_string(repo.git_dir.join("collectory/work-tree")) else { return };
+    let Ok(tip) = git::said(repo, &["rev-parse", "--verify", "--quiet", &repo.branch]) else { return };
     let brought = note.lines().next().unwrap_or_default();
     let is_behind = brought != tip.trim_end()
-        && git::said(patient, &["merge-base", "--is-ancestor", brought, tip.trim_end()]).is_ok();
+        && git::said(repo, &["merge-base", "--is-ancestor", brought, tip.trim_end()]).is_ok();
     if is_behind {
         let what = format!("files and index were brought to {brought:.10}, and the branch is at {tip:.10}");
         findings.push(Finding::wrong(
             "work-tree",
             what,
             "who commits there now would take back what came since",
-            Cure::Start,
+            Fix::Start,
         ));
     }
 }
 
 /// The history as it was read, which is a copy of what git has.
-fn index(patient: &Patient, findings: &mut Vec<Finding>) {
-    let path = patient.state().join("history-index");
+fn index(repo: &Repo, findings: &mut Vec<Finding>) {
+    let path = repo.state().join("history-index");
     let Ok(bytes) = fs::read(&path) else { return };
     let at = bytes.len().saturating_sub(SUM_BYTES);
     if crc32fast::hash(&bytes[..at]).to_le_bytes() != bytes[at..] {
         let what = format!("{} does not fit its sum", path.display());
         let why = "the next start reads the whole history anew";
-        findings.push(Finding::wrong("index", what, why, Cure::Remove(vec![path])));
+        findings.push(Finding::wrong("index", what, why, Fix::Remove(vec![path])));
     }
 }
 
 /// Packs whose objects are all in another one.
-fn packs(patient: &Patient, findings: &mut Vec<Finding>) {
-    let listed = fs::read_to_string(patient.state().join("spare-packs")).unwrap_or_default();
-    let folder = patient.common_dir.join("objects/pack");
+fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
+    let listed = fs::read_to_string(repo.state().join("spare-packs")).unwrap_or_default();
+    let folder = repo.common_dir.join("objects/pack");
     let there = listed.lines().filter(|name| {
         let name = name.trim().trim_end_matches(".pack");
         folder.join(name).with_extension("pack").exists()
     });
     let count = there.count();
-    if count > 0 && !patient.is_served {
+    if count > 0 && !repo.is_served {
         let what = format!("{} whose objects are in another one", crate::cli::counted(count, "pack"));
-        let cure = Cure::Person("a running service removes them after ten minutes, `git gc` at once".into());
-        findings.push(Finding::hint("packs", what, "they take room", cure));
+        let fix = Fix::Person("a running service removes them after ten minutes, `git gc` at once".into());
+        findings.push(Finding::hint("packs", what, "they take room", fix));
     }
 }
 
-fn states(patient: &Patient) -> Vec<PathBuf> {
-    let mut folders = vec![patient.state(), patient.git_dir.join("collectory")];
+fn states(repo: &Repo) -> Vec<PathBuf> {
+    let mut folders = vec![repo.state(), repo.git_dir.join("collectory")];
     folders.dedup();
     folders
 }
