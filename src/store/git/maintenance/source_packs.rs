@@ -20,7 +20,7 @@ use crate::store::git::object::id::{Kind, Oid};
 use crate::store::git::object::pack::OFS_DELTA;
 use crate::store::git::object::zlib;
 use crate::store::git::odb::inflate;
-use crate::store::git::odb::pack::{Base, Head, Pack, parse_head};
+use crate::store::git::odb::pack::{Base, Head, Pack, Place, parse_head};
 
 /// No tree is larger: one of a million files is not. What says so would have us make it up.
 const TREE_BYTES_MAX: usize = 128 << 20;
@@ -88,7 +88,7 @@ impl Parts {
         Ok(Some(parts))
     }
 
-    fn add(&mut self, pack: Vec<u8>, objects: &[(Oid, u64)]) -> Option<()> {
+    fn add(&mut self, pack: Vec<u8>, objects: &[Place]) -> Option<()> {
         let ends = objects.iter().skip(1).map(|(_, at)| *at).chain([pack.len() as u64]);
         for ((oid, start), end) in objects.iter().zip(ends) {
             let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(end).ok()?);
@@ -172,7 +172,7 @@ impl Parts {
 }
 
 /// The bytes of a pack without its checksum, which they have, and where its objects begin.
-fn read(path: &Path) -> io::Result<(Vec<u8>, Vec<(Oid, u64)>)> {
+fn read(path: &Path) -> io::Result<(Vec<u8>, Vec<Place>)> {
     let pack = Pack::open(path)?;
     let mut bytes = vec![0; usize::try_from(pack.end).unwrap_or(usize::MAX)];
     pack.file.read_exact_at(&mut bytes, 0)?;
@@ -184,7 +184,7 @@ fn damaged(path: &Path) -> StoreError {
     StoreError::at("merge", path, inflate::damaged(DAMAGED))
 }
 
-fn parse_entry(bytes: &[u8], at: u64, objects: &[(Oid, u64)]) -> Option<Entry> {
+fn parse_entry(bytes: &[u8], at: u64, objects: &[Place]) -> Option<Entry> {
     let Head { kind, len, head_len: body } = parse_head(bytes, at)?;
     let (kind, base) = match kind {
         // Our packs have none of these.

@@ -28,6 +28,9 @@ const TOTALS_LEN: usize = 256 * 4;
 /// What an index of the second version begins with.
 const INDEX_2: &[u8] = b"\xfftOc\0\0\0\x02";
 
+/// An object and where it begins in its pack.
+pub(crate) type Place = (Oid, u64);
+
 /// A pack whose index has been read.
 #[derive(Debug)]
 pub(crate) struct Pack {
@@ -37,7 +40,7 @@ pub(crate) struct Pack {
     /// Its checksum.
     pub(crate) sum: [u8; SUM_LEN],
     /// Every object and where it begins, by name.
-    places: Vec<(Oid, u64)>,
+    places: Vec<Place>,
     /// Whether the index is not what was written.
     pub(crate) is_doubtful: bool,
 }
@@ -99,7 +102,7 @@ impl Pack {
     }
 
     /// Every object and where it begins, by place.
-    pub(crate) fn by_place(&self) -> Vec<(Oid, u64)> {
+    pub(crate) fn by_place(&self) -> Vec<Place> {
         let mut places = self.places.clone();
         places.sort_unstable_by_key(|(_, at)| *at);
         places
@@ -128,7 +131,7 @@ pub(crate) fn total(index: &[u8]) -> Option<u64> {
 
 /// The objects of an index, without its checksums. The running totals only make looking things up faster,
 /// and are passed over.
-pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
+pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<Place>> {
     let Some(tables) = index.strip_prefix(INDEX_2) else { return parse_index_1(index, count) };
     let (names, tables) = tables.get(TOTALS_LEN..)?.split_at_checked(count.checked_mul(20)?)?;
     let (places, far) = tables.get(count * 4..)?.split_at_checked(count * 4)?;
@@ -143,7 +146,7 @@ pub(crate) fn parse_index(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>>
 }
 
 /// The same of an index of the first version, which git has not written since 2008.
-fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<(Oid, u64)>> {
+fn parse_index_1(index: &[u8], count: usize) -> Option<Vec<Place>> {
     let entries = index.get(TOTALS_LEN..).filter(|it| count.checked_mul(24) == Some(it.len()))?;
     Some(entries.chunks_exact(24).map(|entry| (oid(&entry[4..]), number(&entry[..4]))).collect())
 }
