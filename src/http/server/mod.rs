@@ -22,6 +22,7 @@
 mod counts;
 mod line;
 mod listener;
+mod pace;
 mod refusal;
 mod tls;
 mod wire;
@@ -49,9 +50,10 @@ use crate::http::server::counts::Counts;
 pub use crate::http::server::line::Line;
 use crate::http::server::listener::{Accepted, Listener};
 pub use crate::http::server::listener::{Bound, Socket};
+use crate::http::server::pace::Pace;
 use crate::http::server::refusal::Refusal;
 pub use crate::http::server::tls::{Tls, TlsError};
-use crate::http::server::wire::{Patience, Stream, Wire};
+use crate::http::server::wire::{Stream, Wire};
 use crate::shutdown::Shutdown;
 use crate::telemetry::{Limit, Reached};
 
@@ -248,9 +250,9 @@ impl<A: Answers> Connections<A> {
         let line = Arc::new(Line::of(remote));
         let wire = {
             let line = Arc::clone(&line);
-            let (patience, shutdown) = (Patience::of(&self.limits.answers), self.shutdown.clone());
+            let (pace, shutdown) = (Pace::of(&self.limits.answers), self.shutdown.clone());
             let counts = self.counts.clone();
-            async move { opened.await.map(|stream| Wire::new(stream, line, patience, shutdown, counts)) }
+            async move { opened.await.map(|stream| Wire::new(stream, line, pace, shutdown, counts)) }
         };
         if let Ok(place) = Arc::clone(&self.room).try_acquire_owned() {
             let this = Arc::clone(self);

@@ -7,14 +7,13 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep};
+use tokio::time::{Sleep, sleep};
 
-use crate::config::AnswerLimits;
 use crate::http::server::counts::Counts;
 use crate::http::server::line::Line;
+use crate::http::server::pace::Pace;
 use crate::http::server::refusal::Refusal;
 use crate::shutdown::Shutdown;
-use crate::telemetry::Limit;
 
 /// How long a connection that the service ends stays open for the client to read the last answer.
 const LINGER: Duration = Duration::from_secs(1);
@@ -28,27 +27,6 @@ const BARE_BYTES_MAX: usize = 256;
 /// Up to here the parts of an answer are sent as one: copying them costs less than telling the
 /// system of each.
 const WHOLE_BYTES_MAX: usize = 1_024;
-
-/// How long a client is waited for.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Patience {
-    /// With an answer that it does not take.
-    answer: Duration,
-    /// How much of it it takes in a second, at least, on an average of that time.
-    answer_bytes_per_s_min: usize,
-    /// With a connection that it does not close.
-    linger: Duration,
-}
-
-impl Patience {
-    pub(crate) const fn of(limits: &AnswerLimits) -> Self {
-        Self {
-            answer: Duration::from_millis(limits.answer_wait_ms_max),
-            answer_bytes_per_s_min: limits.answer_bytes_per_s_min,
-            linger: LINGER,
-        }
-    }
-}
 
 /// What a connection is made of.
 pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
@@ -65,7 +43,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for S {}
 #[derive(Debug)]
 pub(crate) struct Wire<S> {
     stream: S,
-    patience: Patience,
     shutdown: Shutdown,
     /// Whether a line of the request under way has arrived: tells a long URI from large fields.
     line_seen: bool,
@@ -73,16 +50,12 @@ pub(crate) struct Wire<S> {
     at_end: bool,
     /// What is being written in place of hyper's bytes.
     substitute: Option<Substitute>,
-    /// Runs while the client takes nothing, or does not close.
-    waiting: Option<Pin<Box<Sleep>>>,
-    /// Since when the client does not keep up with its answer, and how much it has taken since.
-    behind: Option<(Instant, usize)>,
+    pace: Pace,
+    linger: Linger,
     /// What was read to find out whether the client has left, and hyper has not asked for yet.
     ahead: Vec<u8>,
     line: Arc<Line>,
     counts: Counts,
-    lingered_bytes: usize,
-    is_shut: bool,
 }
 
 #[derive(Debug)]
@@ -93,28 +66,30 @@ struct Substitute {
     stands_for: usize,
 }
 
+/// How a connection that the service ends is waited with.
+#[derive(Debug, Default)]
+struct Linger {
+    /// Nothing more is sent.
+    is_shut: bool,
+    /// Runs while the client does not close.
+    waiting: Option<Pin<Box<Sleep>>>,
+    /// How much it has sent meanwhile.
+    bytes: usize,
+}
+
 impl<S: Stream> Wire<S> {
-    pub(crate) const fn new(
-        stream: S,
-        line: Arc<Line>,
-        patience: Patience,
-        shutdown: Shutdown,
-        counts: Counts,
-    ) -> Self {
+    pub(crate) fn new(stream: S, line: Arc<Line>, pace: Pace, shutdown: Shutdown, counts: Counts) -> Self {
         Self {
             stream,
-            patience,
             shutdown,
             line_seen: false,
             at_end: false,
             substitute: None,
-            waiting: None,
-            behind: None,
+            pace,
+            linger: Linger::default(),
             ahead: Vec::new(),
             line,
             counts,
-            lingered_bytes: 0,
-            is_shut: false,
         }
     }
 
@@ -147,51 +122,17 @@ impl<S: Stream> Wire<S> {
         Poll::Ready(Ok(None))
     }
 
-    /// Gives up on a write that has made no progress for too long, or too little.
+    /// Notes how far a write went, and gives up on a client that does not keep up.
     fn watch(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<usize>>,
         bytes: usize,
     ) -> Poll<io::Result<usize>> {
-        if let Poll::Ready(written) = written {
-            self.waiting = None;
+        if written.is_ready() {
             self.line_seen = false;
-            match written {
-                Ok(taken) if taken == bytes => self.behind = None,
-                Ok(taken) => self.note_behind(taken)?,
-                Err(_) => {}
-            }
-            return Poll::Ready(written);
         }
-        self.note_behind(0)?;
-        if self.poll_patience(cx, self.patience.answer).is_ready() {
-            self.counts.reached(Limit::AnswerWait);
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
-        }
-        Poll::Pending
-    }
-
-    /// Notes how much a client has taken that does not keep up, and gives up on one that is too slow: it would
-    /// hold its answer, or others back, for as long as it likes.
-    fn note_behind(&mut self, taken: usize) -> io::Result<()> {
-        let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
-        *sum += taken;
-        let watched = since.elapsed();
-        if watched < self.patience.answer {
-            return Ok(());
-        }
-        let is_slow = *sum < self.patience.answer_bytes_per_s_min * watched.as_millis() as usize / 1_000;
-        self.behind = None;
-        if is_slow {
-            self.counts.reached(Limit::AnswerRate);
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
-        }
-        Ok(())
-    }
-
-    fn poll_patience(&mut self, cx: &mut Context<'_>, patience: Duration) -> Poll<()> {
-        self.waiting.get_or_insert_with(|| Box::pin(sleep(patience))).as_mut().poll(cx)
+        self.pace.watch(cx, written, bytes, &self.counts)
     }
 
     /// Looks whether the client has ended the connection, which hyper does not while a request is answered.
@@ -216,15 +157,16 @@ impl<S: Stream> Wire<S> {
     /// Reads and forgets what the client still sends, until it closes or its time is up.
     fn poll_linger(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut forgotten = [0_u8; 4_096];
-        while !self.at_end && !self.shutdown.has_begun() && self.lingered_bytes < LINGER_BYTES_MAX {
+        while !self.at_end && !self.shutdown.has_begun() && self.linger.bytes < LINGER_BYTES_MAX {
             let mut buffer = ReadBuf::new(&mut forgotten);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Ready(Ok(())) if buffer.filled().is_empty() => self.at_end = true,
-                Poll::Ready(Ok(())) => self.lingered_bytes += buffer.filled().len(),
+                Poll::Ready(Ok(())) => self.linger.bytes += buffer.filled().len(),
                 // Whatever it is, the connection is over.
                 Poll::Ready(Err(_)) => self.at_end = true,
                 Poll::Pending => {
-                    ready!(self.poll_patience(cx, self.patience.linger));
+                    let waiting = self.linger.waiting.get_or_insert_with(|| Box::pin(sleep(LINGER)));
+                    ready!(waiting.as_mut().poll(cx));
                     self.at_end = true;
                 }
             }
@@ -308,10 +250,9 @@ impl<S: Stream> AsyncWrite for Wire<S> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !self.is_shut {
+        if !self.linger.is_shut {
             ready!(Pin::new(&mut self.stream).poll_shutdown(cx))?;
-            self.is_shut = true;
-            self.waiting = None;
+            self.linger.is_shut = true;
         }
         self.poll_linger(cx)
     }

@@ -1,0 +1,80 @@
+//! How a client keeps up with its answer, which is held, and with it room for others, until it is taken.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::time::{Instant, Sleep, sleep};
+
+use crate::config::AnswerLimits;
+use crate::http::server::counts::Counts;
+use crate::telemetry::Limit;
+
+/// Watches how fast a client takes its answers.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    /// How long it may take nothing.
+    wait_max: Duration,
+    /// How much it takes in a second, at least, on an average of that time.
+    bytes_per_s_min: usize,
+    /// Runs while it takes nothing.
+    waiting: Option<Pin<Box<Sleep>>>,
+    /// Since when it does not keep up, and how much it has taken since.
+    behind: Option<(Instant, usize)>,
+}
+
+impl Pace {
+    pub(crate) const fn of(limits: &AnswerLimits) -> Self {
+        Self {
+            wait_max: Duration::from_millis(limits.answer_wait_ms_max),
+            bytes_per_s_min: limits.answer_bytes_per_s_min,
+            waiting: None,
+            behind: None,
+        }
+    }
+
+    /// Gives up on a write that has made no progress for too long, or too little; `bytes` were to be written.
+    pub(crate) fn watch(
+        &mut self,
+        cx: &mut Context<'_>,
+        written: Poll<io::Result<usize>>,
+        bytes: usize,
+        counts: &Counts,
+    ) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(written) = written {
+            self.waiting = None;
+            match written {
+                Ok(taken) if taken == bytes => self.behind = None,
+                Ok(taken) => self.note_behind(taken, counts)?,
+                Err(_) => {}
+            }
+            return Poll::Ready(written);
+        }
+        self.note_behind(0, counts)?;
+        let waiting = self.waiting.get_or_insert_with(|| Box::pin(sleep(self.wait_max)));
+        if waiting.as_mut().poll(cx).is_ready() {
+            counts.reached(Limit::AnswerWait);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes no answer")));
+        }
+        Poll::Pending
+    }
+
+    /// Notes how much a client has taken that does not keep up, and gives up on one that is too slow: it would
+    /// hold its answer, or others back, for as long as it likes.
+    fn note_behind(&mut self, taken: usize, counts: &Counts) -> io::Result<()> {
+        let (since, sum) = self.behind.get_or_insert_with(|| (Instant::now(), 0));
+        *sum += taken;
+        let watched = since.elapsed();
+        if watched < self.wait_max {
+            return Ok(());
+        }
+        let is_slow = *sum < self.bytes_per_s_min * watched.as_millis() as usize / 1_000;
+        self.behind = None;
+        if is_slow {
+            counts.reached(Limit::AnswerRate);
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the client takes its answer too slowly"));
+        }
+        Ok(())
+    }
+}
