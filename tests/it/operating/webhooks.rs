@@ -137,7 +137,13 @@ async fn events_are_delivered_once_in_order_and_signed_whoever_made_them() {
     let event = server.get(&format!("/events/{}", got[0].id)).await.is(200).data();
     assert_eq!(got[0].body["data"]["attributes"], event["attributes"]);
     assert_eq!(got[0].body["timestamp"], event["attributes"]["at"]);
-    // What was told is not told again.
+    // What was told, and noted, is not told again.
+    let served = server.get("/collections").await.is(200).header("collectory-revision");
+    eventually("the last delivery is noted", async || {
+        let receivers = server.get("/webhooks").await.is(200).data();
+        (receivers[0]["attributes"]["revision"] == served.as_str()).then_some(())
+    })
+    .await;
     server.restart().await;
     server.delete("second").await.is(204);
     let got = receiver.gets(4).await;
