@@ -15,27 +15,17 @@
 //! the configuration of the served repository, and never takes what the remote says in words for the truth: what
 //! became of a push is told by the ids of commits.
 
-mod access;
-mod behind;
-mod decision;
 mod error;
-mod git;
-mod git_merge;
 mod journal;
 mod link;
-mod merge;
-mod poll;
-mod process;
-mod pushed;
-mod url;
-mod words;
+mod transport;
 
-pub use crate::store::remote::access::{Access, askpass};
-pub use crate::store::remote::decision::Decision;
 pub use crate::store::remote::error::RemoteError;
-pub use crate::store::remote::git::{Git, check_version, default_branch};
 pub use crate::store::remote::journal::RemoteJournal;
+pub use crate::store::remote::journal::decision::Decision;
+pub use crate::store::remote::journal::merge::{FileSides, Judged, Merger, Resolution, Side, Sides};
+pub use crate::store::remote::link::poll::Poll;
 pub use crate::store::remote::link::{Ack, Counters, Link, LinkState, LinkStatus, Settings, Since};
-pub use crate::store::remote::merge::{FileSides, Judged, Merger, Resolution, Side, Sides};
-pub use crate::store::remote::poll::Poll;
-pub use crate::store::remote::url::RemoteUrl;
+pub use crate::store::remote::transport::access::{Access, askpass};
+pub use crate::store::remote::transport::git::{Git, check_version, default_branch};
+pub use crate::store::remote::transport::url::RemoteUrl;

@@ -2,10 +2,10 @@
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::git::Note;
 use crate::store::remote::journal::RemoteJournal;
-use crate::store::remote::merge::Join;
-use crate::store::remote::pushed::Pushed;
+use crate::store::remote::journal::merge::Join;
+use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{Kept, StoreError, TwoPhase};
 
 /// What an operator decides.

@@ -16,11 +16,11 @@ use std::time::Instant;
 use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
 use crate::store::remote::RemoteError;
-use crate::store::remote::access::Access;
-use crate::store::remote::process::{self, Ended};
-use crate::store::remote::pushed::{Pushed, status_of};
-use crate::store::remote::url::RemoteUrl;
-use crate::store::remote::words::{advised, sentence};
+use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::process::{self, Ended};
+use crate::store::remote::transport::pushed::{Pushed, status_of};
+use crate::store::remote::transport::url::RemoteUrl;
+use crate::store::remote::transport::words::{advised, sentence};
 
 /// The oldest git that knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
@@ -489,7 +489,7 @@ fn remove_links(path: &Path) -> io::Result<()> {
 }
 
 /// Makes a file of our own anew, in the place of whatever stands there.
-pub(super) fn create(path: &Path) -> io::Result<File> {
+pub(crate) fn create(path: &Path) -> io::Result<File> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         Ok(()) | Err(_) => {}

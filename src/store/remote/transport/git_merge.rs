@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::git::{Git, create};
-use crate::store::remote::process::{self, Ended};
+use crate::store::remote::transport::git::{Git, create};
+use crate::store::remote::transport::process::{self, Ended};
 use crate::store::{BlobId, TreeId};
 
 /// The tree without an entry, which git knows without having it.

@@ -1,5 +1,8 @@
 //! The journal around a journal.
 
+pub(crate) mod decision;
+pub(crate) mod merge;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -8,11 +11,11 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
-use crate::store::remote::behind::Outbox;
-use crate::store::remote::git::Note;
+use crate::store::remote::journal::merge::Join;
+use crate::store::remote::link::behind::Outbox;
 use crate::store::remote::link::{Ack, Link, LinkState, SeenHead, pause};
-use crate::store::remote::merge::Join;
-use crate::store::remote::pushed::Pushed;
+use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, TwoPhase,
     WorkTree,

@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::domain::Revision;
-use crate::store::remote::git_merge::{Entry, RawChange};
 use crate::store::remote::journal::RemoteJournal;
+use crate::store::remote::transport::git_merge::{Entry, RawChange};
 use crate::store::{BlobId, Draft, FILE_BYTES_KEPT_MAX, StoreError, TwoPhase};
 
 /// What a side of a merge has under a name.

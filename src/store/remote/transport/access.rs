@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::store::remote::url::{RemoteUrl, Transport};
+use crate::store::remote::transport::url::{RemoteUrl, Transport};
 
 /// The user where the URL names none, as git hosts take it beside a token.
 const USER_DEFAULT: &str = "x-access-token";

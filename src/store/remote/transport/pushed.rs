@@ -1,6 +1,6 @@
 //! What became of a push, as far as git can tell.
 
-use crate::store::remote::process::Ended;
+use crate::store::remote::transport::process::Ended;
 
 /// What became of a push. What it means for the commits only the remote's head can tell, but of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]

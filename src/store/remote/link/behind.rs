@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::thread;
 
 use crate::domain::Revision;
-use crate::store::remote::git::Note;
 use crate::store::remote::link::Link;
-use crate::store::remote::pushed::Pushed;
+use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::pushed::Pushed;
 
 /// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
 const REFUSALS_MAX: u32 = 2;

@@ -1,5 +1,8 @@
 //! What is known of the remote, by whoever has asked it last.
 
+pub(crate) mod behind;
+pub(crate) mod poll;
+
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,11 +16,11 @@ use uuid::Uuid;
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
-use crate::store::remote::behind::Outbox;
-use crate::store::remote::decision::Decision;
-use crate::store::remote::git::{Git, Note};
-use crate::store::remote::merge::Merger;
-use crate::store::remote::pushed::Pushed;
+use crate::store::remote::journal::decision::Decision;
+use crate::store::remote::journal::merge::Merger;
+use crate::store::remote::link::behind::Outbox;
+use crate::store::remote::transport::git::{Git, Note};
+use crate::store::remote::transport::pushed::Pushed;
 use crate::telemetry::metrics::{Gauge, Histogram};
 
 /// How long it takes at least until a remote that was away is asked again.

@@ -4,9 +4,9 @@ use std::io;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use crate::store::remote::behind;
-use crate::store::remote::git::Note;
 use crate::store::remote::link::Link;
+use crate::store::remote::link::behind;
+use crate::store::remote::transport::git::Note;
 
 /// The thread; it ends when this is dropped.
 #[derive(Debug)]
