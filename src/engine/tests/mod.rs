@@ -4,6 +4,7 @@ mod durable;
 mod following;
 mod letter_case;
 mod model;
+mod races;
 mod rewritten;
 
 use std::time::Instant;

@@ -15,6 +15,7 @@ use crate::engine::mirror::Mirror;
 use crate::engine::plan::input::{input, keys_of, names_with_rivals};
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
+use crate::engine::writer::inbox::Inbox;
 use crate::engine::writer::refuse::{reason, refuse, unavailable};
 use crate::engine::writer::signal::Hint;
 use crate::engine::writer::{make_durable, publish};
@@ -44,13 +45,19 @@ pub(crate) struct Group<'a, J> {
     pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
     /// Takes the jobs for which there was no time in this turn.
     pub(crate) rest: &'a mut VecDeque<Job>,
+    /// Has the jobs that come meanwhile.
+    pub(crate) inbox: &'a mut Inbox,
 }
 
 impl<J: Journal> Group<'_, J> {
     /// Carries out and answers all that does not wait; says whether anything was appended.
     pub(crate) fn carry_out(&mut self, mut jobs: Vec<Job>) -> bool {
         for race in 0..=self.options.writer.races_max {
-            jobs.retain(|job| !job.reply.is_closed() || race > 0);
+            if race > 0 {
+                self.take_in(&mut jobs);
+            } else {
+                jobs.retain(|job| !job.reply.is_closed());
+            }
             if jobs.is_empty() {
                 return false;
             }
@@ -87,6 +94,12 @@ impl<J: Journal> Group<'_, J> {
         );
         jobs.into_iter().for_each(|job| job.answer(Err(keeps_moving.clone())));
         false
+    }
+
+    /// Takes in what has come while a race was lost: all of it is decided on the same head.
+    fn take_in(&mut self, jobs: &mut Vec<Job>) {
+        jobs.extend(self.rest.drain(..));
+        self.inbox.take_jobs(jobs, self.options.writer.batch_len_max);
     }
 
     /// Answers what an earlier request of the same name was answered.

@@ -20,7 +20,7 @@ use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::writer::group::Group;
-use crate::engine::writer::inbox::Received;
+use crate::engine::writer::inbox::{Inbox, Received};
 use crate::engine::writer::refuse::{reason, refusal};
 use crate::engine::writer::signal::{Hint, Signal};
 use crate::engine::{Options, chain};
@@ -29,7 +29,7 @@ use crate::telemetry::Limit;
 
 /// Owns the journal and everything that is known of it.
 pub(crate) struct Writer<J> {
-    inbox: mpsc::Receiver<Signal>,
+    inbox: Inbox,
     projection: Projection,
     ledger: Ledger,
     options: Options,
@@ -69,7 +69,7 @@ impl<J: Journal> Writer<J> {
     ) -> Self {
         let state = State::Unread { journal: Some(journal), again_at: Instant::now() };
         Self {
-            inbox,
+            inbox: Inbox::new(inbox),
             projection,
             ledger,
             options,
@@ -118,9 +118,9 @@ impl<J: Journal> Writer<J> {
     async fn gather(&mut self) -> Option<Received> {
         let mut received = Received::default();
         let first = match self.wake_at() {
-            _ if !self.rest.is_empty() => self.inbox.try_recv().ok(),
-            None => Some(self.inbox.recv().await?),
-            Some(at) => match timeout_at(at.into(), self.inbox.recv()).await {
+            _ if !self.rest.is_empty() => self.inbox.try_next(),
+            None => Some(self.inbox.next().await?),
+            Some(at) => match timeout_at(at.into(), self.inbox.next()).await {
                 Ok(signal) => Some(signal?),
                 Err(_) => None,
             },
@@ -136,7 +136,7 @@ impl<J: Journal> Writer<J> {
             }
             let waiting = self.rest.len() + received.jobs.len() + received.questions.len();
             if waiting < self.options.writer.batch_len_max {
-                next = self.inbox.try_recv().ok();
+                next = self.inbox.try_next();
             } else if !self.inbox.is_empty() {
                 self.options.reached.count(Limit::BatchLen);
             }
@@ -271,7 +271,15 @@ impl<J: Journal> Writer<J> {
         };
         let (options, projection, ledger) = (&self.options, &self.projection, &self.ledger);
         let deferred = (!last).then_some(&mut self.deferred);
-        let mut group = Group { mirror, options, projection, ledger, deferred, rest: &mut self.rest };
+        let mut group = Group {
+            mirror,
+            options,
+            projection,
+            ledger,
+            deferred,
+            rest: &mut self.rest,
+            inbox: &mut self.inbox,
+        };
         self.untended += usize::from(group.carry_out(jobs.into()));
     }
 
