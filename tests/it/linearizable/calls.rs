@@ -18,6 +18,10 @@ pub(crate) enum Asked {
     Create(&'static str),
     /// The name that the collection is expected to have, if one is.
     Update(&'static str, Option<String>),
+    /// An update that merges with what others did to other attributes since it had this name.
+    Merge(&'static str, String),
+    /// A change of another attribute than the name.
+    Label(&'static str),
     Delete(&'static str),
     /// An update of both at once.
     Both([&'static str; 2]),
@@ -87,6 +91,14 @@ impl Question<'_> {
                 let request = client.request("PATCH", &target(key)).document(&named(key));
                 self.tag.iter().fold(request, |request, tag| request.header("If-Match", tag))
             }
+            Asked::Merge(key, _) => {
+                let request = client.request("PATCH", &target(key)).document(&named(key));
+                let request = request.header("Prefer", "merge=attributes");
+                self.tag.iter().fold(request, |request, tag| request.header("If-Match", tag))
+            }
+            Asked::Label(key) => {
+                client.request("PATCH", &target(key)).document(&document(key, json!({"x-label": id})))
+            }
             Asked::Delete(key) => client.request("DELETE", &target(key)),
             Asked::Both(keys) => {
                 let update = |key: &&str| json!({"op": "update", "data": named(key)["data"]});
@@ -137,10 +149,17 @@ impl Caller {
         while Instant::now() < self.until {
             let key = self.keys[random.usize(..self.keys.len())];
             let known = seen.get(key).cloned();
+            // Where others change more than the name, a tag is refused for less than another name.
+            let is_labelled = is_shared && key.as_bytes()[0].is_multiple_of(2);
             let asked = match random.u8(..100) {
                 0..35 => Asked::Read(key),
                 35..50 => Asked::List,
+                50..58 if is_labelled => Asked::Label(key),
                 50..65 => Asked::Update(key, None),
+                65..80 if is_labelled => match &known {
+                    Some((name, _)) => Asked::Merge(key, name.clone()),
+                    None => Asked::Label(key),
+                },
                 65..80 => Asked::Update(key, known.as_ref().map(|(name, _)| name.clone())),
                 80..85 => Asked::Both([key, self.keys[random.usize(..self.keys.len())]]),
                 85..95 => Asked::Create(key),
@@ -150,7 +169,7 @@ impl Caller {
                 continue;
             }
             let tag = match &asked {
-                Asked::Update(_, Some(_)) => known.map(|(_, tag)| tag),
+                Asked::Update(_, Some(_)) | Asked::Merge(..) => known.map(|(_, tag)| tag),
                 _ => None,
             };
             let is_latest = !is_shared || random.u8(..3) > 0;

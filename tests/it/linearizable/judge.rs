@@ -6,6 +6,9 @@ use std::time::Instant;
 use super::calls::{Answered, Asked, Call};
 use crate::support::Repo;
 
+/// So many commits are looked through for the version that a merge begins with, at least.
+const LOOKED_THROUGH: usize = 100;
+
 type State = BTreeMap<String, String>;
 
 /// What the branch has had: what stood after each commit, and which call made it. A branch that was rewritten comes
@@ -79,14 +82,23 @@ impl Line {
         }
     }
 
+    /// Whether a name was given so long ago that what has changed since need not be looked for any more.
+    fn is_long_ago(&self, name: &str, place: usize) -> bool {
+        let given = self.by_id.get(name).and_then(|places| places.iter().rfind(|given| **given <= place));
+        given.is_none_or(|given| given + LOOKED_THROUGH <= place)
+    }
+
     /// Whether a refusal would be right at a place.
     fn refuses(&self, asked: &Asked, place: usize) -> bool {
         let name = |key: &str| self.states[place].get(key);
         match asked {
             Asked::List => false,
             Asked::Create(key) => name(key).is_some(),
-            Asked::Read(key) | Asked::Delete(key) | Asked::Update(key, None) => name(key).is_none(),
+            Asked::Read(key) | Asked::Delete(key) | Asked::Label(key) | Asked::Update(key, None) => {
+                name(key).is_none()
+            }
             Asked::Update(key, Some(expected)) => name(key) != Some(expected),
+            Asked::Merge(key, expected) => name(key) != Some(expected) || self.is_long_ago(expected, place),
             Asked::Both(keys) => keys.iter().any(|key| name(key).is_none()),
         }
     }
@@ -216,7 +228,10 @@ pub(crate) fn judge(calls: &[Call], line: &Line) {
                 assert!(is_after, "answered from before it was done: {call:?}");
                 assert!(!line.refuses(&call.asked, place - 1), "it had to be refused: {call:?}");
                 let (keys, name) = match &call.asked {
-                    Asked::Create(key) | Asked::Update(key, _) => (vec![*key], Some(&call.id)),
+                    Asked::Create(key) | Asked::Update(key, _) | Asked::Merge(key, _) => {
+                        (vec![*key], Some(&call.id))
+                    }
+                    Asked::Label(_) => (Vec::new(), None),
                     Asked::Delete(key) => (vec![*key], None),
                     Asked::Both(keys) => (keys.to_vec(), Some(&call.id)),
                     Asked::Read(_) | Asked::List => unreachable!("these are seen"),
