@@ -1,7 +1,7 @@
 //! The threads of a running service, and how they end.
 
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::engine::history::History;
 use crate::engine::{Engine, Head, Signal};
@@ -66,7 +66,9 @@ impl Running {
     pub(crate) async fn stop(self, left: Duration) -> Result<(), StopError> {
         let is_read = self.engine.projection.snapshot().is_some();
         let waited = if is_read { left.max(THREADS_WAIT_MIN) } else { left.min(UNREAD_WAIT_MAX) };
+        let until = Instant::now() + waited;
         if tokio::time::timeout(waited, self.end()).await.is_ok() {
+            self.poll.iter().for_each(|poll| poll.finish(until));
             return self.join();
         }
         if is_read {

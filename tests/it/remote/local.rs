@@ -1,5 +1,9 @@
 //! Writes that are answered when they are here, and pushed behind.
 
+use std::fs;
+use std::io::Write as _;
+use std::process::Command;
+
 use serde_json::json;
 
 use super::{Hub, create, is_in_state, link};
@@ -64,6 +68,43 @@ async fn what_was_not_pushed_when_the_service_was_killed_is_pushed_by_the_next()
     let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
     server.kill();
     hub.comes_back();
+    server.start_again().await;
+    assert_eq!(is_pushed(&hub, &server).await, mine);
+}
+
+#[tokio::test]
+async fn a_push_under_way_when_the_service_stops_is_waited_for() {
+    let hub = Hub::with("small");
+    let gate = hub.folder.path().join("gate");
+    assert!(Command::new("mkfifo").arg(&gate).status().unwrap().success());
+    let mut server = hub.local().start().await;
+    hub.hook("pre-receive", &format!("read -r line < {}", gate.display()));
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    // It opens when the hook has come there.
+    let mut gate = fs::OpenOptions::new().write(true).open(gate).unwrap();
+    server.signal("TERM");
+    server.logs("shutting down").await;
+    gate.write_all(b"go\n").unwrap();
+    server.ends(0);
+    assert_eq!(hub.head(), Some(mine));
+}
+
+#[tokio::test]
+async fn a_push_that_does_not_end_in_time_ends_with_the_service_and_is_made_by_the_next() {
+    let hub = Hub::with("small");
+    let mark = hub.folder.path().join("pid");
+    let mut server = hub.local().flag(&["--shutdown-grace-ms", "1000"]).start().await;
+    let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 600", mark.display());
+    hub.hook("pre-receive", &script);
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    let pid = eventually("the push has come to the hook", async || fs::read_to_string(&mark).ok()).await;
+    server.stop();
+    eventually("the hook has ended", async || {
+        let state = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+        (state.is_empty() || state.contains(") Z ")).then_some(())
+    })
+    .await;
+    hub.no_hook("pre-receive");
     server.start_again().await;
     assert_eq!(is_pushed(&hub, &server).await, mine);
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
 use crate::domain::Revision;
@@ -23,17 +24,20 @@ pub(crate) struct Outbox {
     pub(crate) commits: usize,
 }
 
-/// Starts the thread; it ends with the link. `changed` is called when the writer has to look at what was seen.
-pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io::Result<()> {
+/// Starts the thread; it ends with the link, and what it answers with it. `changed` is called when the writer has to
+/// look at what was seen.
+pub(crate) fn start(link: Arc<Link>, changed: impl Fn() + Send + 'static) -> io::Result<Receiver<()>> {
     let thread = thread::Builder::new().name("push".into());
+    let (until_the_end, ended) = mpsc::channel();
     thread.spawn(move || {
+        let _until_the_end = until_the_end;
         let mut refusals = 0;
         while let Some(outbox) = link.wait_for_outbox() {
             push(&link, outbox, &mut refusals);
             changed();
         }
     })?;
-    Ok(())
+    Ok(ended)
 }
 
 /// One push, and what became of it, judged by the ids of commits.

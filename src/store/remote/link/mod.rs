@@ -652,13 +652,11 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// Waits until there is something to be pushed behind and may be, or the end; `None` then.
+    /// Waits until there is something to be pushed behind and may be, or the end; `None` then. What may be pushed when it
+    /// ends still is.
     pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
         let mut known = self.known();
         loop {
-            if known.is_over {
-                return None;
-            }
             let is_stopped = matches!(known.state, Some(LinkState::Rewritten | LinkState::Stopped));
             let wait =
                 known.push_again_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
@@ -667,6 +665,7 @@ impl Link {
                     known.push_again_at = None;
                     return Some(outbox);
                 }
+                _ if known.is_over => return None,
                 Some(_) => {
                     known = self.changed.wait_timeout(known, wait).unwrap_or_else(PoisonError::into_inner).0;
                 }

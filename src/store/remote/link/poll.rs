@@ -2,17 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Instant;
 
 use crate::store::remote::link::Link;
 use crate::store::remote::link::behind;
 use crate::store::remote::transport::git::Note;
 
-/// The thread; it ends when this is dropped.
+/// The thread, and the one that pushes behind; they end when this is dropped, and with them whatever they have started.
 #[derive(Debug)]
 pub struct Poll {
     link: Arc<Link>,
-    thread: Option<JoinHandle<()>>,
+    /// Ends with the thread that pushes behind.
+    pushes: Option<Receiver<()>>,
 }
 
 impl Poll {
@@ -23,24 +26,33 @@ impl Poll {
     /// Fails when the system gives no thread.
     pub fn start(link: Arc<Link>, changed: impl Fn(bool) + Send + Sync + 'static) -> io::Result<Self> {
         let (polled, changed) = (Arc::clone(&link), Arc::new(changed));
+        let mut pushes = None;
         if link.settings.is_local() {
             let changed = Arc::clone(&changed);
-            behind::start(Arc::clone(&link), move || changed(false))?;
+            pushes = Some(behind::start(Arc::clone(&link), move || changed(false))?);
         }
-        let thread = thread::Builder::new().name("remote".into()).spawn(move || {
+        thread::Builder::new().name("remote".into()).spawn(move || {
             while polled.wait_for_next_look() {
                 look(&polled, &*changed);
             }
         })?;
-        Ok(Self { link, thread: Some(thread) })
+        Ok(Self { link, pushes })
+    }
+
+    /// Waits until what was posted is pushed behind, or can't be, at most until then. What is left is pushed by the next
+    /// start.
+    pub fn finish(&self, until: Instant) {
+        self.link.finish();
+        if let Some(pushes) = &self.pushes {
+            let _ended = pushes.recv_timeout(until.saturating_duration_since(Instant::now()));
+        }
     }
 }
 
 impl Drop for Poll {
     fn drop(&mut self) {
         self.link.finish();
-        // An exchange under way is not waited for: it changes nothing that anybody still looks at.
-        drop(self.thread.take());
+        self.link.git.processes.end();
     }
 }
 

@@ -17,7 +17,7 @@ use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
 use crate::store::remote::RemoteError;
 use crate::store::remote::transport::access::Access;
-use crate::store::remote::transport::process::{self, Ended};
+use crate::store::remote::transport::process::{Ended, Processes};
 use crate::store::remote::transport::pushed::{Pushed, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
 use crate::store::remote::transport::words::{advised, sentence};
@@ -109,6 +109,7 @@ pub struct Git {
     unfit: Option<String>,
     /// Whether a mark was ever left: where nothing can be executed in our folder its absence means nothing.
     leaves_marks: AtomicBool,
+    pub(crate) processes: Processes,
 }
 
 impl Git {
@@ -134,7 +135,16 @@ impl Git {
             Err(RemoteError::Unreachable(why)) => Some(why),
             Ok(()) | Err(_) => None,
         };
-        Ok(Self { folder, objects, url, branch, access, unfit, leaves_marks: AtomicBool::new(false) })
+        Ok(Self {
+            folder,
+            objects,
+            url,
+            branch,
+            access,
+            unfit,
+            leaves_marks: AtomicBool::new(false),
+            processes: Processes::default(),
+        })
     }
 
     /// Where the remote is.
@@ -199,7 +209,7 @@ impl Git {
         let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", sentence(line));
         let quiet_max = until.saturating_duration_since(Instant::now());
         self.check_fit()?;
-        self.answer(not_run(process::run_speaking(self.command(&arguments), quiet_max, &tell))?)
+        self.answer(not_run(self.processes.run_speaking(self.command(&arguments), quiet_max, &tell))?)
     }
 
     /// The head of the branch as the side that takes pushes has it, for one that reads from elsewhere.
@@ -341,7 +351,7 @@ impl Git {
 
     fn run(&self, command: Command, until: Instant) -> Result<Ended, RemoteError> {
         self.check_fit()?;
-        not_run(process::run(command, until))
+        not_run(self.processes.run(command, until))
     }
 
     pub(crate) fn check_fit(&self) -> Result<(), RemoteError> {
@@ -430,7 +440,7 @@ pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Optio
     command.args(["-c", "core.askPass="]);
     access.lend(&mut command, url, None);
     command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
-    let ended = process::run(command, until).ok().filter(Ended::is_well)?;
+    let ended = Processes::default().run(command, until).ok().filter(Ended::is_well)?;
     let name = ended
         .output
         .lines()

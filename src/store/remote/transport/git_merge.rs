@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 use crate::store::remote::transport::git::{Git, create};
-use crate::store::remote::transport::process::{self, Ended};
+use crate::store::remote::transport::process::Ended;
 use crate::store::{BlobId, TreeId};
 
 /// The tree without an entry, which git knows without having it.
@@ -196,7 +196,7 @@ impl Git {
         let output = create(&said).map_err(failed)?;
         let mut command = self.command(arguments);
         command.env("GIT_INDEX_FILE", self.folder().join("merge-index"));
-        let ended = process::run_with(command, stdin, Some(output), until).map_err(failed)?;
+        let ended = self.processes.run_with(command, stdin, Some(output), until).map_err(failed)?;
         let bytes = fs::read(&said).map_err(failed)?;
         [given, said].iter().for_each(|path| drop(fs::remove_file(path)));
         Ok((ended, bytes))

@@ -1,12 +1,13 @@
 //! A process that ends in time, with all that it has started.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -40,88 +41,155 @@ impl Ended {
     }
 }
 
-/// Runs a process in a group of its own, and ends the group when the time has come.
-///
-/// # Errors
-///
-/// Fails when it can't be started.
-pub(crate) fn run(command: Command, until: Instant) -> io::Result<Ended> {
-    run_with(command, Stdio::null(), None, until)
+/// What is heard of a process.
+#[derive(Debug)]
+enum Heard {
+    Ended(io::Result<ExitStatus>),
+    /// It is to end now.
+    End,
 }
 
-/// The same of a process that may take as long as it likes while it says something, which is told.
-///
-/// # Errors
-///
-/// As [`run`].
-pub(crate) fn run_speaking(
-    mut command: Command,
-    quiet_max: Duration,
-    tell: &dyn Fn(&str),
-) -> io::Result<Ended> {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn()?;
-    let group = Pid::from_child(&child);
-    let output = Listener::to(child.stdout.take());
-    let error = Listener::to(child.stderr.take());
-    let (end_it, ended) = mpsc::channel();
-    thread::spawn(move || drop(end_it.send(child.wait())));
-    let (mut heard, mut quiet) = (0, Duration::ZERO);
-    let status = loop {
-        match ended.recv_timeout(TELL_EVERY) {
-            Ok(status) => break Some(status?),
-            Err(RecvTimeoutError::Timeout) if quiet < quiet_max => {
-                let now = error.heard.load(Ordering::Relaxed);
-                quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
-                if now != heard {
-                    heard = now;
-                    tell(&error.last_line());
-                }
-            }
-            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                stop(group, &ended);
-                break None;
-            }
-        }
-    };
-    Ok(Ended { status, output: output.said(), error: error.said() })
+/// The processes that run, each in a group of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    running: Mutex<Running>,
+    one_ended: Condvar,
 }
 
-/// Ends a group, with force if it takes too long.
-fn stop<T>(group: Pid, ended: &mpsc::Receiver<T>) {
-    end(group, Signal::TERM);
-    if ended.recv_timeout(GRACE).is_err() {
-        end(group, Signal::KILL);
+#[derive(Debug, Default)]
+struct Running {
+    is_over: bool,
+    /// Who waits for each of them.
+    ends: BTreeMap<u64, Sender<Heard>>,
+    started: u64,
+}
+
+/// A process that runs.
+struct Process<'a> {
+    group: Pid,
+    heard: Receiver<Heard>,
+    number: u64,
+    all: &'a Processes,
+}
+
+impl Drop for Process<'_> {
+    fn drop(&mut self) {
+        self.all.running().ends.remove(&self.number);
+        self.all.one_ended.notify_all();
     }
 }
 
-/// The same of a process that is given something, and whose whole output goes to a file.
-///
-/// # Errors
-///
-/// As [`run`].
-pub(crate) fn run_with(
-    mut command: Command,
-    input: Stdio,
-    output: Option<File>,
-    until: Instant,
-) -> io::Result<Ended> {
-    let output = output.map_or_else(Stdio::piped, Stdio::from);
-    command.stdin(input).stdout(output).stderr(Stdio::piped()).process_group(0);
-    let mut child = command.spawn()?;
-    let group = Pid::from_child(&child);
-    let output = Listener::to(child.stdout.take());
-    let error = Listener::to(child.stderr.take());
-    let (tell, told) = mpsc::channel();
-    thread::spawn(move || drop(tell.send(child.wait())));
-    let status = match told.recv_timeout(until.saturating_duration_since(Instant::now())) {
-        Ok(status) => Some(status?),
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-            stop(group, &told);
-            None
+impl Process<'_> {
+    /// Ends the group, with force if it takes too long.
+    fn stop(&self) {
+        end(self.group, Signal::TERM);
+        let until = Instant::now() + GRACE;
+        while let Ok(heard) = self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            if matches!(heard, Heard::Ended(_)) {
+                return;
+            }
         }
-    };
-    Ok(Ended { status, output: output.said(), error: error.said() })
+        end(self.group, Signal::KILL);
+    }
+}
+
+impl Processes {
+    /// Runs a process, and ends its group when the time has come.
+    ///
+    /// # Errors
+    ///
+    /// Fails when it can't be started.
+    pub(crate) fn run(&self, command: Command, until: Instant) -> io::Result<Ended> {
+        self.run_with(command, Stdio::null(), None, until)
+    }
+
+    /// The same of a process that is given something, and whose whole output goes to a file.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub(crate) fn run_with(
+        &self,
+        mut command: Command,
+        input: Stdio,
+        output: Option<File>,
+        until: Instant,
+    ) -> io::Result<Ended> {
+        command.stdin(input).stdout(output.map_or_else(Stdio::piped, Stdio::from));
+        let (process, output, error) = self.start(command)?;
+        let status = match process.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok(Heard::Ended(status)) => Some(status?),
+            Ok(Heard::End) | Err(_) => {
+                process.stop();
+                None
+            }
+        };
+        Ok(Ended { status, output: output.said(), error: error.said() })
+    }
+
+    /// The same of a process that may take as long as it likes while it says something, which is told.
+    ///
+    /// # Errors
+    ///
+    /// As [`run`](Self::run).
+    pub(crate) fn run_speaking(
+        &self,
+        mut command: Command,
+        quiet_max: Duration,
+        tell: &dyn Fn(&str),
+    ) -> io::Result<Ended> {
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        let (process, output, error) = self.start(command)?;
+        let (mut heard, mut quiet) = (0, Duration::ZERO);
+        let status = loop {
+            match process.heard.recv_timeout(TELL_EVERY) {
+                Ok(Heard::Ended(status)) => break Some(status?),
+                Err(RecvTimeoutError::Timeout) if quiet < quiet_max => {
+                    let now = error.heard.load(Ordering::Relaxed);
+                    quiet = if now == heard { quiet + TELL_EVERY } else { Duration::ZERO };
+                    if now != heard {
+                        heard = now;
+                        tell(&error.last_line());
+                    }
+                }
+                Ok(Heard::End) | Err(_) => {
+                    process.stop();
+                    break None;
+                }
+            }
+        };
+        Ok(Ended { status, output: output.said(), error: error.said() })
+    }
+
+    /// Ends all that run, and starts no more; done when they have ended.
+    pub(crate) fn end(&self) {
+        let mut running = self.running();
+        running.is_over = true;
+        // One that ends by itself has nobody who waits any more.
+        running.ends.values().for_each(|end| drop(end.send(Heard::End)));
+        drop(self.one_ended.wait_while(running, |running| !running.ends.is_empty()));
+    }
+
+    fn start(&self, mut command: Command) -> io::Result<(Process<'_>, Listener, Listener)> {
+        let (tell, heard) = mpsc::channel();
+        let mut running = self.running();
+        if running.is_over {
+            return Err(io::Error::new(io::ErrorKind::Interrupted, "the service is shutting down"));
+        }
+        let mut child = command.stderr(Stdio::piped()).process_group(0).spawn()?;
+        running.started += 1;
+        let number = running.started;
+        running.ends.insert(number, tell.clone());
+        drop(running);
+        let process = Process { group: Pid::from_child(&child), heard, number, all: self };
+        let (output, error) = (Listener::to(child.stdout.take()), Listener::to(child.stderr.take()));
+        thread::spawn(move || drop(tell.send(Heard::Ended(child.wait()))));
+        Ok((process, output, error))
+    }
+
+    fn running(&self) -> MutexGuard<'_, Running> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Signals a group; that nobody is left in it is no failure.
@@ -136,7 +204,7 @@ struct Listener {
     heard: Arc<AtomicU64>,
     /// The end of it.
     last: Arc<Mutex<Vec<u8>>>,
-    done: mpsc::Receiver<()>,
+    done: Receiver<()>,
 }
 
 impl Listener {
@@ -197,7 +265,7 @@ mod tests {
     #[test]
     fn what_a_process_says_and_how_it_ends_is_told() {
         let until = Instant::now() + Duration::from_secs(60);
-        let ended = run(shell("echo out; echo err >&2; exit 3"), until).unwrap();
+        let ended = Processes::default().run(shell("echo out; echo err >&2; exit 3"), until).unwrap();
         assert_eq!((ended.output.as_str(), ended.error.as_str()), ("out\n", "err\n"));
         assert_eq!(ended.status.and_then(|status| status.code()), Some(3));
         assert!(!ended.is_well());
@@ -210,14 +278,35 @@ mod tests {
         let mark = folder.path().join("pid");
         // The inner one would hold the outputs open for a minute.
         let script = format!("sleep 60 & echo $! > {}; wait", mark.display());
-        let ended = run(shell(&script), began + Duration::from_millis(300)).unwrap();
+        let ended = Processes::default().run(shell(&script), began + Duration::from_millis(300)).unwrap();
         assert!(ended.status.is_none() && began.elapsed() < Duration::from_secs(30));
+        is_gone(&mark);
+    }
+
+    #[test]
+    fn processes_that_run_are_ended_together_and_no_more_are_started() {
+        let (folder, all) = (tempfile::tempdir().unwrap(), Arc::new(Processes::default()));
+        let mark = folder.path().join("pid");
+        let (began, runs) = (Instant::now(), Arc::clone(&all));
+        let script = format!("sleep 60 & echo $! > {0}.new; mv {0}.new {0}; wait", mark.display());
+        let one = thread::spawn(move || runs.run(shell(&script), began + Duration::from_secs(60)));
+        while !mark.exists() && began.elapsed() < Duration::from_secs(30) {
+            thread::yield_now();
+        }
+        all.end();
+        assert!(one.join().unwrap().unwrap().status.is_none() && began.elapsed() < Duration::from_secs(30));
+        is_gone(&mark);
+        all.run(shell("true"), Instant::now() + Duration::from_secs(60)).unwrap_err();
+    }
+
+    /// Waits for the end of a process, which has been told to end and takes a moment.
+    fn is_gone(mark: &std::path::Path) {
+        let began = Instant::now();
         let inner: u32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
         let is_there = || {
             let state = std::fs::read_to_string(format!("/proc/{inner}/stat")).unwrap_or_default();
             !state.is_empty() && !state.contains(") Z ")
         };
-        // It has been told to end, and takes a moment.
         while is_there() && began.elapsed() < Duration::from_secs(30) {
             thread::yield_now();
         }
