@@ -93,6 +93,12 @@ impl Remote {
         self.0.has_been_at(revision, since)
     }
 
+    /// Whether something else was seen since, which may be newer.
+    #[must_use]
+    pub fn has_gone_on_from(&self, head: Revision) -> bool {
+        self.0.has_gone_on_from(head)
+    }
+
     /// Its head, asked for after this call; what it brought is served soon after.
     ///
     /// # Errors

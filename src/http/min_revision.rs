@@ -78,20 +78,22 @@ async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {
     }
     let Some(remote) = remote else { return Ok(()) };
     let since = remote.since_now();
-    let head = remote.latest().await.map_err(|_| late())?;
-    if let Some(head) = head {
-        let mut heads = call.context.projection.heads();
+    let mut heads = call.context.projection.heads();
+    let mut seen = remote.latest().await.map_err(|_| late())?;
+    while let Some(head) = seen {
         heads.mark_unchanged();
-        loop {
-            // What is served may be what a remote that was rewound has lost, and contain its head all the same.
-            let is_exact = wanted == Wanted::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
-            let is_there = match is_exact {
-                true => served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)),
-                false => is_served(call, head).await?,
-            };
-            if is_there {
-                break;
-            }
+        // What is served may be what a remote that was rewound has lost, and contain its head all the same.
+        let is_exact = wanted == Wanted::Latest && remote.ahead().is_none_or(|ahead| ahead == 0);
+        let is_there = match is_exact {
+            true => served(&call.context.projection).is_some_and(|now| remote.has_been_at(now, since)),
+            false => is_served(call, head).await?,
+        };
+        if is_there {
+            break;
+        }
+        if is_exact && remote.has_gone_on_from(head) {
+            seen = remote.latest().await.map_err(|_| late())?;
+        } else {
             heads.changed().await.map_err(|_| late())?;
         }
     }

@@ -77,7 +77,7 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
     };
     let clock = Clock::system();
     tracing::info!(remote = %git.url(), branch, "sharing the branch with a remote");
-    Ok(Some(Arc::new(Link::new(git, settings, Box::new(move || clock.now())))))
+    Ok(Some(Arc::new(Link::new(git, Arc::new(journal.archive()), settings, Box::new(move || clock.now())))))
 }
 
 /// Where what was pushed is told to siblings, if there are any.

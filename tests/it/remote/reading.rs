@@ -1,6 +1,8 @@
 //! Reading what was written, at whatever instance.
 
 use serde_json::json;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
 
 use super::{Hub, create};
 use crate::support::{Stream, TestServer};
@@ -25,6 +27,28 @@ async fn a_read_waits_for_the_revision_that_it_wants_and_no_longer() {
     read("latest").await.is(503);
     read(&"1".repeat(40)).await.is(503);
     hub.comes_back();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_newest_is_read_while_writes_are_pushed_from_here() {
+    let hub = Hub::with("small");
+    let server = hub.instance().await;
+    let (over, is_over) = watch::channel(false);
+    let mut readers = JoinSet::new();
+    for _ in 0..3 {
+        let (client, is_over) = (server.client().clone(), is_over.clone());
+        readers.spawn(async move {
+            while !*is_over.borrow() {
+                let read = client.request("GET", "/collections/posts");
+                read.header("Collectory-Min-Revision", "latest").send().await.is(200);
+            }
+        });
+    }
+    for number in 0..20 {
+        server.patch("posts", json!({"name": format!("{number}")})).await.is(200);
+    }
+    over.send_replace(true);
+    readers.join_all().await;
 }
 
 #[tokio::test]

@@ -90,7 +90,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 Ok(Some(local))
             }
             (Some(local), None) => {
-                if seen_head.epoch == self.link.epoch() {
+                if self.link.is_current(seen_head) {
                     self.stop_without_branch();
                 }
                 Ok(Some(local))
@@ -126,7 +126,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.count_propagation(head);
             return self.advance(Some(local), head, "fetched from the remote");
         }
-        if seen_head.epoch != self.link.epoch() && self.inner.descends(local, head)? {
+        if !self.link.is_current(seen_head) && self.inner.descends(local, head)? {
             // It was asked before our push had come there.
             return Ok(Some(local));
         }
@@ -207,7 +207,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Notes how many commits there are only on the remote, and where nothing is pushed behind only here.
     fn note_distance(&mut self, here: Option<Revision>) -> Result<(), StoreError> {
-        let there = self.link.known().seen_head.and_then(|seen_head| seen_head.head);
+        let there = self.link.known().sightings.head();
         if self.distance_of == (here, there) {
             return Ok(());
         }
@@ -317,7 +317,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if !is_served {
             self.link.wait_for_first_look();
         }
-        self.link.known().seen_head
+        self.link.known().sightings.newest()
     }
 
     fn not_there_yet(&self) -> RemoteError {
@@ -367,10 +367,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
     fn settle(&mut self) -> Result<(), StoreError> {
         let (pending, seen_head) = {
             let known = self.link.known();
-            (known.pending.clone(), known.seen_head)
+            (known.pending.clone(), known.sightings.newest())
         };
         let (Some(pending), Some(seen_head)) = (pending, seen_head) else { return Ok(()) };
-        let is_seen_since = seen_head.epoch == self.link.epoch();
+        let is_seen_since = self.link.is_current(seen_head);
         let head = seen_head.head.filter(|_| is_seen_since);
         let has_landed = match (&pending.pushed, head) {
             (Some(Pushed::Accepted), _) => true,

@@ -2,12 +2,12 @@
 
 pub(crate) mod behind;
 pub(crate) mod poll;
+mod sightings;
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use chrono::{DateTime, Utc};
@@ -15,10 +15,14 @@ use uuid::Uuid;
 
 use crate::domain::file_name::is_collection_file;
 use crate::domain::{Actor, Revision};
+use crate::store::Archive;
 use crate::store::remote::RemoteError;
 use crate::store::remote::journal::decision::Decision;
 use crate::store::remote::journal::merge::Merger;
 use crate::store::remote::link::behind::Outbox;
+pub(crate) use crate::store::remote::link::sightings::SeenHead;
+use crate::store::remote::link::sightings::Sightings;
+pub use crate::store::remote::link::sightings::Since;
 use crate::store::remote::transport::git::{Git, Note};
 use crate::store::remote::transport::pushed::Pushed;
 use crate::telemetry::metrics::{Gauge, Histogram};
@@ -28,9 +32,6 @@ const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
 
 /// How long at most, where nothing else says how often the remote is asked.
 const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// So many of the heads that were seen last are remembered.
-const SEEN_MAX: usize = 64;
 
 /// When a write is answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -193,21 +194,6 @@ impl Counters {
     }
 }
 
-/// A head of the remote that somebody has seen.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SeenHead {
-    pub(crate) head: Option<Revision>,
-    /// How many pushes had been begun or ended before it was asked for: what is seen while one is under way may be
-    /// what was before it.
-    pub(crate) epoch: u64,
-    /// Which look or push has shown it.
-    look: u64,
-}
-
-/// A moment between two looks at the remote.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Since(u64);
-
 /// Commits of which nobody knows whether the remote has taken them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pending {
@@ -231,10 +217,7 @@ pub(crate) struct Known {
     last_error: Option<String>,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
-    pub(crate) seen_head: Option<SeenHead>,
-    /// The heads that were seen last, and which look each was.
-    seen: VecDeque<(u64, Revision)>,
-    looks: u64,
+    pub(crate) sightings: Sightings,
     /// What the remote has where it does not have the branch.
     pub(crate) other_branches: Vec<String>,
     pub(crate) pending: Option<Pending>,
@@ -246,7 +229,6 @@ pub(crate) struct Known {
     pub(crate) decision: Option<(Decision, Decided)>,
     pub(crate) is_wanted: bool,
     pub(crate) is_over: bool,
-    epoch: u64,
     pushed_at: Option<Instant>,
     /// When the state became what it is.
     since: Option<Instant>,
@@ -254,22 +236,12 @@ pub(crate) struct Known {
     failures: u32,
 }
 
-impl Known {
-    fn see(&mut self, seen_head: SeenHead) {
-        self.seen_head = Some(seen_head);
-        if let Some(head) = seen_head.head {
-            self.seen.push_back((seen_head.look, head));
-            if self.seen.len() > SEEN_MAX {
-                self.seen.pop_front();
-            }
-        }
-    }
-}
-
 /// The link between this instance and the remote, shared by the writer, the thread that polls, and whoever
 /// shows it.
 pub struct Link {
     pub(crate) git: Git,
+    /// Knows how commits follow one another.
+    archive: Arc<dyn Archive>,
     pub(crate) settings: Settings,
     /// What has happened how often.
     pub counters: Counters,
@@ -290,9 +262,9 @@ impl std::fmt::Debug for Link {
 impl Link {
     /// A link that nothing is known of yet.
     #[must_use]
-    pub fn new(git: Git, settings: Settings, clock: Clock) -> Self {
+    pub fn new(git: Git, archive: Arc<dyn Archive>, settings: Settings, clock: Clock) -> Self {
         let (counters, known) = (Counters::default(), Mutex::default());
-        Self { git, settings, counters, known, changed: Condvar::new(), clock }
+        Self { git, archive, settings, counters, known, changed: Condvar::new(), clock }
     }
 
     pub(crate) fn now(&self) -> DateTime<Utc> {
@@ -316,7 +288,11 @@ impl Link {
 
     /// Has the remote looked at soon, because somebody says that it has changed.
     pub fn look(&self) {
-        self.known().is_wanted = true;
+        self.want_look(&mut self.known());
+    }
+
+    fn want_look(&self, known: &mut Known) {
+        known.is_wanted = true;
         self.changed.notify_all();
     }
 
@@ -334,13 +310,20 @@ impl Link {
     /// Now, as far as looks at the remote are concerned.
     #[must_use]
     pub fn since_now(&self) -> Since {
-        Since(self.known().looks)
+        self.known().sightings.now()
     }
 
     /// Whether the remote was seen at a revision by a look that began since then.
     #[must_use]
     pub fn has_been_at(&self, revision: Revision, since: Since) -> bool {
-        self.known().seen.iter().any(|(look, head)| *look > since.0 && *head == revision)
+        self.known().sightings.has_been_at(revision, since)
+    }
+
+    /// Whether something else was seen since, and may be newer: a look that a push of our own has overtaken says nothing
+    /// about what is served now.
+    #[must_use]
+    pub fn has_gone_on_from(&self, head: Revision) -> bool {
+        self.known().sightings.head() != Some(head)
     }
 
     /// Has the writer do what an operator has decided, and tells what became of it. Of two at once the second counts.
@@ -366,7 +349,8 @@ impl Link {
     /// Waits until the remote was seen or could not be, the first time.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
-        let is_early = |known: &mut Known| known.seen_head.is_none() && known.failures == 0 && !known.is_over;
+        let is_early =
+            |known: &mut Known| known.sightings.newest().is_none() && known.failures == 0 && !known.is_over;
         drop(self.changed.wait_timeout_while(known, self.settings.timeout, is_early));
     }
 
@@ -435,13 +419,9 @@ impl Link {
         }
     }
 
-    /// Notes that the remote has answered, and what its head is.
-    pub(crate) fn note_seen(&self, seen_head: SeenHead) {
+    /// Notes that the remote has answered.
+    fn note_contact(&self) {
         let mut known = self.known();
-        // What was asked for before a push may arrive after what it brought.
-        if known.seen_head.is_none_or(|newest| newest.epoch <= seen_head.epoch) {
-            known.see(seen_head);
-        }
         known.last_contact = Some(self.now());
         known.failures = 0;
         if matches!(known.state, None | Some(LinkState::Starting | LinkState::Down)) {
@@ -526,33 +506,29 @@ impl Link {
         set(&mut known, LinkState::Up, None);
     }
 
-    /// What is seen from now on, is seen with this many pushes begun or ended.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.known().epoch
+    /// Whether it was asked for after all pushes of ours.
+    pub(crate) fn is_current(&self, seen: SeenHead) -> bool {
+        self.known().sightings.is_current(seen)
     }
 
     /// Pushes, not sooner after the last time than it may be.
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
-        let (wait, look) = {
-            let mut known = self.known();
-            known.epoch += 1;
-            known.looks += 1;
-            let since = known.pushed_at.map_or(Duration::MAX, |at| at.elapsed());
-            (self.settings.push_interval.saturating_sub(since), known.looks)
-        };
+        let since = self.known().pushed_at.map_or(Duration::MAX, |at| at.elapsed());
+        let wait = self.settings.push_interval.saturating_sub(since);
         std::thread::sleep(wait);
+        let push = self.known().sightings.begin_push();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let pushed = self.git.push(tip, lease, until + wait);
         self.counters.note_push(&pushed, began.elapsed());
+        let accepted = (pushed == Pushed::Accepted).then_some(tip);
         let mut known = self.known();
-        known.epoch += 1;
         known.pushed_at = Some(Instant::now());
-        if pushed == Pushed::Accepted {
-            let epoch = known.epoch;
-            known.see(SeenHead { head: Some(tip), epoch, look });
-            self.tell(tip);
+        if !known.sightings.end_push(push, accepted) {
+            self.want_look(&mut known);
         }
+        drop(known);
+        accepted.into_iter().for_each(|tip| self.tell(tip));
         pushed
     }
 
@@ -564,39 +540,54 @@ impl Link {
 
     /// Fetches and notes what was seen.
     pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
-        let (epoch, look) = {
-            let mut known = self.known();
-            known.looks += 1;
-            (known.epoch, known.looks)
-        };
+        let look = self.known().sightings.begin_look();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();
         let fetched = self.git.fetch(note, until);
         self.counters.fetches.observe(began.elapsed());
         let head = fetched?;
-        if !self.is_confirmed(head, until)? {
-            tracing::debug!(?head, "the remote answers from a side that lags behind");
-            return Err(RemoteError::Lagging);
+        let before = self.known().sightings.newest();
+        if !self.goes_on(before, head) {
+            if self.known().sightings.is_overtaken(look) {
+                self.note_contact();
+                self.look();
+                return Ok(head);
+            }
+            if !self.is_on_writing_side(before, head, until)? {
+                tracing::debug!(?head, "the remote answers from a side that lags behind");
+                return Err(RemoteError::Lagging);
+            }
         }
         let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
-        self.known().other_branches = others;
-        self.note_seen(SeenHead { head, epoch, look });
+        let mut known = self.known();
+        known.other_branches = others;
+        if !known.sightings.saw(look, head, before) {
+            self.want_look(&mut known);
+        }
+        drop(known);
+        self.note_contact();
         Ok(head)
     }
 
-    /// Whether a head goes on from what was seen before, or the side of the remote that takes pushes has it as well: a
-    /// replica may lag behind.
-    fn is_confirmed(&self, head: Option<Revision>, until: Instant) -> Result<bool, RemoteError> {
-        let seen = self.known().seen_head.and_then(|seen_head| seen_head.head);
-        let Some(before) = seen.or_else(|| self.git.noted(Note::Base)) else { return Ok(true) };
-        if head == Some(before) {
-            return Ok(true);
-        }
-        if let Some(head) = head
-            && self.git.is_ancestor(before, head, until)?
-        {
-            return Ok(true);
-        }
+    /// Whether a head goes on from what was seen before.
+    fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
+        let Some(before) = self.known_head(before) else { return true };
+        head == Some(before)
+            || head.is_some_and(|head| self.archive.reaches(head, before).is_ok_and(|reaches| reaches))
+    }
+
+    fn known_head(&self, before: Option<SeenHead>) -> Option<Revision> {
+        before.and_then(|seen| seen.head).or_else(|| self.git.noted(Note::Base))
+    }
+
+    /// Whether the side of the remote that takes pushes has it as well: a replica may lag behind.
+    fn is_on_writing_side(
+        &self,
+        before: Option<SeenHead>,
+        head: Option<Revision>,
+        until: Instant,
+    ) -> Result<bool, RemoteError> {
+        let Some(before) = self.known_head(before) else { return Ok(true) };
         match self.git.ask_writing_side(before, until) {
             // Who may not push is asked to look again.
             Err(_) if self.settings.is_follower => Ok(self.git.ask(until)? == head),
@@ -610,10 +601,8 @@ impl Link {
         let Some(path) = self.branch_files().into_iter().next() else { return };
         let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
         let mut known = self.known();
-        let seen = known.seen_head.and_then(|seen_head| seen_head.head);
-        if found.is_some() && found != seen && !known.is_wanted {
-            known.is_wanted = true;
-            self.changed.notify_all();
+        if found.is_some() && found != known.sightings.head() && !known.is_wanted {
+            self.want_look(&mut known);
         }
     }
 

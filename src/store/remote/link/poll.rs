@@ -61,7 +61,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
     let (waiters, pending, before) = {
         let mut known = link.known();
         known.is_wanted = false;
-        (std::mem::take(&mut known.waiters), known.pending.clone(), known.seen_head)
+        (std::mem::take(&mut known.waiters), known.pending.clone(), known.sightings.newest())
     };
     if let Some(pending) = &pending {
         let pushed = link.push(pending.tip, pending.lease, link.deadline());
@@ -75,7 +75,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
         link.missed(error);
     }
     let is_to_be_decided = link.known().decision.is_some();
-    let has_moved = link.known().seen_head.map(|it| it.head) != before.map(|it| it.head);
+    let has_moved = link.known().sightings.newest().map(|it| it.head) != before.map(|it| it.head);
     if is_to_be_decided || pending.is_some() || has_moved {
         changed(is_to_be_decided);
     }

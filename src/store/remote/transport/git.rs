@@ -288,17 +288,6 @@ impl Git {
         self.holds(&["merge-base", &one.to_string(), &other.to_string()], until)
     }
 
-    /// Whether a commit is part of the history of another one.
-    pub(crate) fn is_ancestor(
-        &self,
-        ancestor: Revision,
-        descendant: Revision,
-        until: Instant,
-    ) -> Result<bool, RemoteError> {
-        let [ancestor, descendant] = [ancestor, descendant].map(|it| it.to_string());
-        self.holds(&["merge-base", "--is-ancestor", &ancestor, &descendant], until)
-    }
-
     /// Asks what is answered by the status of a command.
     fn holds(&self, arguments: &[&str], until: Instant) -> Result<bool, RemoteError> {
         let ended = self.run(self.command(arguments), until)?;
