@@ -61,6 +61,33 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
     }
 
+    /// Looks at a remote that is a folder when its branch has moved. What is decided on what it was comes too late, so
+    /// only answers that do not rest on the remote go on meanwhile.
+    fn peek(&mut self) {
+        if !self.link.is_elsewhere() {
+            return;
+        }
+        if self.link.settings.is_local() || !self.link.is_up() {
+            return self.link.look();
+        }
+        if let Err(error) = self.link.fetch(Note::Judged, self.link.deadline()) {
+            self.link.missed(&error);
+        }
+    }
+
+    /// What was decided on a head that a remote has left which is a folder is known to come too late before anything is
+    /// made of it.
+    fn note_late(&mut self) {
+        if self.link.is_local() || !self.link.is_elsewhere() {
+            return;
+        }
+        if self.lost > 0 {
+            pause(self.lost, PAUSE_MAX);
+        }
+        self.lost += 1;
+        self.link.lost_a_race();
+    }
+
     /// Brings the branch to where the remote has been seen; answers where it is then.
     fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         self.settle()?;
@@ -507,7 +534,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
 impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
-        self.link.peek();
+        self.peek();
         if let Some((decision, tell)) = self.link.take_decision() {
             tell(self.decide(decision).map_err(|error| match error {
                 StoreError::Remote(error) => error,
@@ -521,6 +548,7 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
     }
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+        self.note_late();
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });

@@ -595,15 +595,17 @@ impl Link {
         }
     }
 
-    /// Has a remote that is a folder looked at when its branch is not where it was seen, which costs next to nothing
-    /// to find out.
-    pub(crate) fn peek(&self) {
-        let Some(path) = self.branch_files().into_iter().next() else { return };
+    /// Whether the branch of a remote that is a folder is not where it was seen, which costs next to nothing to find
+    /// out.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let Some(path) = self.branch_files().into_iter().next() else { return false };
         let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
-        let mut known = self.known();
-        if found.is_some() && found != known.sightings.head() && !known.is_wanted {
-            self.want_look(&mut known);
-        }
+        found.is_some() && found != self.known().sightings.head()
+    }
+
+    /// Whether it was reached the last time.
+    pub(crate) fn is_up(&self) -> bool {
+        self.known().state == Some(LinkState::Up)
     }
 
     /// What git writes when the branch of a remote moves that is a folder, the branch itself first.
