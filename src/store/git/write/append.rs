@@ -18,7 +18,6 @@ use crate::store::git::odb::objects::corrupt;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::write::sign::Committer;
-use crate::store::git::write::tree_ids::TreeIds;
 use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.
@@ -35,7 +34,6 @@ pub(crate) struct Group {
     pub(crate) committed: Vec<Committed>,
     /// The same as who reads the commits would tell it.
     pub(crate) steps: Vec<Step>,
-    /// All new objects.
     pub(crate) pack: Pack,
     /// The trees of the last commit.
     pub(crate) trees: Trees,
@@ -114,11 +112,9 @@ impl Builder<'_> {
     /// Makes the blobs of the drafts and changes the folder accordingly.
     fn take(&mut self, drafts: &[Draft]) -> Result<Vec<FolderChange>, StoreError> {
         let mut folder = self.trees.levels.pop().expect("there is a root");
-        let midstates = self.trees.midstates.pop().expect("as many as trees");
-        let mut names = TreeIds::new(midstates, folder.bytes().len(), drafts.len());
+        let mut midstates = self.trees.midstates.pop().expect("as many as trees");
         let mut folder_changes = Vec::with_capacity(drafts.len());
         for (index, draft) in drafts.iter().enumerate() {
-            names.begin(folder.bytes());
             let mut splices = Vec::new();
             let mut files = Vec::with_capacity(draft.files.len());
             for (name, content) in &draft.files {
@@ -127,16 +123,9 @@ impl Builder<'_> {
             let ends_chain = (drafts.len() - index).is_multiple_of(CHAIN_LEN_MAX);
             let before = Before::of(folder.bytes(), &splices, ends_chain);
             let before = before.map_err(|error| self.layout.unsuitable(error.to_string()))?;
-            names.step(folder.bytes(), splices);
-            folder_changes.push(FolderChange {
-                files,
-                name: Oid::default(),
-                is_empty: folder.is_empty(),
-                before,
-            });
+            let name = midstates.name(folder.bytes(), same_len_of(&splices));
+            folder_changes.push(FolderChange { files, name, is_empty: folder.is_empty(), before });
         }
-        let (names, midstates) = names.finish();
-        folder_changes.iter_mut().zip(names).for_each(|(folder_change, name)| folder_change.name = name);
         self.trees.levels.push(folder);
         self.trees.midstates.push(midstates);
         Ok(folder_changes)

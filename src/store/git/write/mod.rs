@@ -4,5 +4,4 @@
 
 pub(crate) mod append;
 pub(crate) mod sign;
-pub(crate) mod tree_ids;
 pub(crate) mod writer;
