@@ -11,7 +11,7 @@ mod odb;
 mod packs;
 mod read;
 mod repo;
-#[cfg(test)]
+#[cfg(any(test, fuzzing))]
 mod tests;
 mod worktree;
 mod write;
@@ -19,14 +19,10 @@ mod write;
 #[cfg(test)]
 pub(crate) use disk::failpoint::{Failpoint, Hook};
 pub use journal::GitJournal;
-#[cfg(any(test, fuzzing))]
-pub(crate) use journal::fuzz;
 pub use journal::options::Options;
 pub use maintenance::statistics::Statistics;
 #[cfg(test)]
 pub(crate) use read::archive::GitArchive;
-#[cfg(test)]
-pub(crate) use read::archive::testing;
 pub use read::rev_parse;
 pub use repo::branch::Access;
 pub use repo::init::NewRepository;
@@ -34,4 +30,8 @@ pub(crate) use repo::layout::REMOTE_FOLDER;
 pub use repo::layout::around;
 pub use repo::sharing::keep_to_sharing;
 pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
+#[cfg(any(test, fuzzing))]
+pub(crate) use tests::fuzz;
+#[cfg(test)]
+pub(crate) use tests::support as testing;
 pub use write::sign::{SigningKey, SigningKeyError};

@@ -28,15 +28,15 @@ fn put(text: &str) -> Put {
 
 #[test]
 fn a_collections_life_is_told_newest_first() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("posts.yaml", &named("A")), ("README.md", "x")], "one");
-    repo.commit(&[("README.md", "y")], "nothing of ours");
-    repo.commit(&[("posts.yaml", &named("B"))], "two");
-    repo.commit(&[("posts.yaml", "type: document\nname: B\n")], "no comment");
-    repo.commit(&[("posts.yaml", ""), ("posts.yml", "type: document\nname: B\n")], "renamed");
-    repo.commit(&[("posts.yml", "type: document\nname: C\nname: D\n")], "broken");
-    repo.commit(&[("posts.yml", &named("E"))], "mended");
-    repo.commit(&[("posts.yml", "")], "gone");
+    let repo = Repo::bare();
+    repo.add_commit(&[("posts.yaml", &named("A")), ("README.md", "x")], "one");
+    repo.add_commit(&[("README.md", "y")], "nothing of ours");
+    repo.add_commit(&[("posts.yaml", &named("B"))], "two");
+    repo.add_commit(&[("posts.yaml", "type: document\nname: B\n")], "no comment");
+    repo.add_commit(&[("posts.yaml", ""), ("posts.yml", "type: document\nname: B\n")], "renamed");
+    repo.add_commit(&[("posts.yml", "type: document\nname: C\nname: D\n")], "broken");
+    repo.add_commit(&[("posts.yml", &named("E"))], "mended");
+    repo.add_commit(&[("posts.yml", "")], "gone");
     assert_eq!(
         told(&read(&repo)),
         [
@@ -53,13 +53,13 @@ fn a_collections_life_is_told_newest_first() {
 
 #[test]
 fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("posts.yaml", &named("A"))], "one");
-    repo.commit(&[("posts.yml", &named("B"))], "beside it");
-    repo.commit(&[("posts.yml", &named("C"))], "beside it");
+    let repo = Repo::bare();
+    repo.add_commit(&[("posts.yaml", &named("A"))], "one");
+    repo.add_commit(&[("posts.yml", &named("B"))], "beside it");
+    repo.add_commit(&[("posts.yml", &named("C"))], "beside it");
     let doubled = repo.archive().head().unwrap().unwrap();
-    repo.commit(&[("posts.yaml", "")], "the other counts");
-    repo.commit(&[("posts.yml", "")], "gone");
+    repo.add_commit(&[("posts.yaml", "")], "the other counts");
+    repo.add_commit(&[("posts.yml", "")], "gone");
     let view = read(&repo);
     let expected = [
         "deleted posts (type document -, name C -)",
@@ -73,7 +73,7 @@ fn of_two_files_of_a_key_only_the_one_that_counts_has_events() {
 
 #[test]
 fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     on(&repo, &[("posts.yaml", put("name: x\n")), ("pages.yaml", Put::Link)], "one", MARA);
     on(&repo, &[("posts.yaml", put(&named("A"))), ("pages.yaml", Put::Nothing)], "two", MARA);
     assert_eq!(
@@ -89,7 +89,7 @@ fn a_file_that_is_broken_or_special_from_the_start_has_no_values_to_lose() {
 
 #[test]
 fn trailers_of_the_service_add_the_id_the_reason_and_the_origin() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
     let view = read(&repo);
     let event = view.event(ID.parse().unwrap()).unwrap();
@@ -103,7 +103,7 @@ fn trailers_of_the_service_add_the_id_the_reason_and_the_origin() {
 
 #[test]
 fn forged_trailers_change_neither_action_nor_key_nor_origin() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("deleted", "pages"), MARA);
     let view = read(&repo);
     let event = &all(&view)[0];
@@ -115,7 +115,7 @@ fn forged_trailers_change_neither_action_nor_key_nor_origin() {
 
 #[test]
 fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
     on(&repo, &[("posts.yaml", Put::Nothing)], "oh", MARA);
     let again = on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), MARA);
@@ -133,7 +133,7 @@ fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
 
 #[test]
 fn a_hand_edit_that_the_service_committed_says_so() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let message = "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n";
     on(&repo, &[("posts.yaml", put("broken"))], message, SERVICE);
     assert_eq!(all(&read(&repo))[0].origin, Origin::WorkTree);
@@ -141,15 +141,15 @@ fn a_hand_edit_that_the_service_committed_says_so() {
 
 #[test]
 fn a_merge_is_compared_with_its_first_parent_and_events_of_a_commit_come_by_key() {
-    let repo = Repo::new("collections");
-    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
+    let repo = Repo::bare();
+    let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
     let side = |name: &str| {
         let (parents, files) = ([root], [(name, put(&named("S")))]);
         let (message, at) = ("side", 1);
         repo.make(&Making { parents: &parents, files: &files, message, author: MARA, committer: MARA, at })
     };
     let sides = [side("b.yaml"), side("B.yaml"), side("a.yaml")];
-    let main = repo.commit(&[("posts.yaml", &named("B"))], "main");
+    let main = repo.add_commit(&[("posts.yaml", &named("B"))], "main");
     let parents = [main, sides[0], sides[1], sides[2]];
     let files = [("b.yaml", put(&named("S"))), ("B.yaml", put(&named("S"))), ("a.yaml", put(&named("S")))];
     let (message, at) = ("octopus", 5);
@@ -175,8 +175,8 @@ fn a_merge_is_compared_with_its_first_parent_and_events_of_a_commit_come_by_key(
 
 #[test]
 fn a_version_that_is_broken_on_a_side_branch_shows_the_last_good_one_there() {
-    let repo = Repo::new("collections");
-    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
+    let repo = Repo::bare();
+    let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
     let make = |parents: &[Revision], text: &str| {
         let files = [("posts.yaml", put(text))];
         repo.make(&Making { parents, files: &files, message: "x", author: MARA, committer: MARA, at: 9 })
@@ -184,7 +184,7 @@ fn a_version_that_is_broken_on_a_side_branch_shows_the_last_good_one_there() {
     let good = make(&[root], &named("side"));
     let broken = make(&[good], "name: [");
     let still = make(&[broken], "name: [[");
-    let main = repo.commit(&[("posts.yaml", &named("main"))], "main");
+    let main = repo.add_commit(&[("posts.yaml", &named("main"))], "main");
     let merge = make(&[main, still], &named("main"));
     repo.point("refs/heads/main", merge);
     let entry = read(&repo).collection_as_of(still, &key("posts")).unwrap();

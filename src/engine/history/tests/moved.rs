@@ -15,13 +15,13 @@ fn followed(view: &View, of: &str, seeing: Option<Seeing>) -> Vec<String> {
 
 /// `posts`, renamed to `articles`, changed, and renamed to `texts`.
 fn renamed() -> (Repo, Vec<Revision>) {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let made = vec![
-        repo.commit(&[("posts.yaml", &named("A")), ("pages.yaml", &named("P"))], "one"),
-        repo.commit(&[("posts.yaml", &named("B"))], "two"),
-        repo.commit(&[("posts.yaml", ""), ("articles.yaml", &named("B"))], "three"),
-        repo.commit(&[("articles.yaml", &format!("{}recursive: true\n", named("B")))], "four"),
-        repo.commit(
+        repo.add_commit(&[("posts.yaml", &named("A")), ("pages.yaml", &named("P"))], "one"),
+        repo.add_commit(&[("posts.yaml", &named("B"))], "two"),
+        repo.add_commit(&[("posts.yaml", ""), ("articles.yaml", &named("B"))], "three"),
+        repo.add_commit(&[("articles.yaml", &format!("{}recursive: true\n", named("B")))], "four"),
+        repo.add_commit(
             &[("articles.yaml", ""), ("texts.yml", &format!("{}recursive: true\n", named("B")))],
             "five",
         ),
@@ -67,8 +67,8 @@ fn a_value_is_blamed_on_who_gave_it_before_the_file_was_moved() {
 
 #[test]
 fn several_files_of_one_content_are_paired_in_the_order_of_their_keys() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("a.yaml", &named("A")), ("b.yaml", &named("A")), ("c.yaml", &named("A"))], "one");
+    let repo = Repo::bare();
+    repo.add_commit(&[("a.yaml", &named("A")), ("b.yaml", &named("A")), ("c.yaml", &named("A"))], "one");
     let files: &[(&str, &str)] = &[
         ("a.yaml", ""),
         ("b.yaml", ""),
@@ -76,7 +76,7 @@ fn several_files_of_one_content_are_paired_in_the_order_of_their_keys() {
         ("y.yaml", &named("A")),
         ("x.yaml", &named("B")),
     ];
-    let two = repo.commit(files, "two");
+    let two = repo.add_commit(files, "two");
     let moved = read(&repo).events_of(two).unwrap();
     let moved: Vec<_> =
         moved.iter().map(|event| (event.key.as_str(), event.moved.as_ref().map(Key::as_str))).collect();
@@ -85,10 +85,10 @@ fn several_files_of_one_content_are_paired_in_the_order_of_their_keys() {
 
 #[test]
 fn a_file_moved_there_and_back_is_followed_once() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("a.yaml", &named("A"))], "one");
-    repo.commit(&[("a.yaml", ""), ("b.yaml", &named("A"))], "two");
-    repo.commit(&[("b.yaml", ""), ("a.yaml", &named("A"))], "three");
+    let repo = Repo::bare();
+    repo.add_commit(&[("a.yaml", &named("A"))], "one");
+    repo.add_commit(&[("a.yaml", ""), ("b.yaml", &named("A"))], "two");
+    repo.add_commit(&[("b.yaml", ""), ("a.yaml", &named("A"))], "three");
     let expected = ["created a b", "deleted a b", "created b a", "created a"];
     assert_eq!(followed(&read(&repo), "a", None), expected);
 }

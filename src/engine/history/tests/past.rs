@@ -12,11 +12,11 @@ fn counted(repo: &Repo) -> (Arc<Counting>, View) {
 
 #[test]
 fn one_collection_as_it_was_costs_one_folder_and_one_content_however_many_stand_beside_it() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let files: Vec<_> = (0..40).map(|n| (format!("k{n}.yaml"), named(&format!("N{n}")))).collect();
     let files: Vec<_> = files.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect();
-    let then = repo.commit(&files, "all of them");
-    repo.commit(&[("k7.yaml", &named("later"))], "one");
+    let then = repo.add_commit(&files, "all of them");
+    repo.add_commit(&[("k7.yaml", &named("later"))], "one");
     let (archive, view) = counted(&repo);
     let entry = view.entry_as_of(then, &key("k7")).unwrap();
     assert_eq!(entry.collection.get(&crate::domain::Attribute::Name), Some(&"N7".into()));
@@ -31,15 +31,18 @@ fn one_collection_as_it_was_costs_one_folder_and_one_content_however_many_stand_
 
 #[test]
 fn one_collection_as_it_was_is_what_the_list_of_that_revision_shows() {
-    let repo = Repo::new("collections");
-    repo.commit(
+    let repo = Repo::bare();
+    repo.add_commit(
         &[("broken.yaml", &named("good")), ("never.yaml", "name: ["), ("Kind.yml", &named("K"))],
         "1",
     );
-    repo.commit(&[("broken.yaml", "name: ["), ("twins.yaml", &named("T")), ("twins.yml", &named("U"))], "2");
-    repo.commit(&[("A.yaml", "name: ["), ("a.yaml", &named("small")), ("b.yml", &named("small"))], "3");
-    repo.commit(&[("B.yaml", &named("large")), ("Kind.yml", "type: media\n")], "4");
-    repo.commit(&[("A.yaml", &named("large")), ("twins.yaml", "")], "5");
+    repo.add_commit(
+        &[("broken.yaml", "name: ["), ("twins.yaml", &named("T")), ("twins.yml", &named("U"))],
+        "2",
+    );
+    repo.add_commit(&[("A.yaml", "name: ["), ("a.yaml", &named("small")), ("b.yml", &named("small"))], "3");
+    repo.add_commit(&[("B.yaml", &named("large")), ("Kind.yml", "type: media\n")], "4");
+    repo.add_commit(&[("A.yaml", &named("large")), ("twins.yaml", "")], "5");
     let keys = ["broken", "never", "Kind", "kind", "twins", "A", "a", "B", "b", "posts"].map(key);
     for revision in repo.first_parents() {
         let list = read(&repo).snapshot_as_of(revision).unwrap();

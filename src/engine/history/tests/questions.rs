@@ -8,7 +8,7 @@ use crate::engine::{Shown, SyncToken, VisibleKeys};
 use crate::store::git::testing::{Making, Put};
 
 fn small() -> (Repo, Vec<Revision>) {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let mut revisions = Vec::new();
     for (files, message) in [
         (vec![("posts.yaml", named("A"))], "one"),
@@ -18,7 +18,7 @@ fn small() -> (Repo, Vec<Revision>) {
         (vec![("posts.yaml", named("B") + "recursive: true\n")], "five"),
     ] {
         let files: Vec<_> = files.iter().map(|(name, text)| (*name, text.as_str())).collect();
-        revisions.push(repo.commit(&files, message));
+        revisions.push(repo.add_commit(&files, message));
     }
     (repo, revisions)
 }
@@ -39,7 +39,7 @@ fn pages_follow_each_other_both_ways_while_new_commits_come() {
     let everything = ids(&view.events(&Filter::default(), &Page::first(100)).unwrap());
     let first = view.events(&Filter::default(), &Page::first(2)).unwrap();
     assert!(first.has_older && !first.has_newer);
-    repo.commit(&[("new.yaml", &named("N"))], "six");
+    repo.add_commit(&[("new.yaml", &named("N"))], "six");
     let view = read(&repo);
     let at = At::After(first.cursors[1].to_string().parse().unwrap());
     let second = view.events(&Filter::default(), &Page { size: 2, at }).unwrap();
@@ -101,7 +101,7 @@ fn filters_hold_all_at_once() {
 
 #[test]
 fn a_time_means_the_commit_nearest_the_head_at_or_before_it() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let mut made: Vec<Revision> = Vec::new();
     for (n, at) in [100, 300, 200, 400].into_iter().enumerate() {
         let text = Put::File(named(&n.to_string()));
@@ -161,9 +161,9 @@ fn differences_are_by_collection_and_as_text_and_go_both_ways() {
 
 #[test]
 fn git_applies_the_text_of_a_difference() {
-    let repo = Repo::init("collections", false);
-    let one = repo.commit(&[("a.yaml", "one\ntwo"), ("b.yaml", "x\n"), ("empty.yaml", "z\n")], "one");
-    let two = repo.commit(&[("a.yaml", "two\nthree\n"), ("b.yaml", ""), ("c.yml", "new")], "two");
+    let repo = Repo::new();
+    let one = repo.add_commit(&[("a.yaml", "one\ntwo"), ("b.yaml", "x\n"), ("empty.yaml", "z\n")], "one");
+    let two = repo.add_commit(&[("a.yaml", "two\nthree\n"), ("b.yaml", ""), ("c.yml", "new")], "two");
     let text = read(&repo).text_difference(Some(one), Some(two), &|_| true, in_an_hour()).unwrap();
     std::fs::write(repo.outside().join("patch"), text).unwrap();
     repo.git(&["read-tree", &one.to_string()]);
@@ -184,10 +184,10 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
         matches!(read(&repo).blame(&key("pages"), &|_| true), Err(HistoryError::UnknownKey(_))),
         "it is gone"
     );
-    repo.commit(&[("posts.yaml", "broken")], "six");
+    repo.add_commit(&[("posts.yaml", "broken")], "six");
     assert_eq!(blamed("posts").len(), 3, "the last good version is blamed");
-    repo.commit(&[("posts.yaml", "")], "seven");
-    let again = repo.commit(&[("posts.yaml", &named("B"))], "eight");
+    repo.add_commit(&[("posts.yaml", "")], "seven");
+    let again = repo.add_commit(&[("posts.yaml", &named("B"))], "eight");
     assert_eq!(blamed("posts"), [("type".to_owned(), again), ("name".to_owned(), again)], "a new life");
 }
 
@@ -236,12 +236,12 @@ fn a_token_leads_to_what_differs_or_to_nothing_at_all() {
 
 #[test]
 fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
-    let repo = Repo::new("collections");
-    let root = repo.commit(&[("posts.yaml", &named("A"))], "root");
-    let ours = repo.commit(&[("posts.yaml", &named("B"))], "ours");
+    let repo = Repo::bare();
+    let root = repo.add_commit(&[("posts.yaml", &named("A"))], "root");
+    let ours = repo.add_commit(&[("posts.yaml", &named("B"))], "ours");
     let token = Shown::of(&read(&repo).snapshot_as_of(ours).unwrap(), VisibleKeys::All).token;
     repo.point("refs/heads/main", root);
-    let theirs = repo.commit(&[("pages.yaml", &named("P"))], "theirs");
+    let theirs = repo.add_commit(&[("pages.yaml", &named("P"))], "theirs");
     let (parents, files) = ([theirs, ours], [("posts.yaml", Put::File(named("B")))]);
     let mara = ("Mara", "mara@example.org");
     let (message, author, committer, at) = ("theirs takes ours in", mara, mara, 1_800_000_000);
@@ -255,7 +255,7 @@ fn a_token_of_a_commit_that_came_in_by_a_merge_leads_on() {
 
 #[test]
 fn verification_finds_what_messages_say_wrongly() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let (service, mara) = (("Collectory", "collectory@localhost"), ("Mara", "mara@example.org"));
     let mut id = uuid::Uuid::nil().as_u128();
     let mut trailer = |action: &str, key: &str| {
@@ -340,7 +340,7 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
         assert!(kept(&bytes[..end], &print).is_none());
     }
     repo.archive().write_note("history-index", &bytes).unwrap();
-    repo.commit(&[("posts.yaml", &named("Z"))], "six");
+    repo.add_commit(&[("posts.yaml", &named("Z"))], "six");
     assert_eq!(told(&read(&repo))[0], "updated posts (name B Z, recursive true -)");
     repo.point("refs/heads/main", revisions[2]);
     assert_eq!(read(&repo).head(), Some(revisions[2]), "a rewritten branch is followed");
@@ -352,7 +352,7 @@ fn the_index_is_kept_beside_the_repository_and_made_anew_when_it_does_not_fit() 
 
 #[test]
 fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let (mut made, who) = (Vec::new(), [("Mara", "m@x"), ("Noor", "n@x")]);
     for (n, at) in [100, 300, 200, 400, 400, 50].into_iter().enumerate() {
         let parents: Vec<_> = made.last().copied().into_iter().collect();
@@ -408,9 +408,9 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
 
 #[test]
 fn a_question_ends_when_nobody_waits_for_its_answer() {
-    let repo = Repo::init("collections", false);
-    let first = repo.commit(&[("posts.yaml", &named("A"))], "one");
-    let second = repo.commit(&[("posts.yaml", &named("B"))], "two");
+    let repo = Repo::new();
+    let first = repo.add_commit(&[("posts.yaml", &named("A"))], "one");
+    let second = repo.add_commit(&[("posts.yaml", &named("B"))], "two");
     let asker = Asker::default();
     let view = read(&repo).asked_by(asker.clone());
     view.difference(first, second).unwrap();

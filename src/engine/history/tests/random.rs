@@ -223,7 +223,7 @@ proptest! {
         acts in prop::collection::vec(act(), 1..16),
         cuts in prop::collection::vec(any::<bool>(), 1..8),
     ) {
-        let repo = Repo::new("collections");
+        let repo = Repo::bare();
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(follow(&repo, &acts, &cuts));
     }

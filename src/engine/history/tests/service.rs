@@ -116,8 +116,8 @@ fn undoer() -> Undoer {
 const FILE: &str = "# Ask Mara before renaming.\ntype: document\nname: Posts   # short\nrecursive: true\n";
 
 async fn with_posts() -> Running {
-    let repo = Repo::new("collections");
-    repo.commit(&[("posts.yaml", FILE)], "Posts");
+    let repo = Repo::bare();
+    repo.add_commit(&[("posts.yaml", FILE)], "Posts");
     Running::on(repo).await
 }
 
@@ -196,9 +196,9 @@ async fn a_creation_is_undone_by_deleting_and_a_deletion_by_bringing_back() {
 
 #[tokio::test]
 async fn a_change_of_comments_is_undone_byte_for_byte_or_not_at_all() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("posts.yaml", FILE)], "one");
-    repo.commit(&[("posts.yaml", "type: document\nname: Posts\nrecursive: true\n")], "two");
+    let repo = Repo::bare();
+    repo.add_commit(&[("posts.yaml", FILE)], "one");
+    repo.add_commit(&[("posts.yaml", "type: document\nname: Posts\nrecursive: true\n")], "two");
     let running = Running::on(repo).await;
     let event = running.newest().await;
     assert_eq!(event.effect, Effect::Changes(Vec::new()));
@@ -210,9 +210,9 @@ async fn a_change_of_comments_is_undone_byte_for_byte_or_not_at_all() {
 
 #[tokio::test]
 async fn a_collection_is_restored_to_any_revision_a_deleted_or_broken_one_too() {
-    let repo = Repo::new("collections");
-    let first = repo.commit(&[("posts.yaml", FILE)], "one");
-    let gone = repo.commit(&[("posts.yaml", "")], "gone");
+    let repo = Repo::bare();
+    let first = repo.add_commit(&[("posts.yaml", FILE)], "one");
+    let gone = repo.add_commit(&[("posts.yaml", "")], "gone");
     let running = Running::on(repo).await;
     running.restore(first).await.unwrap();
     assert_eq!(running.file("posts.yaml").unwrap(), FILE);
@@ -225,7 +225,7 @@ async fn a_collection_is_restored_to_any_revision_a_deleted_or_broken_one_too() 
     assert_eq!(running.repo.archive().head().unwrap(), before, "it is so already, so no commit is made");
     let absent = running.restore(gone).await;
     assert!(matches!(absent, Err(UndoRefusal::History(HistoryError::UnknownKey(_)))));
-    let broken = running.repo.commit(&[("posts.yaml", "name: ["), ("posts.yml", "x")], "broken");
+    let broken = running.repo.add_commit(&[("posts.yaml", "name: ["), ("posts.yml", "x")], "broken");
     running.notice(broken).await;
     running.restore(first).await.unwrap();
     assert_eq!(running.file("posts.yaml").unwrap(), FILE);
@@ -235,8 +235,8 @@ async fn a_collection_is_restored_to_any_revision_a_deleted_or_broken_one_too() 
 
 #[tokio::test]
 async fn an_edit_that_nobody_committed_counts_as_a_later_change() {
-    let repo = Repo::init("collections", false);
-    repo.commit(&[("posts.yaml", FILE)], "one");
+    let repo = Repo::new();
+    repo.add_commit(&[("posts.yaml", FILE)], "one");
     repo.git(&["reset", "-q", "--hard"]);
     let running = Running::on(repo).await;
     running.rename("B").await;
@@ -283,7 +283,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     let second = running.newest().await.revision;
     assert_eq!(heard(&mut since, 1).await, [format!("updated {second}")]);
     assert_eq!(since.caught_up(), Some(second));
-    let made = running.repo.commit(&[("a.yaml", &named("a")), ("b.yaml", &named("b"))], "hand");
+    let made = running.repo.add_commit(&[("a.yaml", &named("a")), ("b.yaml", &named("b"))], "hand");
     running.notice(made).await;
     running.history.view().await.unwrap();
     let both = [format!("created {made}/1"), format!("created {made}/2")];
@@ -292,7 +292,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     let mut half = running.history.subscribe(Some(format!("{made}/1").parse().unwrap()), Filter::default());
     assert_eq!(heard(&mut half, 1).await, both[1..]);
     running.repo.point("refs/heads/main", first);
-    let other = running.repo.commit(&[("c.yaml", &named("c"))], "other");
+    let other = running.repo.add_commit(&[("c.yaml", &named("c"))], "other");
     running.notice(other).await;
     running.history.view().await.unwrap();
     assert_eq!(heard(&mut since, 1).await, [format!("reset {other}")]);
@@ -309,8 +309,8 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
 
 #[tokio::test]
 async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
-    let repo = Repo::new("collections");
-    repo.commit(&[("posts.yaml", FILE)], "Posts");
+    let repo = Repo::bare();
+    repo.add_commit(&[("posts.yaml", FILE)], "Posts");
     let running = Running::with(repo, Options { lag_events_max: 3, ..Options::new("collections") }).await;
     let first = running.newest().await.revision;
     let mut slow = running.history.subscribe(Some(first.into()), Filter::default());
@@ -340,13 +340,13 @@ fn rules(snapshot: &crate::engine::Snapshot) -> Vec<String> {
 /// Keys that differ in letter case only, two files of a key, broken ones, and those that lack something.
 #[test]
 fn the_present_and_the_past_show_a_key_by_the_same_rules() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let nameless = "type: document\nunpublishedStatuses:\n  draft:\n    directory: drafts\n";
-    repo.commit(&[("a.yaml", &named("small")), ("B.yaml", &named("large")), ("c.yaml", nameless)], "1");
-    repo.commit(&[("A.yaml", &named("large")), ("b.yaml", &named("small")), ("d.yml", &named("D"))], "2");
-    repo.commit(&[("d.yaml", &named("D")), ("a.yaml", &named("changed")), ("E.yaml", &named("E"))], "3");
-    repo.commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
-    repo.commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
+    repo.add_commit(&[("a.yaml", &named("small")), ("B.yaml", &named("large")), ("c.yaml", nameless)], "1");
+    repo.add_commit(&[("A.yaml", &named("large")), ("b.yaml", &named("small")), ("d.yml", &named("D"))], "2");
+    repo.add_commit(&[("d.yaml", &named("D")), ("a.yaml", &named("changed")), ("E.yaml", &named("E"))], "3");
+    repo.add_commit(&[("E.yaml", ""), ("e.yaml", &named("E")), ("B.yaml", "name: [")], "4");
+    repo.add_commit(&[("E.yaml", &named("again")), ("f.yaml", "name: [")], "5");
     let journal = GitJournal::open(GitOptions::new(repo.path())).unwrap();
     let live = crate::engine::survey(journal, engine_options().mirror).unwrap();
     let head = live.revision.unwrap();
@@ -411,8 +411,8 @@ mod any_change {
         fn followed_by_its_undoing_leaves_the_identical_file(file in file(), change in change()) {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
             runtime.block_on(async {
-                let repo = Repo::new("collections");
-                repo.commit(&[("posts.yml", &file)], "Posts");
+                let repo = Repo::bare();
+                repo.add_commit(&[("posts.yml", &file)], "Posts");
                 let running = Running::on(repo).await;
                 let before = running.newest().await.revision;
                 running.patch(change.0, change.1).await;
@@ -429,9 +429,9 @@ mod any_change {
 
 #[tokio::test]
 async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_question() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let commits: Vec<_> =
-        ["A", "B", "C"].map(|name| repo.commit(&[("posts.yaml", &named(name))], name)).into();
+        ["A", "B", "C"].map(|name| repo.add_commit(&[("posts.yaml", &named(name))], name)).into();
     let shallow = repo.path().join("shallow");
     let cut_at = |revision: Revision| std::fs::write(&shallow, format!("{revision}\n")).unwrap();
     let whole =
@@ -452,10 +452,10 @@ async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_ques
 
 #[test]
 fn a_kept_index_of_a_shallow_clone_is_not_taken_for_a_whole_one() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     let mut commits: Vec<_> = Vec::new();
     for n in 0..1200 {
-        commits.push(repo.commit(&[("posts.yaml", &named(&format!("N{n}")))], "n"));
+        commits.push(repo.add_commit(&[("posts.yaml", &named(&format!("N{n}")))], "n"));
     }
     let shallow = repo.path().join("shallow");
     std::fs::write(&shallow, format!("{}\n", commits[100])).unwrap();

@@ -19,8 +19,6 @@
 //!
 //! What is not here: YAML, collections, JSON:API.
 
-#[cfg(any(test, fuzzing))]
-pub(crate) mod fuzz;
 pub(crate) mod open;
 pub(crate) mod options;
 mod two_phase;

@@ -1,10 +1,6 @@
 //! The archive on a git repository; nothing is written but derived notes.
 
 pub(crate) mod name;
-#[cfg(test)]
-pub(crate) mod testing;
-#[cfg(test)]
-mod tests;
 
 use std::path::Path;
 use std::sync::Arc;

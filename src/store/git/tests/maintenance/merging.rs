@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::AtomicBool;
 
-use super::support::*;
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 
 /// A bare repository with one pack more than are left alone, which are not merged yet.

@@ -2,9 +2,9 @@
 
 use std::sync::Mutex;
 
-use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::tests::support::*;
 use crate::store::{Archive as _, Draft, Journal as _, Step};
 
 fn steps(archive: &GitArchive, head: Revision) -> Vec<Option<Step>> {

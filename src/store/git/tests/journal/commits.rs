@@ -2,7 +2,7 @@
 
 use chrono::DateTime;
 
-use super::support::*;
+use crate::store::git::tests::support::*;
 use crate::store::{Journal as _, StoreError, TwoPhase as _};
 
 #[test]

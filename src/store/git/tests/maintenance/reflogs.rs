@@ -4,9 +4,9 @@ use std::fs;
 
 use chrono::DateTime;
 
-use super::support::*;
 use crate::store::Draft;
 use crate::store::git::disk::stamp::now_ns;
+use crate::store::git::tests::support::*;
 
 /// A draft of this moment: those of other tests are of long ago.
 fn of_now(draft: Draft) -> Draft {

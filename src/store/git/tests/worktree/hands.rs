@@ -5,8 +5,8 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 use std::time::Duration;
 
-use super::support::*;
 use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _, Paths, StoreError, WorkTree};
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::tests::support::*;
 use crate::store::git::write::sign::Unfit;
 use crate::store::git::{Options, SigningKey};
 use crate::store::signature::{AllowedSigners, Checker, Signature};

@@ -5,10 +5,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::GitJournal;
 use crate::store::git::disk::failpoint::Hook;
+use crate::store::git::tests::support::*;
 
 /// The reflog of the branch.
 fn reflog(repo: &Repo) -> PathBuf {

@@ -1,8 +1,8 @@
 //! A checkout of the served branch that took files one write back.
 
-use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::journal::GitJournal;
+use crate::store::git::tests::support::*;
 
 /// What `git checkout main` does that has read `main` before the last writes.
 fn check_out_late(repo: &Repo, from: &str) {

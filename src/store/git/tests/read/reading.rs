@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::tests::support::*;
 use crate::store::{Archive as _, BlobId, FILE_BYTES_KEPT_MAX, Journal as _, Step, StoreError, TreeEntry};
 
 fn archive(repo: &Repo) -> GitArchive {

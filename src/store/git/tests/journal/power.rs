@@ -13,13 +13,13 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::support::*;
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::checkpoint::system_id;
 use crate::store::git::repo::init;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _};
 
@@ -358,7 +358,8 @@ fn a_power_cut_at_the_first_start_leaves_what_can_be_started() {
     journal.catch_up().unwrap();
     for round in 0..3 {
         append(&mut journal, &[set("a.yaml", &format!("{round}\n"))]);
-        start_again(&mut disk.lock().unwrap(), journal.head().unwrap());
+        let head = journal.head().unwrap();
+        start_again(&mut disk.lock().unwrap(), head);
     }
 }
 

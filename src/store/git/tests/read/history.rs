@@ -1,11 +1,12 @@
 //! The archive against git itself.
 
+use std::fs;
 use std::sync::Mutex;
 
-use super::testing::{Making, Put, Repo};
-use std::fs;
-
-use super::*;
+use crate::domain::Revision;
+use crate::store::git::GitArchive;
+use crate::store::git::tests::support::{Making, Put, Repo};
+use crate::store::{Archive as _, FileChange, Line, NameError, Step, TreeEntry};
 
 fn names(changes: &[FileChange]) -> Vec<&str> {
     changes.iter().map(|change| change.name.as_str()).collect()
@@ -20,10 +21,10 @@ fn step(archive: &GitArchive, revision: Revision) -> Step {
 #[test]
 fn each_commit_tells_what_it_changed_in_the_folder() {
     for folder in ["collections", ".cms/collections", ""] {
-        let repo = Repo::new(folder);
-        let one = repo.commit(&[("a.yaml", "1"), ("b.yml", "1"), ("README.md", "1")], "one");
-        let two = repo.commit(&[("a.yaml", "2"), ("README.md", "2")], "two");
-        let three = repo.commit(&[("b.yml", "")], "three");
+        let repo = Repo::bare_with(folder);
+        let one = repo.add_commit(&[("a.yaml", "1"), ("b.yml", "1"), ("README.md", "1")], "one");
+        let two = repo.add_commit(&[("a.yaml", "2"), ("README.md", "2")], "two");
+        let three = repo.add_commit(&[("b.yml", "")], "three");
         let archive = repo.archive();
         assert_eq!(archive.head().unwrap(), Some(three));
         assert_eq!(names(&step(&archive, one).changes), ["a.yaml", "b.yml"], "{folder}");
@@ -44,10 +45,10 @@ fn each_commit_tells_what_it_changed_in_the_folder() {
 
 #[test]
 fn many_steps_are_read_on_all_cores_packed_or_not() {
-    let repo = Repo::new("collections");
+    let repo = Repo::bare();
     for n in 0..700 {
         let name = format!("k{}.yaml", n % 50);
-        repo.commit(&[(&name, &format!("{n}"))], &format!("commit {n}"));
+        repo.add_commit(&[(&name, &format!("{n}"))], &format!("commit {n}"));
     }
     for packed in [false, true] {
         if packed {
@@ -71,9 +72,9 @@ fn many_steps_are_read_on_all_cores_packed_or_not() {
 
 #[test]
 fn a_name_is_a_revision_a_tag_or_a_branch_and_nothing_else() {
-    let repo = Repo::new("collections");
-    let one = repo.commit(&[("a.yaml", "1")], "one");
-    let two = repo.commit(&[("a.yaml", "2")], "two");
+    let repo = Repo::bare();
+    let one = repo.add_commit(&[("a.yaml", "1")], "one");
+    let two = repo.add_commit(&[("a.yaml", "2")], "two");
     repo.tag("v1", &one.to_string());
     repo.point("refs/heads/side", one);
     repo.point("refs/heads/both", one);
@@ -122,8 +123,8 @@ fn a_name_is_a_revision_a_tag_or_a_branch_and_nothing_else() {
 
 #[test]
 fn linked_work_trees_share_the_history_and_the_notes() {
-    let repo = Repo::init("collections", false);
-    let one = repo.commit(&[("a.yaml", "1")], "one");
+    let repo = Repo::new();
+    let one = repo.add_commit(&[("a.yaml", "1")], "one");
     repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
     let archive = GitArchive::open(&repo.outside().join("linked"), "main", "collections").unwrap();
     assert_eq!(archive.head().unwrap(), Some(one));
@@ -137,9 +138,9 @@ fn linked_work_trees_share_the_history_and_the_notes() {
 
 #[test]
 fn a_commit_reaches_itself_its_past_and_nothing_else() {
-    let repo = Repo::new("collections");
-    let one = repo.commit(&[("a.yaml", "1")], "one");
-    let two = repo.commit(&[("a.yaml", "2")], "two");
+    let repo = Repo::bare();
+    let one = repo.add_commit(&[("a.yaml", "1")], "one");
+    let two = repo.add_commit(&[("a.yaml", "2")], "two");
     let who = ("x", "x@x");
     let side = repo.make(&Making {
         parents: &[one],

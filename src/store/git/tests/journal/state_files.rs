@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use super::support::*;
 use crate::store::git::disk::state_file::DERIVED;
 use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Archive as _, Journal as _};
 
@@ -47,7 +47,7 @@ fn each_derived_file_can_be_deleted_at_any_time() {
 fn every_file_of_ours_stands_in_the_table() {
     let (repo, journal) = lived_in();
     journal.archive().write_note("history-index", b"read").unwrap();
-    let table = include_str!("../disk/state_file.rs");
+    let table = include_str!("../../disk/state_file.rs");
     let rows: Vec<&str> = table.lines().filter_map(|line| line.strip_prefix("//! | `")).collect();
     let names: Vec<&str> = rows.iter().filter_map(|row| row.split('`').next()).collect();
     let is_named = |name: &str| {

@@ -4,8 +4,8 @@ use std::fs;
 
 use chrono::{DateTime, TimeDelta, Utc};
 
-use super::support::*;
 use crate::domain::Revision;
+use crate::store::git::tests::support::*;
 use crate::store::{Journal as _, Kept};
 
 const NAME: &str = "20260301T093000Z";

@@ -9,7 +9,6 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
@@ -17,6 +16,7 @@ use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::repo::branch::{Branch, whole_name};
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 
 /// Enough commits for a graph, in these tests.

@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::support::*;
 use crate::store::git::GitJournal;
 use crate::store::git::maintenance::loose_objects::{LOOSE_AGE_MIN, LOOSE_LEN_MIN};
+use crate::store::git::tests::support::*;
 
 /// How many commits a person makes.
 const COMMITS_LEN: usize = 5;

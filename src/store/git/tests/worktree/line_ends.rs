@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use super::support::*;
 use crate::store::Journal as _;
+use crate::store::git::tests::support::*;
 
 /// A repository whose files git checks out with the line ends of Windows, and its journal.
 fn served(set_up: impl Fn(&Repo)) -> (Repo, crate::store::git::GitJournal) {

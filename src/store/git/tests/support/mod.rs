@@ -1,5 +1,7 @@
 //! A repository in a temporary folder, and the real `git` to judge it by.
 
+mod history;
+
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs;
@@ -9,6 +11,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use chrono::DateTime;
+pub(crate) use history::{Making, Put};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
@@ -20,30 +23,42 @@ use crate::store::{
 };
 
 /// A repository that is removed when the test ends.
-pub(super) struct Repo {
-    _folder: TempDir,
+pub(crate) struct Repo {
+    folder: TempDir,
     path: PathBuf,
+    /// The collections folder.
+    collections: &'static str,
 }
 
 impl Repo {
     /// One with a work tree, as the service makes it.
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings");
         assert!(GitJournal::init(&path).unwrap());
-        Self { _folder: folder, path }
+        Self { folder, path, collections: "collections" }
     }
 
     /// One without a work tree, as git makes it.
-    pub(super) fn bare() -> Self {
+    pub(crate) fn bare() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("settings.git");
         git_in(folder.path(), &["init", "-q", "--bare", "-b", "main", "settings.git"]);
-        Self { _folder: folder, path }
+        Self { folder, path, collections: "collections" }
+    }
+
+    /// The same, with the collections in another folder.
+    pub(crate) fn bare_with(collections: &'static str) -> Self {
+        Self { collections, ..Self::bare() }
+    }
+
+    /// The folder that it is in.
+    pub(crate) fn outside(&self) -> &Path {
+        self.folder.path()
     }
 
     /// Is called before every step of who serves it, which its error fails.
-    pub(super) fn on_step(
+    pub(crate) fn on_step(
         &self,
         act: impl FnMut(Failpoint<'_>, &Path) -> io::Result<()> + Send + 'static,
     ) -> Hook {
@@ -51,7 +66,7 @@ impl Repo {
     }
 
     /// Is called with what is about to be flushed, `/` for a whole file system.
-    pub(super) fn on_flush(&self, mut act: impl FnMut(&Path) -> io::Result<()> + Send + 'static) -> Hook {
+    pub(crate) fn on_flush(&self, mut act: impl FnMut(&Path) -> io::Result<()> + Send + 'static) -> Hook {
         self.on_step(move |step, path| match step {
             Failpoint::Flush => act(path),
             Failpoint::FlushFileSystem => act(Path::new("/")),
@@ -60,7 +75,7 @@ impl Repo {
     }
 
     /// Is called between the steps of a write.
-    pub(super) fn meanwhile(&self, mut act: impl FnMut() + Send + 'static) -> Hook {
+    pub(crate) fn meanwhile(&self, mut act: impl FnMut() + Send + 'static) -> Hook {
         self.on_step(move |step, _| {
             if matches!(step, Failpoint::MoveBranch | Failpoint::UpdateWorkTree | Failpoint::LockIndex) {
                 act();
@@ -70,71 +85,71 @@ impl Repo {
     }
 
     /// Stops every write before a step.
-    pub(super) fn stop_at(&self, stop: Failpoint<'static>) -> Hook {
+    pub(crate) fn stop_at(&self, stop: Failpoint<'static>) -> Hook {
         let stopped = || io::Error::other("stopped on demand");
         self.on_step(move |step, _| if step == stop { Err(stopped()) } else { Ok(()) })
     }
 
     /// Has the opening of files of the work tree fail.
-    pub(super) fn fail_to_open(&self, fault: fn(&OsStr) -> Option<Errno>) -> Hook {
+    pub(crate) fn fail_to_open(&self, fault: fn(&OsStr) -> Option<Errno>) -> Hook {
         self.on_step(move |step, _| match step {
             Failpoint::Open(name) => fault(name).map_or(Ok(()), |errno| Err(errno.into())),
             _ => Ok(()),
         })
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    pub(super) fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options { lock_wait_ms_max: 0, ..Options::new(&self.path) }
     }
 
-    pub(super) fn open(&self) -> GitJournal {
+    pub(crate) fn open(&self) -> GitJournal {
         GitJournal::open(self.options()).unwrap()
     }
 
-    pub(super) fn open_to_read(&self) -> GitJournal {
+    pub(crate) fn open_to_read(&self) -> GitJournal {
         GitJournal::open(Options { access: Access::Read, ..self.options() }).unwrap()
     }
 
     /// Runs git, which must succeed, and answers what it printed.
     #[track_caller]
-    pub(super) fn git(&self, args: &[&str]) -> String {
+    pub(crate) fn git(&self, args: &[&str]) -> String {
         git_in(&self.path, args)
     }
 
     /// Runs git, which must fail, and answers what it complained about.
     #[track_caller]
-    pub(super) fn git_fails(&self, args: &[&str]) -> String {
+    pub(crate) fn git_fails(&self, args: &[&str]) -> String {
         let output = run_git(&self.path, args);
         assert!(!output.status.success(), "git {args:?} should fail");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
     /// Runs git, which may fail.
-    pub(super) fn try_git(&self, args: &[&str]) {
+    pub(crate) fn try_git(&self, args: &[&str]) {
         drop(run_git(&self.path, args));
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.path.join("collections").join(name)
     }
 
-    pub(super) fn save(&self, name: &str, content: &str) {
+    pub(crate) fn save(&self, name: &str, content: &str) {
         fs::create_dir_all(self.path.join("collections")).unwrap();
         fs::write(self.file(name), content).unwrap();
     }
 
     #[track_caller]
-    pub(super) fn saved(&self, name: &str) -> String {
+    pub(crate) fn saved(&self, name: &str) -> String {
         fs::read_to_string(self.file(name)).unwrap()
     }
 
     /// Commits by hand.
     #[track_caller]
-    pub(super) fn commit(&self, files: &[(&str, &str)]) -> Revision {
+    pub(crate) fn commit(&self, files: &[(&str, &str)]) -> Revision {
         files.iter().for_each(|(name, content)| self.save(name, content));
         self.git(&["add", "-A"]);
         self.git(&["commit", "-q", "-m", "By hand"]);
@@ -142,18 +157,18 @@ impl Repo {
     }
 
     #[track_caller]
-    pub(super) fn head(&self) -> Revision {
+    pub(crate) fn head(&self) -> Revision {
         self.git(&["rev-parse", "HEAD"]).trim().parse().unwrap()
     }
 
     #[track_caller]
-    pub(super) fn status(&self) -> String {
+    pub(crate) fn status(&self) -> String {
         self.git(&["status", "--porcelain"])
     }
 
     /// Everything that git can check.
     #[track_caller]
-    pub(super) fn check(&self) {
+    pub(crate) fn check(&self) {
         let output = run_git(&self.path, &["fsck", "--full", "--strict", "--no-dangling"]);
         let said =
             format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
@@ -170,13 +185,13 @@ impl Repo {
     }
 
     /// The folder of the packs.
-    pub(super) fn pack_folder(&self) -> PathBuf {
+    pub(crate) fn pack_folder(&self) -> PathBuf {
         let git_dir = self.git(&["rev-parse", "--absolute-git-dir"]);
         Path::new(git_dir.trim()).join("objects/pack")
     }
 
     /// The packs.
-    pub(super) fn packs(&self) -> Vec<PathBuf> {
+    pub(crate) fn packs(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.pack_folder()).unwrap();
         let paths = entries.map(|entry| entry.unwrap().path());
         paths.filter(|path| path.extension().is_some_and(|ending| ending == "pack")).collect()
@@ -208,14 +223,14 @@ fn run_git(folder: &Path, args: &[&str]) -> Output {
 
 /// Runs git anywhere.
 #[track_caller]
-pub(super) fn git_in(folder: &Path, args: &[&str]) -> String {
+pub(crate) fn git_in(folder: &Path, args: &[&str]) -> String {
     let output = run_git(folder, args);
     assert!(output.status.success(), "git {args:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
 /// A draft that sets or removes files.
-pub(super) fn draft(files: &[(&str, Option<&str>)]) -> Draft {
+pub(crate) fn draft(files: &[(&str, Option<&str>)]) -> Draft {
     let names: Vec<_> = files.iter().map(|(name, _)| *name).collect();
     Draft {
         files: files
@@ -229,29 +244,29 @@ pub(super) fn draft(files: &[(&str, Option<&str>)]) -> Draft {
 }
 
 /// A draft that sets one file.
-pub(super) fn set(name: &str, text: &str) -> Draft {
+pub(crate) fn set(name: &str, text: &str) -> Draft {
     draft(&[(name, Some(text))])
 }
 
 /// A draft that removes one file.
-pub(super) fn remove(name: &str) -> Draft {
+pub(crate) fn remove(name: &str) -> Draft {
     draft(&[(name, None)])
 }
 
 /// Appends on top of whatever the head is.
 #[track_caller]
-pub(super) fn append(journal: &mut GitJournal, drafts: &[Draft]) -> Vec<Committed> {
+pub(crate) fn append(journal: &mut GitJournal, drafts: &[Draft]) -> Vec<Committed> {
     try_append(journal, drafts).unwrap()
 }
 
-pub(super) fn try_append(journal: &mut GitJournal, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
+pub(crate) fn try_append(journal: &mut GitJournal, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
     let head = journal.head().unwrap();
     journal.append(head, drafts)
 }
 
 /// What the journal says is in the folder of a revision.
 #[track_caller]
-pub(super) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> BTreeMap<String, String> {
+pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> BTreeMap<String, String> {
     let changes = journal.changes(None, revision).unwrap();
     let blobs: Vec<BlobId> = changes
         .iter()
@@ -272,7 +287,7 @@ pub(super) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
 
 /// What differs in the work tree, as text.
 #[track_caller]
-pub(super) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
+pub(crate) fn edits(journal: &mut GitJournal) -> Vec<(String, String)> {
     let head = journal.head().unwrap();
     match journal.work_tree(head, Paths::All, false).unwrap() {
         WorkTree::Here { edits, .. } => edits.into_iter().map(shown).collect(),
@@ -290,13 +305,13 @@ fn shown(edit: Edit) -> (String, String) {
 }
 
 /// One edit, to compare with [`edits`].
-pub(super) fn edit(name: &str, now: &str) -> (String, String) {
+pub(crate) fn edit(name: &str, now: &str) -> (String, String) {
     (name.to_owned(), now.to_owned())
 }
 
 /// Does the maintenance, and waits for it.
 #[track_caller]
-pub(super) fn tend(journal: &mut GitJournal) {
+pub(crate) fn tend(journal: &mut GitJournal) {
     journal.tend().unwrap();
     journal.finish_maintenance();
 }

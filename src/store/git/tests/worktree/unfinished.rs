@@ -4,9 +4,9 @@ use std::fs::{self, File};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 
-use super::support::*;
 use crate::store::git::GitJournal;
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::tests::support::*;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::listing::list;
 use crate::store::git::worktree::scan::open_writers::OpenWriters;

@@ -3,11 +3,11 @@
 use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
-use super::support::*;
 use crate::store::BlobId;
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
+use crate::store::git::tests::support::*;
 use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::disk::failpoint::Hook;
+use crate::store::git::tests::support::*;
 
 fn away(repo: &Repo) -> PathBuf {
     repo.path().with_extension("away")

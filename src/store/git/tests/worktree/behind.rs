@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use rustix::io::Errno;
 
-use super::support::*;
+use crate::store::git::tests::support::*;
 use crate::store::{Journal as _, Paths};
 
 /// A repository with the file `a.yaml` as it was first, and what stands in the way of changing it.

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::support::*;
 use crate::random::cases;
 use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::packs::store::PACKS_MAX;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{BlobId, Draft, Journal as _, TreeEntry};
 

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::support::*;
 use crate::store::Journal as _;
 use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 
 /// A bare repository with some commits.

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
-use super::support::*;
 use crate::domain::Actor;
+use crate::store::git::tests::support::*;
 use crate::store::git::{Access, GitJournal, Options};
 use crate::store::{Journal as _, StoreError};
 

@@ -1,0 +1,5 @@
+//! What is committed, as the journal and the archive read it.
+
+mod archive;
+mod history;
+mod reading;

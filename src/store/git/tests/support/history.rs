@@ -1,0 +1,118 @@
+//! Commits that are made as a test wants them, many in a moment and without a work tree.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use git2::build::TreeUpdateBuilder;
+use git2::{FileMode, Oid, Repository, Signature, Time};
+
+use crate::domain::Revision;
+use crate::store::git::GitArchive;
+use crate::store::git::tests::support::Repo;
+
+fn oid(revision: Revision) -> Oid {
+    Oid::from_bytes(revision.as_bytes()).unwrap()
+}
+
+fn revision(id: Oid) -> Revision {
+    Revision::new(id.as_bytes().try_into().unwrap())
+}
+
+/// What a commit does to a name of the folder.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Put {
+    File(String),
+    Link,
+    Nothing,
+}
+
+/// A commit to be made.
+pub(crate) struct Making<'a> {
+    pub(crate) parents: &'a [Revision],
+    pub(crate) files: &'a [(&'a str, Put)],
+    pub(crate) message: &'a str,
+    pub(crate) author: (&'a str, &'a str),
+    pub(crate) committer: (&'a str, &'a str),
+    pub(crate) at: i64,
+}
+
+impl Repo {
+    fn library(&self) -> Repository {
+        Repository::open(self.path()).unwrap()
+    }
+
+    pub(crate) fn archive(&self) -> Arc<GitArchive> {
+        Arc::new(GitArchive::open(self.path(), "main", self.collections).unwrap())
+    }
+
+    /// Makes a commit that nothing points to.
+    pub(crate) fn make(&self, making: &Making<'_>) -> Revision {
+        let git = self.library();
+        let parents: Vec<_> = making.parents.iter().map(|it| git.find_commit(oid(*it)).unwrap()).collect();
+        let mut update = TreeUpdateBuilder::new();
+        for (name, put) in making.files {
+            let path = Path::new(self.collections).join(name);
+            match put {
+                Put::File(text) => update.upsert(path, git.blob(text.as_bytes()).unwrap(), FileMode::Blob),
+                Put::Link => update.upsert(path, git.blob(b"elsewhere").unwrap(), FileMode::Link),
+                Put::Nothing => update.remove(path),
+            };
+        }
+        let empty = || git.find_tree(git.treebuilder(None).unwrap().write().unwrap()).unwrap();
+        let base = parents.first().map_or_else(empty, |parent| parent.tree().unwrap());
+        let tree = git.find_tree(update.create_updated(&git, &base).unwrap()).unwrap();
+        let who =
+            |(name, email): (&str, &str)| Signature::new(name, email, &Time::new(making.at, 60)).unwrap();
+        let parents: Vec<_> = parents.iter().collect();
+        let id =
+            git.commit(None, &who(making.author), &who(making.committer), making.message, &tree, &parents);
+        revision(id.unwrap())
+    }
+
+    /// Points a branch to a commit.
+    pub(crate) fn point(&self, reference: &str, at: Revision) {
+        self.library().reference(reference, oid(at), true, "test").unwrap();
+    }
+
+    /// Adds a person's commit to `main`, with its files given as text; an empty text removes.
+    pub(crate) fn add_commit(&self, files: &[(&str, &str)], message: &str) -> Revision {
+        let parent = self.library().refname_to_id("refs/heads/main").ok().map(revision);
+        let put = |text: &str| if text.is_empty() { Put::Nothing } else { Put::File(text.to_owned()) };
+        let files: Vec<_> = files.iter().map(|(name, text)| (*name, put(text))).collect();
+        let parents: Vec<_> = parent.into_iter().collect();
+        let at = 1_700_000_000 + self.count(parents.first().copied()) * 60;
+        let mara = ("Mara", "mara@example.org");
+        let (parents, files) = (parents.as_slice(), files.as_slice());
+        let made = self.make(&Making { parents, files, message, author: mara, committer: mara, at });
+        self.point("refs/heads/main", made);
+        made
+    }
+
+    fn count(&self, from: Option<Revision>) -> i64 {
+        let git = self.library();
+        let mut walk = git.revwalk().unwrap();
+        let pushed = from.map(|from| walk.push(oid(from)).unwrap());
+        if pushed.is_some() { i64::try_from(walk.count()).unwrap() } else { 0 }
+    }
+
+    pub(crate) fn tag(&self, name: &str, at: &str) {
+        self.git(&["tag", "-f", "-a", "-m", "tagged", name, at]);
+    }
+
+    /// The content of a file at a revision, as git shows it.
+    pub(crate) fn show(&self, at: Revision, name: &str) -> Option<Vec<u8>> {
+        let git = self.library();
+        let tree = git.find_commit(oid(at)).unwrap().tree().unwrap();
+        let entry = tree.get_path(&Path::new(self.collections).join(name)).ok()?;
+        if entry.filemode() == i32::from(FileMode::Link) {
+            return Some(b"(a link)".to_vec());
+        }
+        Some(git.find_blob(entry.id()).ok()?.content().to_vec())
+    }
+
+    /// The commits of `git log --first-parent`, oldest first.
+    pub(crate) fn first_parents(&self) -> Vec<Revision> {
+        let log = self.git(&["log", "--first-parent", "--format=%H", "--reverse", "main"]);
+        log.lines().map(|line| line.parse().unwrap()).collect()
+    }
+}

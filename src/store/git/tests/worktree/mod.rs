@@ -1,0 +1,10 @@
+//! Files and index of the work tree, and the people who change them as well.
+
+mod away;
+mod behind;
+mod drafts;
+mod hands;
+mod line_ends;
+mod set_back;
+#[cfg(target_os = "linux")]
+mod unfinished;
