@@ -11,42 +11,25 @@
 //! | 3 | the folder of the branch's file, after the rename | the branch has moved |
 //! | 3 | the branch's reflog, where one is kept | its entry for the move is whole |
 //!
-//! Each step waits for the one before, and what a step needs is written before it: the files of step
-//! 1 are renamed between it and step 2 (but the lock file), and the index is replaced, the reflog written and
-//! the lock file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, in
-//! any order; so nothing that names new objects, index and reflog no more than the branch, is written
-//! before everything that they need is there for good. `git fsck` refuses a reflog with an entry
-//! for a commit that is missing, and an index with one for a blob.
+//! The files of step 1 are renamed before step 2 (but the lock file); the index is replaced, the reflog written and
+//! the lock file renamed between steps 2 and 3. What is written may reach the disk before it is flushed, so nothing
+//! that names new objects is written before all that they need is there for good: `git fsck` refuses a reflog with
+//! a commit that is missing, and an index with such a blob.
 //!
-//! `tests::power` acts power cuts out at every flush, and fails when any of the flushes is left out or
-//! the order is another one.
+//! Within a step no order is needed, and the system begins to write all its files before the first is waited for, so
+//! that a journal commits once. A file is flushed before the rename that gives it its name, and a rename is durable
+//! once its folder has been flushed (fsync(2)); `fdatasync` is enough for contents, their length among them
+//! (fdatasync(2)).
 //!
-//! Within a step no order is needed, and the system begins to write all the files of a step before the first
-//! of them is waited for: a file system with a journal then has what is new of all of them in one transaction,
-//! and commits it once. A file that is new or
-//! replaced is flushed before the rename that gives it its name, and a rename is durable once its
-//! folder has been flushed (fsync(2): "Calling `fsync()` does not necessarily ensure that the entry in
-//! the directory containing the file has also reached disk. For that an explicit `fsync()` on a file
-//! descriptor for the directory is also needed"). `fdatasync` is enough for contents: it includes
-//! what is needed to read them back, the length among it (fdatasync(2)).
+//! Others leave flushing to the system: git's own commits, clones and `git init` (`core.fsync` in git-config(1);
+//! folders never are). So before our first commit on a revision that we have not made since the start, the whole
+//! file system is flushed once ([`Barrier::file_system`], syncfs(2)). A folder that had to be made is flushed into its
+//! parent at once ([`Barrier::make_folder`]).
 //!
-//! What others wrote is not flushed by them: git's own commits, clones and `git init` leave it to
-//! the system (`core.fsync` in git-config(1); folders never are). So before our first commit on top
-//! of a revision that is not our own, or that we did not make since we were started, the whole file
-//! system is flushed once ([`Barrier::file_system`], syncfs(2)); a chain of our own commits never
-//! pays for that.
-//!
-//! A folder that had to be made is flushed into its parent at once ([`Barrier::make_folder`]); that
-//! happens with the first commit of all, or after somebody has removed it.
-//!
-//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a reflog in
-//! its folder when it is new (without it the branch is as good), the removal of the `.keep` of a pack (what was
-//! under way is told by it, and found to be done), the files of the work tree and git's index (all of that can
-//! be made again from the commits, and `worktree::apply::catch_up` does; until the service is started after
-//! a power cut, git may find the index damaged), and our own notes but the first. Work tree and index are
-//! flushed by [`tend`](crate::store::Journal::tend), when no answer waits. Packs are merged with the
-//! same care: the contents of the merged one, then the folder, and only then are its parts removed,
-//! which nobody needs to be durable.
+//! Not flushed, on purpose: the reflog of `HEAD` (it repeats the branch's), the entry of a new reflog in its folder,
+//! the removal of a pack's `.keep`, our own notes but the first, and the files of the work tree and git's index,
+//! which `worktree::apply::catch_up` makes again from the commits and [`tend`](crate::store::Journal::tend) flushes
+//! when no answer waits. Until the service is started after a power cut, git may find the index damaged.
 
 use std::fs::{self, File};
 use std::io::{self, Write as _};

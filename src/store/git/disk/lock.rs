@@ -1,21 +1,17 @@
 //! Git's lock files, taken so that our own can be told from others' after a kill.
 //!
-//! Git locks `x` by making `x.lock`, writes the new content there and renames it to `x`
-//! (lockfile.h). We make a private file first, in a folder of our own inside the repository, and
-//! give it the lock's name as a second, hard link: a link fails when the name is taken, just as
-//! git's own `O_EXCL` does. After a kill both names are one inode, so [`remove_left`] recognises a
-//! lock as ours; a lock of any other inode is never touched. One that could not be removed when it was
-//! released, as the disk was read-only or the repository away for that moment, is recognised the same way
-//! ([`release_left`]). (A power cut on a file system that keeps
-//! the one name and not the other leaves a lock that is a person's to remove, as git's own would be.)
+//! Git locks `x` by making `x.lock`, writes the new content there and renames it to `x` (lockfile.h). We make a
+//! private file first, in a folder of our own, and give it the lock's name as a second, hard link, which fails when
+//! the name is taken, as git's `O_EXCL` does. After a kill, or where a lock could not be removed when it was released,
+//! both names are one inode, so [`remove_left`] and [`release_left`] know it for ours; a lock of any other inode is
+//! never touched. (A power cut on a file system that keeps the one name and not the other leaves a lock that is a
+//! person's to remove.)
 //!
 //! Where no file can have a second name, the private file itself becomes the lock, by a rename that replaces
-//! nothing. Which file that is was noted before, beside it, so it is recognised all the same.
+//! nothing; which file that is was noted before, beside it.
 //!
-//! Each lock that gets a content is a fresh inode: after the rename the private name would be a second
-//! name of the live file, so it is removed then, and never opened for writing again. One that only
-//! keeps others away ([`HeldLock`]) has the same private file every time: making an inode for each
-//! group would cost more than all the rest of the lock.
+//! A lock that gets a content is a fresh inode each time, since after the rename its private name would be a second
+//! name of the live file. One that only keeps others away ([`HeldLock`]) has the same private file every time.
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, Write as _};

@@ -124,12 +124,7 @@ pub(crate) enum Staged {
     /// Nothing; a path that is only announced (`git add --intent-to-add`) stages nothing either.
     Nothing,
     /// A file of this mode and content.
-    File {
-        /// The mode.
-        mode: u32,
-        /// The content.
-        oid: Oid,
-    },
+    File { mode: u32, oid: Oid },
     /// Both sides of a merge, or a file where a folder would have to be or the other way round.
     Conflict,
 }

@@ -1,39 +1,27 @@
 //! The commit-graph, kept up by git itself.
 //!
-//! Whoever asks for the history of one file (`git log -- collections/posts.yaml`) makes git compare
-//! the trees of every commit there is. A commit-graph (gitformat-commit-graph(5)) spares it that: it
-//! has the parents of each commit in a table and, with `--changed-paths`, a Bloom filter of the paths
-//! that each has changed. It is for people and their tools; the service needs none.
-//!
-//! Git is the well-kept writer of this format, so it is run for it (git-commit-graph(1)), at the lowest
-//! priority, once there are [enough](COMMITS_MIN) commits that the graph does not have:
+//! Whoever asks for the history of one file (`git log -- collections/posts.yaml`) makes git compare the trees of
+//! every commit there is. A commit-graph (gitformat-commit-graph(5)) with a Bloom filter of the paths that each
+//! commit has changed spares it that. It is for people and their tools; the service needs none. Git is run for it
+//! (git-commit-graph(1)), at the lowest priority, once there are [enough](COMMITS_MIN) commits without it:
 //!
 //! ```text
 //! git commit-graph write --reachable --changed-paths --split --expire-time=10.minutes.ago --no-progress
 //! ```
 //!
-//! With `--split` the new commits become a small file of their own, which git merges with the older
-//! ones as these grow. What was merged stays for ten minutes: a git command that has read the list just
-//! before would miss it, and `git fsck` warn of it. How far the graph goes is noted in `collectory/graph`, and whoever has committed
-//! since then is counted along the first parents.
+//! How far the graph goes is noted in `collectory/graph`. What was merged stays for ten minutes, for a git command
+//! that has read the list just before.
 //!
-//! Nothing that the repository names runs by it. This command reads refs and objects: it knows no hook
-//! and no filter, and never looks at a work tree, so neither at `core.fsmonitor`; its output is no
-//! terminal, so there is no pager; and what is missing is not fetched (`GIT_NO_LAZY_FETCH`, and for an
-//! older git `GIT_ALLOW_PROTOCOL`, of which none is left). Its environment is empty but for that and
-//! `PATH`, and no configuration but the repository's own has a say.
+//! Nothing that the repository names runs by it: the command knows no hook and no filter and never looks at a work
+//! tree; its output is no terminal, and what is missing is not fetched (`GIT_NO_LAZY_FETCH`, and for an older git
+//! `GIT_ALLOW_PROTOCOL`). Its environment is empty but for that and `PATH`.
 //!
-//! No graph is written while git says in `gc.pid` that it collects, nor where git would not write or
-//! not read it: with `core.commitGraph=false`, and in a history that is cut off or bent (`shallow`,
-//! grafts, `refs/replace`). `extensions.preciousObjects` is no obstacle, since nothing is removed but older
-//! files of the graph.
+//! No graph is written while git says in `gc.pid` that it collects, nor where git would not write or not read it:
+//! with `core.commitGraph=false`, and in a history that is cut off or bent (`shallow`, grafts, `refs/replace`).
 //!
-//! A kill at any instant leaves everything readable: git writes a new file beside the old ones, flushes
-//! it, and renames the list of files (`commit-graph-chain`) last. To be ended in the middle, by our
-//! stop, makes git remove what it has begun. If we alone are killed, git ends by itself what it does.
-//! If both are, a power cut for one, in the milliseconds for which git holds `commit-graph-chain.lock`,
-//! the lock stays. Which process writes is noted, so the next start knows it for ours and removes it. One of
-//! somebody else's is theirs to remove: until then the graph grows no further, and a warning names the file.
+//! A kill at any instant leaves everything readable: git flushes a new file and renames the list of files last. Only
+//! if both of us are killed while git holds `commit-graph-chain.lock`, the lock stays. Which process writes is noted,
+//! so the next start knows it for ours and removes it; one of somebody else's is theirs, and a warning names it.
 
 use std::env;
 use std::ffi::OsString;

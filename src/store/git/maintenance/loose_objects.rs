@@ -1,25 +1,15 @@
 //! Loose objects, packed.
 //!
-//! Of what people commit by hand git makes one file an object, until they collect garbage: a file to
-//! open for each object that is read, and blocks of the disk that are mostly empty. So what has been
-//! lying there for a [while](LOOSE_AGE_MIN) is put into a pack of ours, which is merged with the
-//! others later.
+//! Of what people commit by hand git makes one file an object, until they collect garbage. What has been lying there
+//! for a [while](LOOSE_AGE_MIN) is put into a pack of ours, which is merged with the others later.
 //!
-//! ```text
-//! objects/ce/013625030ba8dba906f756967f9e9ca394464a        the first byte of the name, and the rest
-//!     zlib stream of: blob 6 \0 hello\n                     kind, length, content (gitformat-loose(5))
-//! ```
+//! An object's name is made anew from its content; what is not what it is called is left where it is, for `git fsck`
+//! to tell, and so are annotated tags, which our packs have none of, and what is [too large](LOOSE_BYTES_MAX).
 //!
-//! An object is read whole and its name made anew from its content; what is not what it is called is
-//! left where it is, for `git fsck` to tell. So are annotated tags, which our packs have none of, and
-//! what is [too large](LOOSE_BYTES_MAX).
-//!
-//! A kill at any instant leaves everything readable: a loose object is removed once the pack is on disk
-//! with its name, and to be in both is harmless. Git does the same (`git prune-packed`, the task
-//! `loose-objects` of git-maintenance(1)), so its commands look into the packs again for what is gone.
-//! While git says in `gc.pid` that it collects, nothing is packed and nothing is removed. What nothing
-//! refers to is packed as well, and grows no younger by it for `git gc`: the pack has the time of the
-//! youngest object in it, and an object that git has touched since it was read stays.
+//! A kill at any instant leaves everything readable: a loose object is removed once the pack is on disk with its name,
+//! as git does it (`git prune-packed`). While git says in `gc.pid` that it collects, nothing is packed and nothing is
+//! removed. What nothing refers to grows no younger for `git gc`: the pack has the time of the youngest object in it,
+//! and an object that git has touched since it was read stays.
 
 use std::fs::{self, File};
 use std::io;

@@ -1,22 +1,16 @@
-//! Small packs of ours are merged.
+//! Small packs of ours are merged, on the thread of `runner` and beside whatever the writer does: one pack a group is
+//! cheap to write and poison to keep, since every reader looks through all of them.
 //!
-//! One pack a group is cheap to write and poison to keep: every reader looks through all of them.
-//! [`merge_small`] merges the small ones, on the thread of `runner` and beside whatever the
-//! writer does, and touches only packs that we wrote.
+//! The parts of a merged pack are not removed at once, since a `git fsck` that has listed the packs fails when one
+//! goes before it is read: they are [spare](Packs::sweep) until the service has had nothing to do for a while, or
+//! ends, or there are many of them.
 //!
-//! A `git fsck` that has looked which packs there are fails when one goes before it is read. So the
-//! parts of a merged pack are not removed at once: they are [spare](Packs::sweep) until the service
-//! has had nothing to do for a while, or ends, or there are many of them and writes go on, when a
-//! check would not be expected to stand still.
-//!
-//! Merging is safe against a kill at any instant. The merged pack is on disk before the first of
-//! its parts is noted to be spare, and the same object in two packs is harmless. Spare parts are removed
-//! at the next start, if what they were merged into is there.
-//! Merging is safe beside the writer, whose newest pack is marked. It is safe beside a `git gc` or
-//! `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part
-//! that vanishes while it is read ends the attempt; and a pack that has anything to it but its index
-//! (`.keep`, `.bitmap`, `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone.
-//! All that is asked for once more right before the parts are removed.
+//! It is safe against a kill at any instant: the merged pack is on disk before a part is noted to be spare, and the
+//! same object in two packs is harmless. It is safe beside the writer, whose newest pack is marked, and beside a
+//! `git gc` or `git repack` of a person: while git says in `gc.pid` that it collects, nothing is merged; a part that
+//! vanishes while it is read ends the attempt; and a pack that has anything to it but its index (`.keep`, `.bitmap`,
+//! `.promisor`, `.mtimes`) or that a multi-pack index counts on is left alone. All that is asked for once more right
+//! before the parts are removed.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,25 +1,13 @@
 //! Housekeeping on a thread of its own, so that no write ever waits for it.
 //!
-//! There are five tasks: packs that have lost their index get it anew (see `lost_index`), files of the work
-//! tree are flushed (see `repo::checkpoint` for what that is good for), small packs are merged (see
-//! `merge_packs`), loose objects are packed (see `loose_objects`), and the commit-graph is kept up (see
-//! `commit_graph`, and beside it `reflogs`). A flush of a whole file system takes as long as whatever else is written
-//! there, and a merge reads and writes up to 24 MB; the writer only says that there is something to do,
-//! and goes on. When to look for loose objects again the thread knows by itself, since those that people
-//! commit have to grow old first.
+//! Packs that have lost their index get it anew (`lost_index`), files of the work tree are flushed
+//! (`repo::checkpoint`), small packs are merged (`merge_packs`), loose objects are packed (`loose_objects`), the
+//! commit-graph is kept up (`commit_graph`) and reflogs are cut (`reflogs`). When, `tasks` says: tidying takes a
+//! quarter of a core at most, unless packs have come to be very many. Git writes the graph in a process that a
+//! thread of its own waits for, so that meanwhile flushes go on.
 //!
-//! Tidying takes at most a share of one core, a quarter: after each merge, of whatever outcome, none
-//! begins for a multiple of what it took, and so with loose objects and the graph; see `tasks`. A flush
-//! waits for what is under way and not for that rest, and does not shorten it. Only when packs have come
-//! to be very many is there no rest, since then every reader pays for them. The graph is written by a
-//! process at the lowest priority, which a thread of its own waits for: so meanwhile flushes go on, and
-//! very many packs are merged.
-//!
-//! After something was done the operator is told what there is (see `statistics`), once an hour at most
-//! and at the end.
-//!
-//! A task that panics is a bug and harms nothing but speed: it is told to the operator, and what
-//! panicked is not tried again before the next start.
+//! After something was done the operator is told what there is (`statistics`), once an hour at most and at the end.
+//! A task that panics is a bug and harms nothing but speed: it is told, and not tried again before the next start.
 
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;

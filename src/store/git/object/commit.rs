@@ -45,9 +45,7 @@ pub(crate) fn encode_commit(
 /// What a commit object tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawCommit<'a> {
-    /// Its tree.
     pub(crate) tree: TreeId,
-    /// Its parents.
     pub(crate) parents: Vec<Revision>,
     /// What `git fsck --strict` says of its headers, if anything.
     pub(crate) flaw: Option<&'static str>,

@@ -45,9 +45,7 @@ pub(crate) struct PackBuilder {
 /// A pack, ready to be written to disk.
 #[derive(Debug)]
 pub(crate) struct Pack {
-    /// The content of the `.pack` file.
     pub(crate) pack: Vec<u8>,
-    /// The content of the `.idx` file.
     pub(crate) index: Vec<u8>,
 }
 

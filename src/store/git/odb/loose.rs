@@ -12,9 +12,7 @@ const HEADER_LEN_MAX: usize = 28;
 /// An object, or as much of it as was asked for.
 #[derive(Debug, Clone)]
 pub(crate) struct Found<B = Vec<u8>> {
-    /// What it is.
     pub(crate) kind: Kind,
-    /// How many bytes it has.
     pub(crate) len: u64,
     /// Its content, cut where it was to be.
     pub(crate) content: B,

@@ -37,7 +37,6 @@ pub(crate) struct Pack {
     pub(crate) file: File,
     /// Where its objects end.
     pub(crate) end: u64,
-    /// Its checksum.
     pub(crate) sum: [u8; SUM_LEN],
     /// Every object and where it begins, by name.
     places: Vec<Place>,

@@ -1,10 +1,8 @@
 //! Writing beside `git gc`, which must not take a fresh index for garbage.
 //!
-//! At its end `git gc` lists the folder of the packs and removes each index beside which it has seen no
-//! pack (`clean_pack_garbage` in `builtin/gc.c`, `report_pack_garbage` in `packfile.c`). A listing is no
-//! snapshot: of two names that are given in the middle of it, it may show the second and not the first,
-//! in whichever order they are given. Only a name that was there when the listing began is shown for
-//! sure (readdir(3p)). A mark of ours does not help, it is removed along with the index.
+//! At its end `git gc` lists the folder of the packs and removes each index beside which it has seen no pack
+//! (`clean_pack_garbage` in `builtin/gc.c`, `report_pack_garbage` in `packfile.c`). Of two names that are given in the
+//! middle of a listing it may show the second and not the first (readdir(3p)), and a mark of ours is removed along.
 //!
 //! ```text
 //! git gc          ├─ lists ──── P? ──────────────────── I? ──┤ removes I unless it has seen P
@@ -12,12 +10,10 @@
 //! beside git gc   P  …                   I                     the pack was named long before
 //! ```
 //!
-//! So while git says in `gc.pid` that it collects, a pack gets a name that was reserved for it: a marked
-//! and empty `.pack`, which stands there since [`RESERVED_LEN`] packs were named. Without an index it is no
-//! pack to git. At other times there is none, for other readers (go-git) stumble over it.
-//!
-//! What began to be written before git began to collect is named as ever: what comes before that listing
-//! takes git longer. Should an index get lost all the same, it is made anew; see `lost_index`.
+//! So while git says in `gc.pid` that it collects, a pack gets a name that was reserved for it: a marked and empty
+//! `.pack`, which stands there since [`RESERVED_LEN`] packs were named and without an index is no pack to git. At
+//! other times there is none, for other readers (go-git) stumble over it. Should an index get lost all the same, it
+//! is made anew; see `lost_index`.
 
 use std::collections::VecDeque;
 use std::fs::{self, File};

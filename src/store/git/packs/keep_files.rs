@@ -1,14 +1,11 @@
 //! Packs that nobody may remove for now: the `.keep` files of ours.
 //!
-//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc
-//! --prune=now` of that instant would remove them. A `.keep` beside a pack makes git leave it alone
-//! (git-index-pack(1), `--keep`); those that `git fetch` and `git receive-pack` are writing have one,
-//! too. Ours is there before the pack gets its name, so what has it and is not whole was being made
-//! when we were killed.
+//! Between a pack's writing and the branch's move nothing refers to its objects, and a `git gc --prune=now` of that
+//! instant would remove them. A `.keep` beside a pack makes git leave it alone (git-index-pack(1), `--keep`). Ours is
+//! there before the pack gets its name, so what has it and is not whole was being made when we were killed.
 //!
-//! A person may keep a pack for a reason of their own, which the file holds then. Theirs is never
-//! removed, so ours must be told from it, also after a power cut, which makes an empty file of one
-//! that nobody flushed. So there is one such file in our own folder, flushed once, and the marks are
+//! A person's own `.keep` is never removed, so ours must be told from it, also after a power cut, which makes an empty
+//! file of one that nobody flushed. So there is one such file in our own folder, flushed once, and the marks are
 //! further names (hard links) of it.
 
 use std::ffi::OsStr;

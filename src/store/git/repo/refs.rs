@@ -151,9 +151,7 @@ pub(crate) struct Move<'a> {
     pub(crate) expected: Option<Revision>,
     /// The commits to go over, the last one being the new place, each with its reflog message.
     pub(crate) steps: &'a [(Revision, String)],
-    /// Who moves it.
     pub(crate) actor: &'a Actor,
-    /// When.
     pub(crate) at: DateTime<Utc>,
     /// How long to wait for others' locks.
     pub(crate) wait: Duration,

@@ -1,8 +1,6 @@
-//! Brings files and index of the checked-out branch up to a new head.
-//!
-//! Two occasions, one routine: after our own commits (design section 6 step 6), and whenever the work tree
-//! may be behind (see `catch_up`, which has the rule). In both, only paths that a commit between the old and
-//! the new head has changed are looked at, and of each the file and the index entry are judged apart:
+//! Brings files and index of the checked-out branch up to a new head, all under `index.lock`: after our own commits,
+//! and whenever the work tree may be behind (see `catch_up`, which has the rule). Only paths that a commit between the
+//! old and the new head has changed are looked at, and of each the file and the index entry are judged apart:
 //!
 //! * A **file** that is what the old head had, or what a commit between the two had (an edit that we
 //!   committed for a person), becomes what the new head has; any other is a person's and stays.
@@ -10,12 +8,10 @@
 //!   file was edited and stays: a stale entry would make the person's next commit revert the new
 //!   head. One that is staged or in conflict stays.
 //!
-//! After a power cut the order in which we changed things proves nothing, and a file or the index may be
-//! empty or have zeros or the bytes of another one, for neither is flushed at once. Then, and only for paths
-//! that were changed since the last flush, a file that is no text counts as old, and an index that can't be
-//! read is made anew from the head. Unless they are blank, the bytes are kept in our own folder.
-//!
-//! All this happens under `index.lock`.
+//! After a power cut a file or the index may be empty or have zeros or the bytes of another one, for neither is
+//! flushed at once. Then, and only for paths that were changed since the last flush, a file that is no text counts as
+//! old, and an index that can't be read is made anew from the head. Unless they are blank, the bytes are kept in our
+//! own folder.
 
 use std::borrow::Cow;
 use std::path::Path;

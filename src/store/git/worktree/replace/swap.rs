@@ -33,11 +33,8 @@ pub(crate) struct Replacer<'a> {
 /// The new content of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct New<'a> {
-    /// Its id in git.
     pub(crate) oid: BlobId,
-    /// Its mode in git.
     pub(crate) mode: u32,
-    /// The bytes.
     pub(crate) bytes: &'a [u8],
 }
 

@@ -34,7 +34,6 @@ const OPEN_FILE: OFlags =
 /// An open folder and what it is called in errors.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    /// The open folder.
     pub(crate) fd: OwnedFd,
     /// Its path, for errors.
     pub(crate) path: PathBuf,

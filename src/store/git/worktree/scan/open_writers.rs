@@ -1,11 +1,9 @@
 //! Who is in the middle of writing a file.
 //!
-//! The stamp of a file says nothing of a writer that pauses between two pieces, and the notices that
-//! the watcher passes on arrive some time after what they tell of: the one that made us look may be
-//! about a save that was followed by another, which has just begun. So the kernel's own queue is read
-//! here, without a thread between, right before the files are read and right after: it has the
-//! notice of what was done to a file before anybody can read what it did, as far as the file was made
-//! or cut short for it, which is how files are written anew.
+//! The stamp of a file says nothing of a writer that pauses between two pieces, and the watcher's notice that made us
+//! look may be about a save that was followed by another, which has just begun. So the kernel's own queue is read
+//! here, right before the files are read and right after: it has the notice of what was done to a file before anybody
+//! can read what it did, as far as the file was made or cut short for it, which is how files are written anew.
 //!
 //! ```text
 //! begin ──▶ read the files ──▶ end ──▶ a file is unfinished when it was
