@@ -1,10 +1,11 @@
-//! How long writes take with many subscribers, one of them stuck, against without any.
+//! How long writes take with many subscribers against without any: to the events, where one of them is
+//! stuck, and to what is served.
 //!
-//! Two services on equal repositories; one has `COLLECTORY_BENCH_SUBSCRIBERS` (1000) open streams of
-//! events. Writes go one after the other, `COLLECTORY_BENCH_WRITES` (50) to one service, then as many
+//! Two services on equal repositories; one has `COLLECTORY_BENCH_SUBSCRIBERS` (1000) open streams.
+//! Writes go one after the other, `COLLECTORY_BENCH_WRITES` (50) to one service, then as many
 //! to the other, `COLLECTORY_BENCH_ROUNDS` (7) times. The sockets of the subscribers hold what they
 //! are told until the end, so that reading it costs nothing meanwhile; then each must have been told
-//! of every write once.
+//! of every event once, or of the last state.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -25,28 +26,58 @@ const LONG_TEXT_BYTES: usize = 60_000;
 /// What this part is called.
 pub(crate) const PART: &str = "subscribers";
 
+/// What subscribers follow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Followed {
+    Events,
+    WhatIsServed,
+}
+
 /// Prints both.
 pub(crate) async fn compare(table: &mut Table) {
+    for followed in [Followed::Events, Followed::WhatIsServed] {
+        compare_followed(followed, table).await;
+    }
+}
+
+async fn compare_followed(followed: Followed, table: &mut Table) {
     let (_folder, path) = long_past();
     let (_other, other) = long_past();
     let (with, without) = (Process::serve(&path), Process::serve(&other));
     let count = setting("COLLECTORY_BENCH_SUBSCRIBERS", 1000);
+    let (target, what) = match followed {
+        Followed::Events => ("/events", "subscribers to events, one stuck"),
+        // So many listings of everything would be more than sockets hold.
+        Followed::WhatIsServed => {
+            ("/collections?fields[document-collection]=name", "followers of what is served")
+        }
+    };
+    let is_stuck = |n: usize| n == 0 && followed == Followed::Events;
     let mut subscribers = Vec::new();
-    for _ in 1..count {
-        subscribers.push(subscribe(&with, "").await);
+    let mut stuck = None;
+    for n in 0..count {
+        match is_stuck(n) {
+            true => stuck = Some(subscribe(&with, "/events?filter[since]=2000-01-01T00:00:00Z").await),
+            false => subscribers.push(subscribe(&with, target).await),
+        }
     }
-    let stuck = subscribe(&with, "?filter[since]=2000-01-01T00:00:00Z").await;
-    let writes = compare_with([&with, &without], count, table).await;
+    if followed == Followed::WhatIsServed {
+        for subscriber in &mut subscribers {
+            reads_until(subscriber, "event:ready").await;
+        }
+    }
+    let writes = compare_with([&with, &without], &format!("{count} {what}"), table).await;
     drop(stuck);
     let started = Instant::now();
+    let last = format!("Written {}\"", writes - 1);
     for subscriber in &mut subscribers {
-        hears(subscriber, writes).await;
+        let text = reads_until(subscriber, &last).await;
+        assert!(!text.contains("event:reset"), "nobody was too slow");
+        if followed == Followed::Events {
+            assert_eq!(text.matches("event:updated").count(), writes, "each write is told once");
+        }
     }
-    println!(
-        "{} subscribers were told of all {writes} writes, read in {:.0} ms",
-        subscribers.len(),
-        ms(started)
-    );
+    println!("{} heard of the last of {writes} writes, read in {:.0} ms", subscribers.len(), ms(started));
 }
 
 fn ms(since: Instant) -> f64 {
@@ -71,10 +102,9 @@ fn long_past() -> (tempfile::TempDir, std::path::PathBuf) {
 }
 
 /// Opens a stream and reads its head.
-async fn subscribe(service: &Process, query: &str) -> TcpStream {
+async fn subscribe(service: &Process, target: &str) -> TcpStream {
     let mut stream = TcpStream::connect(service.address).await.expect("the service listens");
-    let request =
-        format!("GET /events{query} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
+    let request = format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
     loop {
         stream.write_all(request.as_bytes()).await.expect("it takes requests");
         let mut head = Vec::new();
@@ -90,7 +120,7 @@ async fn subscribe(service: &Process, query: &str) -> TcpStream {
 }
 
 /// Writes to both; how many writes the one with subscribers got.
-async fn compare_with([with, without]: [&Process; 2], count: usize, table: &mut Table) -> usize {
+async fn compare_with([with, without]: [&Process; 2], what: &str, table: &mut Table) -> usize {
     let mut connections = [Connection::open(with.address).await, Connection::open(without.address).await];
     let (mut ratios, mut all) = (Vec::new(), [Vec::new(), Vec::new()]);
     let (rounds, writes) = (setting("COLLECTORY_BENCH_ROUNDS", 7), setting("COLLECTORY_BENCH_WRITES", 50));
@@ -113,15 +143,14 @@ async fn compare_with([with, without]: [&Process; 2], count: usize, table: &mut 
     };
     let [with, without] = &mut all;
     println!(
-        "a write with {count} subscribers, one stuck: {:.2} ms (95 %: {:.2}), without {:.2} ms (95 %: {:.2}), \
-         ratio {:.2}",
+        "a write with {what}: {:.2} ms (95 %: {:.2}), without {:.2} ms (95 %: {:.2}), ratio {:.2}",
         median(with),
         late(with),
         median(without),
         late(without),
         median(&ratios)
     );
-    let what = format!("a write with {count} subscribers, one stuck / without");
+    let what = format!("a write with {what} / without");
     let times = [with, without].map(|times| in_ms(median(times)));
     table.compared(PART, what, times, median(&ratios), Goal::AtMost(1.1));
     rounds * writes
@@ -144,15 +173,12 @@ async fn write(connection: &mut Connection, n: usize) -> f64 {
     ms(started)
 }
 
-/// Reads until so many events were told, which must be all, in order and once each.
-async fn hears(stream: &mut TcpStream, writes: usize) {
+/// Reads until a text was told; all that was.
+async fn reads_until(stream: &mut TcpStream, last: &str) -> String {
     let mut text = Vec::new();
-    let last = format!("Written {}\"", writes - 1);
-    while !String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).contains(&last) {
+    while !String::from_utf8_lossy(&text[text.len().saturating_sub(4096)..]).contains(last) {
         let read = stream.read_buf(&mut text).await.expect("the stream goes on");
         assert!(read > 0, "the stream ended");
     }
-    let text = String::from_utf8_lossy(&text);
-    assert_eq!(text.matches("event:updated").count(), writes, "each write is told once");
-    assert!(!text.contains("event:reset"), "nobody was too slow");
+    String::from_utf8_lossy(&text).into_owned()
 }

@@ -1,6 +1,8 @@
 //! What is served as a stream, and polled: nothing that changes is missed, and nothing told that one may
 //! not read.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
@@ -298,6 +300,7 @@ async fn a_poll_tells_of_hand_edits_and_problems_over_a_restart() {
     server.loses("new").await;
     server.repo().git(&["checkout", "--", "collections"]);
     server.shows("posts", "name", "Posts").await;
+    server.no_problem().await;
     assert_eq!(changes(&server, &broken).await.0, ["-new", "pages", "posts"]);
     assert_eq!(changes(&server, &clean).await.0, [""; 0], "everything is again as it was");
 }
@@ -317,4 +320,29 @@ async fn there_is_a_token_before_the_first_commit() {
     assert_eq!(changes(&server, &saved).await.0, ["b"]);
     assert_eq!(changes(&server, &nothing).await.0, ["a", "b"]);
     server.leaves("?? collections/a.yaml");
+}
+
+#[tokio::test]
+async fn many_who_follow_are_told_in_groups_and_each_of_the_last_state() {
+    const FOLLOWERS: usize = 100;
+    let server = TestServer::on("small").await;
+    let mut streams: Vec<_> = (0..FOLLOWERS).map(|_| follow(&server, "/collections/posts", "")).collect();
+    for stream in &mut streams {
+        assert_eq!(told(stream).0, ["collection posts", "ready"]);
+    }
+    let began = Instant::now();
+    for n in 1..=100 {
+        server.patch("posts", json!({"name": format!("Name {n}")})).await.is(200);
+    }
+    let mut messages = 0;
+    for stream in &mut streams {
+        let mut last = Value::Null;
+        while last != "Name 100" {
+            last = stream.next().expect("the stream goes on").data["attributes"]["name"].clone();
+            messages += 1;
+        }
+    }
+    // Each rests for 200 microseconds times the number of those who follow.
+    let most = FOLLOWERS * (began.elapsed().as_millis() as usize / 20 + 2);
+    assert!(messages <= most, "{messages} messages where {most} are enough");
 }

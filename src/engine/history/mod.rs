@@ -45,10 +45,10 @@ mod seen;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use chrono::{DateTime, Utc};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 
 use crate::domain::{Key, Revision};
 pub use crate::engine::history::error::HistoryError;
@@ -60,7 +60,6 @@ pub(crate) use crate::engine::history::event::difference::unified;
 pub(crate) use crate::engine::history::event::table::EventTable;
 pub use crate::engine::history::event::verify::{Maker, Rules, Verdict};
 pub use crate::engine::history::event::{Action, Effect, EventRecord, Fault, Origin, Position};
-use crate::engine::history::follow::feed::TURNS_LEN;
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::AsOf;
@@ -68,6 +67,7 @@ pub use crate::engine::history::past::undo::{UndoRefusal, Undoer};
 pub use crate::engine::history::query::page::{At, EventPage, Filter, Page, Seeing};
 pub use crate::engine::history::query::time::Side;
 use crate::engine::mirror::layers::{Good, damage, not_a_file};
+use crate::engine::pacing::Pacing;
 use crate::format;
 pub use crate::store::signature::Signature;
 use crate::store::{Archive, StoreError, TreeEntry};
@@ -96,10 +96,8 @@ pub(crate) struct Shared {
     records: Recent<(Option<Revision>, Revision, Key), Arc<EventRecord>>,
     /// By the oldest commit too: a broken file is shown as it was in an older one.
     catalogs: Recent<(Option<Revision>, Revision), Arc<AsOf>>,
-    /// How many follow along.
-    subscribers: AtomicUsize,
-    /// Whose turn it is to look for news.
-    turns: Semaphore,
+    /// How those who follow along are told.
+    pacing: Arc<Pacing>,
     /// Tells the thread that follows the head to look again though that is where it was.
     look_again: Notify,
 }
@@ -135,8 +133,7 @@ impl Shared {
             versions: Recent::new(VERSIONS_KEPT),
             records: Recent::new(RECORDS_KEPT),
             catalogs: Recent::new(CATALOGS_KEPT),
-            subscribers: AtomicUsize::new(0),
-            turns: Semaphore::new(TURNS_LEN),
+            pacing: Arc::default(),
             look_again: Notify::new(),
         }
     }

@@ -17,6 +17,7 @@ use tokio::sync::watch;
 use crate::domain::file_name::Ending;
 use crate::domain::{Catalog, Collection, Held, Key, Revision};
 use crate::engine::memo::Memo;
+use crate::engine::pacing::{Paced, Pacing};
 use crate::engine::projection::problem::{Conflicted, Problem, Rewritten};
 use crate::store::BlobId;
 
@@ -258,6 +259,7 @@ pub struct Projection {
     heads: Arc<watch::Sender<Head>>,
     /// Tells that there is something to look at: a snapshot, or trouble.
     news: Arc<watch::Sender<()>>,
+    pacing: Arc<Pacing>,
 }
 
 /// The head of the served branch, as far as readers have been told.
@@ -297,6 +299,12 @@ impl Projection {
     #[must_use]
     pub fn news(&self) -> watch::Receiver<()> {
         self.news.subscribe()
+    }
+
+    /// One more who is told of them.
+    #[must_use]
+    pub fn paced(&self) -> Paced {
+        Paced::by(&self.pacing)
     }
 
     /// Why what is served may be out of date, if the repository can't be read at the moment.

@@ -161,21 +161,8 @@ pub(crate) async fn with_preferences(
 
 /// A refusal of the writer, with the header that named a condition which no longer holds.
 pub(crate) fn refused(error: SubmitError, condition: &Condition) -> ApiError {
-    match error {
-        SubmitError::Condition { current, .. } => {
-            ApiError::precondition(etag::failed(condition, current.as_deref()), current)
-        }
-        error @ (SubmitError::Refused { .. }
-        | SubmitError::Clash { .. }
-        | SubmitError::Broken { .. }
-        | SubmitError::EditedByHand { .. }
-        | SubmitError::KeyReused
-        | SubmitError::Busy
-        | SubmitError::Loading
-        | SubmitError::ShuttingDown
-        | SubmitError::RemoteRefused { .. }
-        | SubmitError::RemoteUnreachable
-        | SubmitError::OutcomeUnknown { .. }
-        | SubmitError::Unavailable { .. }) => error.into(),
+    if let SubmitError::Condition { current, .. } = error {
+        return ApiError::precondition(etag::failed(condition, current.as_deref()), current);
     }
+    error.into()
 }

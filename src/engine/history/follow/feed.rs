@@ -5,11 +5,8 @@
 //! an old commit or one of this moment. All it is woken by is that there is a newer index.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
 
 use crate::domain::Revision;
 use crate::engine::history::event::{EventRecord, Position};
@@ -18,22 +15,11 @@ use crate::engine::history::query::filter::MatchingEvents;
 use crate::engine::history::query::page::{Filter, Seeing};
 use crate::engine::history::seen::Seen;
 use crate::engine::history::{HistoryError, Shared, View};
+use crate::engine::pacing::Paced;
 use crate::telemetry::Limit;
 
 /// How many events are read from the disk at a time.
 pub(crate) const BATCH_LEN: usize = 64;
-
-/// How many subscribers look for news at a time. A thousand that wake up at once would stand in a
-/// row before the next request; so they take turns, and others' work goes between.
-pub(crate) const TURNS_LEN: usize = 8;
-
-/// How long each subscriber rests between two groups of news for each of those who follow. Telling one
-/// of them takes some 16 µs, so all together take a twelfth of a core at most, however fast others
-/// write. Whoever follows alone does not rest.
-const REST_EACH: Duration = Duration::from_micros(200);
-
-/// A shorter rest is none.
-const REST_MIN: Duration = Duration::from_millis(1);
 
 /// What a subscriber hears.
 #[derive(Debug, Clone)]
@@ -58,8 +44,7 @@ pub struct Subscription {
     live: bool,
     /// Whether it never is.
     is_patient: bool,
-    /// Until when it rests after what it was told last.
-    rests_until: Option<Instant>,
+    paced: Paced,
     /// What was read ahead, with the place after each.
     ready: std::collections::VecDeque<(Arc<EventRecord>, Place)>,
 }
@@ -124,7 +109,6 @@ impl History {
     }
 
     fn subscription(&self, at: Place, live: bool, filter: Filter) -> Subscription {
-        self.shared().subscribers.fetch_add(1, Ordering::Relaxed);
         Subscription {
             shared: Arc::clone(self.shared()),
             state: self.states(),
@@ -132,15 +116,9 @@ impl History {
             at,
             live,
             is_patient: false,
-            rests_until: None,
+            paced: Paced::by(&self.shared().pacing),
             ready: std::collections::VecDeque::new(),
         }
-    }
-}
-
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.shared.subscribers.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -161,9 +139,10 @@ impl Subscription {
     /// Fails when the repository can't be read; asking again goes on from the same place.
     pub async fn next(&mut self) -> Result<Option<Followed>, HistoryError> {
         loop {
-            self.rest().await;
-            let shared = Arc::clone(&self.shared);
-            let turn = shared.turns.acquire().await.expect("nobody closes it");
+            if self.ready.is_empty() {
+                self.paced.rest().await;
+            }
+            let turn = self.paced.turn().await;
             if let Some(followed) = self.next_known().await? {
                 return Ok(Some(followed));
             }
@@ -209,24 +188,9 @@ impl Subscription {
         let (event, place) = self.ready.pop_front()?;
         self.at = place;
         if self.ready.is_empty() && self.live {
-            self.plan_rest();
+            self.paced.note_told();
         }
         Some(event)
-    }
-
-    fn plan_rest(&mut self) {
-        let subscribers = u32::try_from(self.shared.subscribers.load(Ordering::Relaxed)).unwrap_or(u32::MAX);
-        let rest = REST_EACH.saturating_mul(subscribers);
-        self.rests_until = (rest >= REST_MIN).then(|| Instant::now() + rest);
-    }
-
-    async fn rest(&mut self) {
-        if self.ready.is_empty()
-            && let Some(until) = self.rests_until
-        {
-            sleep_until(until).await;
-            self.rests_until = None;
-        }
     }
 
     /// Whether the next event was read together with one that was told.

@@ -8,7 +8,6 @@ pub(crate) mod feed;
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -344,7 +343,7 @@ impl Follower {
     fn make_ready(&self, index: &Arc<Index>) {
         let known = self.tell.borrow().index.as_ref().map_or(0, |index| index.events_len());
         let new = known..index.events_len();
-        if self.shared.subscribers.load(Ordering::Relaxed) == 0 || new.len() > BATCH_LEN {
+        if self.shared.pacing.is_idle() || new.len() > BATCH_LEN {
             return;
         }
         let view = View { shared: Arc::clone(&self.shared), index: Arc::clone(index), asker: None };

@@ -13,8 +13,8 @@
 //! is, it hears `reset` and everything anew.
 //!
 //! A connection keeps what it has told, which shares everything with the snapshot it comes from, and
-//! compares it with the present snapshot when there is one: it is told nothing of what was between, and a
-//! slow reader costs nothing but itself. A collection that the reader may not see any more is `removed`,
+//! compares it with the present snapshot when there is one, and rests then if many follow: it is told nothing of
+//! what was between, and a slow reader costs nothing but itself. A collection that the reader may not see any more is `removed`,
 //! and one whose kind has changed is so too, before it comes as the other.
 
 use std::collections::VecDeque;
@@ -28,7 +28,7 @@ use tokio::time::Instant;
 use crate::config::BasePath;
 use crate::domain::{Key, Kind};
 use crate::engine::history::{History, HistoryError};
-use crate::engine::{Change, Entry, Mark, Projection, Shown, Snapshot, SyncToken, VisibleKeys};
+use crate::engine::{Change, Entry, Mark, Paced, Projection, Shown, Snapshot, SyncToken, VisibleKeys};
 use crate::http::authorize::{Action, Allowed};
 use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
@@ -51,7 +51,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     let wording = Wording { fields, of_type, base: call.context.settings.base_path.clone() };
     let projection = call.context.projection.clone();
     // Before the snapshot is taken, so that the next one is not missed.
-    let news = projection.news();
+    let (news, paced) = (projection.news(), projection.paced());
     let snapshot = call.snapshot()?;
     let heartbeat = call.context.settings.limits.answers.heartbeat();
     let mut source = ServedSource {
@@ -63,6 +63,7 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
         news,
         heartbeat,
         silent_until: Instant::now() + heartbeat,
+        paced,
         permission,
     };
     match last_event_id(call) {
@@ -101,6 +102,7 @@ struct ServedSource {
     heartbeat: Duration,
     /// When something is to be sent even if there is nothing to tell.
     silent_until: Instant,
+    paced: Paced,
     permission: Permission,
 }
 
@@ -131,10 +133,14 @@ impl Source for ServedSource {
                 told = self.news.changed() => told.map(|()| false).ok()?,
                 () = tokio::time::sleep_until(self.silent_until) => true,
             };
+            self.paced.rest().await;
+            let turn = self.paced.turn().await;
             if !self.permission.renew().await {
                 return None;
             }
             self.look();
+            self.paced.note_told();
+            drop(turn);
             if is_time && self.queue.is_empty() {
                 return Some(self.sent(COMMENT.into()));
             }
@@ -169,6 +175,7 @@ impl ServedSource {
 
     /// Queues what has changed in what is served, or in what the reader may see.
     fn look(&mut self) {
+        self.news.mark_unchanged();
         let Some(snapshot) = self.projection.snapshot() else { return };
         let now = shown(&snapshot, &self.permission);
         let changes: Vec<Change> = self.shown.catalog.differences(&now.catalog).map(change).collect();
