@@ -296,3 +296,26 @@ async fn a_persons_commits_that_were_not_pushed_are_kept_when_a_rewritten_remote
     })
     .await;
 }
+
+#[tokio::test]
+async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).start().await;
+    let git_dir = server.repo().git(&["rev-parse", "--absolute-git-dir"]);
+    let plant = || {
+        for note in ["polled", "judged"] {
+            std::fs::write(format!("{git_dir}/collectory/remote/refs/collectory/{note}.lock"), "").unwrap();
+        }
+    };
+    plant();
+    let head = hub.somebody_writes("posts", "While it runs");
+    server.serves(&head).await;
+    server.patch("posts", json!({"name": "Pushed"})).await.is(200);
+
+    server.kill();
+    plant();
+    let head = hub.somebody_writes("posts", "While it is down");
+    server.start_again().await;
+    server.serves(&head).await;
+    server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
+}

@@ -5,7 +5,7 @@
 //! refs has a say. The operator's own configuration has, where no flag of ours says otherwise. It never asks
 //! anybody anything.
 
-use std::fs::{self, DirEntry, File, OpenOptions};
+use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
@@ -86,7 +86,12 @@ pub(crate) enum Note {
     Behind,
 }
 
+/// Where they stand.
+const NOTES: &str = "refs/collectory/";
+
 impl Note {
+    const ALL: [Self; 4] = [Self::Base, Self::Polled, Self::Judged, Self::Behind];
+
     const fn name(self) -> &'static str {
         match self {
             Self::Base => "refs/collectory/base",
@@ -193,12 +198,19 @@ impl Git {
         match told {
             Ok(_) => Ok(self.noted(note)),
             // Whether there is no such branch, git says in words only; there may be one since.
-            Err(error) => match self.ask(until) {
+            Err(error) => match self.ask_after_failure(note, until) {
                 Ok(None) => Ok(None),
                 Ok(Some(_)) => self.talk(&arguments, until).map(|_| self.noted(note)),
                 Err(_) => Err(error),
             },
         }
+    }
+
+    /// A git that was ended with force leaves its lock, and every other would wait for it in vain. Each note is fetched
+    /// by one thread, so the lock is nobody else's.
+    fn ask_after_failure(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        drop(fs::remove_file(self.folder.join(note.name()).with_extension("lock")));
+        self.ask(until)
     }
 
     /// The first fetch, of the whole history: it may take long, as long as it goes on.
@@ -445,18 +457,14 @@ fn fill(folder: &Path) -> io::Result<()> {
         return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
     }
     fs::create_dir_all(folder)?;
-    let is_ours = |entry: &DirEntry| match entry.file_name().to_str() {
-        Some("refs") => true,
-        Some(BEGUN) => entry.file_type().is_ok_and(|kind| kind.is_file()),
-        _ => false,
-    };
-    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
-        if !is_ours(&entry) {
-            remove(&entry.path())?;
-        }
-    }
-    remove_links(&folder.join("refs"))?;
-    for inner in ["refs", "hooks", "objects"] {
+    keep_only(folder, |name, kind| (name == "refs" && kind.is_dir()) || (name == BEGUN && kind.is_file()))?;
+    let (refs, notes) = (folder.join("refs"), folder.join("refs/collectory"));
+    fs::create_dir_all(&refs)?;
+    keep_only(&refs, |name, kind| name == "collectory" && kind.is_dir())?;
+    fs::create_dir_all(&notes)?;
+    let is_note = |name: &str| Note::ALL.iter().any(|note| note.name().strip_prefix(NOTES) == Some(name));
+    keep_only(&notes, |name, kind| kind.is_file() && is_note(name))?;
+    for inner in ["hooks", "objects"] {
         fs::create_dir_all(folder.join(inner))?;
     }
     fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
@@ -468,22 +476,22 @@ fn fill(folder: &Path) -> io::Result<()> {
     fs::rename(draft, folder.join("hooks/pre-push"))
 }
 
+/// Removes whatever else stands in a folder, the locks of a git that was killed among it.
+fn keep_only(folder: &Path, is_kept: impl Fn(&str, FileType) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
+        let kind = entry.file_type()?;
+        if !entry.file_name().to_str().is_some_and(|name| is_kept(name, kind)) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Removes whatever stands there; a link is not followed.
 fn remove(path: &Path) -> io::Result<()> {
     match fs::symlink_metadata(path)?.is_dir() {
         true => fs::remove_dir_all(path),
         false => fs::remove_file(path),
-    }
-}
-
-/// Removes the links in a folder, or the folder if it is one.
-fn remove_links(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(error),
-        Ok(there) if there.is_symlink() => fs::remove_file(path),
-        Ok(there) if there.is_dir() => fs::read_dir(path)?.try_for_each(|entry| remove_links(&entry?.path())),
-        Ok(_) => Ok(()),
     }
 }
 
