@@ -87,14 +87,17 @@ impl GitJournal {
         let service_lock = if serves { Some(lock_service(&layout)?) } else { None };
         let packs = Arc::new(Packs::open(&layout, &barrier));
         let checkout = Checkout::new(&branch, serves, &barrier)?;
-        let graph = Graph::new(branch.clone(), options.git, options.graph_commits_min, &barrier);
+        let reader = Reader::new(&layout);
+        let recent_commits = Arc::clone(&reader.recent_commits);
+        let graph =
+            Graph::new(branch.clone(), recent_commits, options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
         let maintenance =
             Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);
         let committer = Committer { actor: options.committer, key: options.signing_key };
         let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {
-            reader: Reader::new(&layout),
+            reader,
             writer: Writer::new(branch.clone(), committer, lock_wait, barrier, packs),
             access: options.access,
             checkout,

@@ -3,7 +3,8 @@
 //! Whoever asks for the history of one file (`git log -- collections/posts.yaml`) makes git compare the trees of
 //! every commit there is. A commit-graph (gitformat-commit-graph(5)) with a Bloom filter of the paths that each
 //! commit has changed spares it that. It is for people and their tools; the service needs none. Git is run for it
-//! (git-commit-graph(1)), at the lowest priority, once there are [enough](COMMITS_MIN) commits without it:
+//! (git-commit-graph(1)), at the lowest priority and as the first to be ended where memory is short, once there are
+//! [enough](COMMITS_MIN) commits without it:
 //!
 //! ```text
 //! git commit-graph write --reachable --changed-paths --split --expire-time=10.minutes.ago --no-progress
@@ -30,7 +31,7 @@ use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, test_kill_process};
@@ -42,6 +43,7 @@ use crate::store::git::disk::open;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::odb::objects::Objects;
+use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{cut_off, follow};
 use crate::store::git::repo::branch::Branch;
 
@@ -53,6 +55,9 @@ const COUNTED_LEN_MAX: usize = 10_000;
 
 /// The lowest priority there is (setpriority(2)).
 const PRIORITY_LOWEST: i32 = 19;
+
+/// The first to be ended where memory is short (`proc_pid_oom_score_adj(5)`).
+const OOM_SCORE_HIGHEST: &str = "1000";
 
 /// Git holds its lock for as long as a file takes to write; one that is older was left by a kill.
 const LOCK_AGE_MAX: Duration = Duration::from_secs(3_600);
@@ -80,6 +85,8 @@ const WRITE: [&str; 7] = [
 #[derive(Debug)]
 pub(crate) struct Graph {
     pub(crate) branch: Branch,
+    // What need not be read to be counted.
+    recent_commits: Arc<RecentCommits>,
     note: StateFile,
     // Which process writes it.
     writer: StateFile,
@@ -126,12 +133,18 @@ enum Ended {
 impl Graph {
     /// Prepares to keep the graph of a repository, for the commits of a branch, with this git command,
     /// whenever there are so many new ones.
-    pub(crate) fn new(branch: Branch, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
+    pub(crate) fn new(
+        branch: Branch,
+        recent_commits: Arc<RecentCommits>,
+        git: PathBuf,
+        commits_min: usize,
+        barrier: &Barrier,
+    ) -> Self {
         let note = StateFile::new(&branch.layout.state(), "graph", barrier);
         let writer = StateFile::new(&branch.layout.state(), "graph-writer", barrier);
         let failures = AtomicU32::new(if branch.layout.has_graph { 0 } else { FAILURES_MAX });
         let (lock_told, running) = (AtomicBool::new(false), Mutex::default());
-        Self { branch, note, writer, git, commits_min, failures, lock_told, running }
+        Self { branch, recent_commits, note, writer, git, commits_min, failures, lock_told, running }
     }
 
     /// Writes the graph if it lacks enough commits and nobody is in the way; answers whether it did.
@@ -237,16 +250,20 @@ impl Graph {
     }
 
     fn walk(&self, from: Revision, to: Option<Revision>, len_max: usize) -> Result<Walked, StoreError> {
-        let mut objects = Objects::at(&self.branch.layout.common_dir);
+        let mut objects = None;
         let (mut len, mut outcome) = (0, None);
         follow(&cut_off(&self.branch.layout)?, from, |revision| {
             outcome = match len {
                 _ if Some(revision) == to => Some(Walked::Found(len)),
                 _ if len == len_max => Some(Walked::Far),
                 _ => {
-                    return objects
-                        .commit(revision, |commit| commit.parents.first().copied())
-                        .inspect(|_| len += 1);
+                    let parent = match self.recent_commits.first_parent(revision) {
+                        Some(parent) => Ok(parent),
+                        None => objects
+                            .get_or_insert_with(|| Objects::at(&self.branch.layout.common_dir))
+                            .commit(revision, |commit| commit.parents.first().copied()),
+                    };
+                    return parent.inspect(|_| len += 1);
                 }
             };
             Ok(None)
@@ -321,8 +338,11 @@ impl Graph {
             Ok(child) => {
                 running.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
                 let lowered = running.pid.map(|pid| setpriority_process(Some(pid), PRIORITY_LOWEST));
+                // Where memory is short, it is what the system can do without; before a kernel that keeps no such file
+                // the service would be as right.
+                let spared = fs::write(format!("/proc/{}/oom_score_adj", child.id()), OOM_SCORE_HIGHEST);
                 // It would be as right at any other priority.
-                tracing::debug!(?lowered, command = words.join(" "), "git is run");
+                tracing::debug!(?lowered, ?spared, command = words.join(" "), "git is run");
                 if let Err(error) = self.writer.replace(format!("{}\n", child.id()).as_bytes()) {
                     tracing::debug!(%error, "a kill of both of us would leave a lock");
                 }

@@ -150,7 +150,7 @@ fn take<'a>(loose: &'a [Loose], stop: &AtomicBool) -> (Vec<&'a Loose>, PackBuild
     }
     // As git orders packs, so that a walk of the history reads on.
     objects.sort_by_key(|(kind, ..)| *kind as u8);
-    let mut pack = PackBuilder::deflating();
+    let mut pack = PackBuilder::deflating(0);
     for (kind, oid, content) in &objects {
         if stop.load(Ordering::Relaxed) {
             break;

@@ -43,7 +43,8 @@ pub(crate) fn merge(
 ) -> Result<Option<Pack>, StoreError> {
     let is_stopped = || stop.load(Ordering::Relaxed);
     let Some(parts) = Parts::read(packs, stop)? else { return Ok(None) };
-    let mut merger = Merger { parts, merged: PackBuilder::deflating(), depths: HashMap::new() };
+    let merged = PackBuilder::deflating(parts.bytes());
+    let mut merger = Merger { parts, merged, depths: HashMap::new() };
     let rows = merger.rows(folder, stop)?;
     for row in rows {
         for (tree, base) in bases(&row) {

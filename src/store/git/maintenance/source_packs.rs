@@ -42,7 +42,7 @@ pub(crate) struct Parts {
     decoder: RefCell<Decompress>,
 }
 
-/// Where an object is.
+/// Where an object is, in few bytes, since there are many.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     /// Its kind in the pack, which for a delta is that.
@@ -50,12 +50,12 @@ pub(crate) struct Entry {
     /// What it is a delta against.
     pub(crate) base: Option<Oid>,
     /// How many bytes its content has, or its delta.
-    pub(crate) len: u64,
-    pack: usize,
-    start: usize,
-    head_len: usize,
-    body: usize,
-    end: usize,
+    pub(crate) len: u32,
+    pack: u32,
+    start: u32,
+    end: u32,
+    head_len: u8,
+    body: u8,
 }
 
 /// A pack that makes no sense.
@@ -91,14 +91,21 @@ impl Parts {
     fn add(&mut self, pack: Vec<u8>, objects: &[Place]) -> Option<()> {
         let ends = objects.iter().skip(1).map(|(_, at)| *at).chain([pack.len() as u64]);
         for ((oid, start), end) in objects.iter().zip(ends) {
-            let (start, end) = (usize::try_from(*start).ok()?, usize::try_from(end).ok()?);
-            let mut entry = parse_entry(pack.get(start..end)?, start as u64, objects)?;
-            (entry.pack, entry.start, entry.end) = (self.packs.len(), start, end);
+            let (start, end) = (u32::try_from(*start).ok()?, u32::try_from(end).ok()?);
+            let bytes = pack.get(start as usize..end as usize)?;
+            let mut entry = parse_entry(bytes, u64::from(start), objects)?;
+            entry.pack = u32::try_from(self.packs.len()).ok()?;
+            (entry.start, entry.end) = (start, end);
             self.order.push(*oid);
             self.entries.entry(*oid).or_insert(entry);
         }
         self.packs.push(pack);
         Some(())
+    }
+
+    /// How many bytes the packs have together.
+    pub(crate) fn bytes(&self) -> usize {
+        self.packs.iter().map(Vec::len).sum()
     }
 
     /// All objects, in the order of the packs.
@@ -113,14 +120,14 @@ impl Parts {
 
     /// An object as it is packed: its header, and what follows the distance to its base, if any.
     pub(crate) fn packed(&self, entry: &Entry) -> (&[u8], &[u8]) {
-        let bytes = &self.packs[entry.pack][entry.start..entry.end];
-        (&bytes[..entry.head_len], &bytes[entry.body..])
+        let bytes = &self.packs[entry.pack as usize][entry.start as usize..entry.end as usize];
+        (&bytes[..usize::from(entry.head_len)], &bytes[usize::from(entry.body)..])
     }
 
     /// The content of an object, or the delta that it is.
     pub(crate) fn inflate(&self, entry: &Entry) -> Result<Vec<u8>, Damaged> {
         // What is said to be larger is no object of ours.
-        let len = usize::try_from(entry.len).ok().filter(|len| *len <= TREE_BYTES_MAX).ok_or(Damaged)?;
+        let len = Some(entry.len as usize).filter(|len| *len <= TREE_BYTES_MAX).ok_or(Damaged)?;
         let stream = self.packed(entry).1;
         if let Some(content) = zlib::stored(stream, len) {
             return Ok(content.to_vec());
@@ -167,7 +174,7 @@ impl Parts {
     /// Says in which pack there is damage.
     pub(crate) fn damaged(&self, oid: &Oid) -> StoreError {
         let at = self.get(oid).map_or(0, |entry| entry.pack);
-        damaged(&self.paths[at])
+        damaged(&self.paths[at as usize])
     }
 }
 
@@ -196,5 +203,7 @@ fn parse_entry(bytes: &[u8], at: u64, objects: &[Place]) -> Option<Entry> {
         }
     };
     let head_len = bytes.iter().position(|byte| byte & 0x80 == 0)? + 1;
-    Some(Entry { kind, base, len, pack: 0, start: 0, head_len, body, end: 0 })
+    let [head_len, body] = [head_len, body].map(|len| u8::try_from(len).ok());
+    let len = u32::try_from(len).ok()?;
+    Some(Entry { kind, base, len, pack: 0, start: 0, end: 0, head_len: head_len?, body: body? })
 }

@@ -5,9 +5,9 @@
 //! of as many bytes a thousand commits.
 
 /// A pack from this size on is not merged any more: copying it again and again would cost more
-/// than having it. A merge has its parts and its result in memory, and three times this is what it takes at most; the
-/// history of a million commits is some forty packs of this size.
-pub(crate) const MERGED_BYTES_MAX: u64 = 24 << 20;
+/// than having it. A merge has its parts and its result in memory, and about as much for the places of their objects,
+/// which of small files take a hundred bytes each; the history of a million commits is some hundred packs of this size.
+pub(crate) const MERGED_BYTES_MAX: u64 = 8 << 20;
 
 /// A pack is merged with all smaller ones if these have together at least so many times its
 /// objects. Of a million commits each is then copied six times; with the two packs for one of `git

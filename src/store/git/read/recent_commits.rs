@@ -11,9 +11,10 @@ use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::odb::cache::Cache;
 use crate::store::{BlobId, EachContent, Step};
 
-/// How many commits are remembered: what a history that is busy with something else may fall
-/// behind and still catch up with cheaply. Older ones are read like anybody's.
-const STEPS_MAX: usize = 1024;
+/// How many commits are remembered, some 600 bytes each: what a history that is busy with something else may fall
+/// behind and still catch up with cheaply. Older ones are read like anybody's, for which the indexes of all packs are
+/// read.
+const STEPS_MAX: usize = 4096;
 
 /// So many bytes of contents are kept at least, and at most twice as many: who edits a file next begins with
 /// what it holds.

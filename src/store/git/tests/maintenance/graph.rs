@@ -46,7 +46,8 @@ fn long_history() -> Repo {
 
 fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
     let layout = Arc::new(Layout::find(repo.path(), "collections").unwrap());
-    Graph::new(Branch { layout, name: whole_name("main") }, git.into(), COMMITS_MIN, &Barrier::default())
+    let branch = Branch { layout, name: whole_name("main") };
+    Graph::new(branch, Arc::default(), git.into(), COMMITS_MIN, &Barrier::default())
 }
 
 fn info(repo: &Repo) -> PathBuf {
