@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 use super::calls::{Answered, Asked, Call};
+use super::person::Saves;
 use crate::support::Repo;
 
 /// So many commits are looked through for the version that a merge begins with, at least.
@@ -74,7 +75,7 @@ impl Line {
         }
     }
 
-    fn at(&self, revision: &str, call: &Call) -> &[usize] {
+    pub(super) fn at(&self, revision: &str, call: &Call) -> &[usize] {
         match self.places.get(revision) {
             Some(places) => places,
             None if revision.is_empty() => &[0],
@@ -202,22 +203,18 @@ impl Clock {
     }
 }
 
-/// Judges every call.
-pub(crate) fn judge(calls: &[Call], line: &Line) {
+/// Judges every call. What was seen of collections that people save is judged by itself.
+pub(crate) fn judge(calls: &[Call], line: &Line, saves: &Saves) {
     let clock = Clock::of(calls, line);
+    saves.judge(calls, line);
     for call in calls {
         let (low, high) = (clock.not_before(call), clock.not_after(call).min(line.states.len() - 1));
         let low = if call.is_latest { low } else { 0 };
         let places = line.places(call);
         match &call.answered {
-            Answered::Seen(_, names) => {
+            Answered::Seen(..) => {
                 let is_right = places.iter().any(|place| (low..=high).contains(place));
                 assert!(is_right, "stale: {low}..={high} and not {places:?}: {call:?}");
-                let mut state = line.states[places[0]].clone();
-                if let Asked::Read(key) = call.asked {
-                    state.retain(|its, _| its == key);
-                }
-                assert_eq!(*names, state, "not what stood there: {call:?}");
             }
             Answered::Done(revision) => {
                 let place = places.iter().copied().find(|place| low < *place && *place <= high);
@@ -241,7 +238,8 @@ pub(crate) fn judge(calls: &[Call], line: &Line) {
                 }
             }
             Answered::Refused => {
-                let is_right = (low..=high).any(|place| line.refuses(&call.asked, place));
+                let is_right =
+                    (low..=high).any(|place| line.refuses(&call.asked, place)) || saves.refuse(call, low);
                 assert!(is_right, "refused without a reason: {call:?}");
             }
             Answered::NotNow => {

@@ -3,13 +3,15 @@
 //! The commits along the branch are one order of all writes, and git tells what stood after each. So an answer is
 //! right if there is a place in that order where it is true, and if the places keep to the clock: what began after
 //! something had ended does not come before it. That is linearizability, of each collection and of the list, and
-//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason. Somebody follows
-//! the stream meanwhile, and must have heard of every commit once and in order.
+//! needs no search: reads name their place (`Collectory-Revision`), writes are found by their reason. In a work tree
+//! somebody saves files and commits meanwhile, see `person`. Somebody else follows the stream, and must have heard of
+//! every commit once and in order.
 //!
 //! `COLLECTORY_HISTORY_SECONDS=600` is the long run, `COLLECTORY_HISTORY_SEED` has the clients ask the same again.
 
 mod calls;
 mod judge;
+mod person;
 
 use std::collections::{BTreeMap, HashSet};
 use std::net::SocketAddr;
@@ -25,6 +27,7 @@ use crate::support::{Repo, Setup, Stream, TestServer, eventually};
 
 pub(crate) use calls::{Answered, Asked, Call, Caller};
 pub(crate) use judge::{Line, judge};
+pub(crate) use person::{Person, Saves};
 
 const CLIENTS: usize = 12;
 
@@ -99,7 +102,7 @@ impl Follower {
 }
 
 #[expect(clippy::print_stdout, reason = "how to run it again, and how much was tried")]
-async fn run(setup: Setup) {
+async fn run(setup: Setup, has_person: bool) {
     let seed = said("COLLECTORY_HISTORY_SEED", 1);
     println!("COLLECTORY_HISTORY_SEED={seed}");
     let until = Instant::now() + Duration::from_secs(said("COLLECTORY_HISTORY_SECONDS", 7));
@@ -108,6 +111,10 @@ async fn run(setup: Setup) {
     follower.follow(server.address());
     let (tell, service) = watch::channel(server.client().clone());
     let answers = Arc::new(AtomicUsize::new(0));
+    let person = has_person.then(|| {
+        let (repo, answers) = (Repo::at(server.repo().path()), Arc::clone(&answers));
+        thread::spawn(move || Person { repo, seed, until, keys: &KEYS, answers }.run())
+    });
     let mut clients = JoinSet::new();
     for number in 0..CLIENTS {
         let (services, answers) = (vec![service.clone()], Arc::clone(&answers));
@@ -134,22 +141,34 @@ async fn run(setup: Setup) {
     // Who waits for another service gets none.
     drop((tell, service));
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
+    let saved = person.map(|person| person.join().expect("files can be saved")).unwrap_or_default();
     let line = Line::of(server.repo());
-    judge(&calls, &line);
+    let saves = Saves::of(&saved, &line, server.repo());
+    judge(&calls, &line, &saves);
     let lost = calls.iter().filter(|call| matches!(call.answered, Answered::Lost)).count();
-    println!("{} calls, {} commits, {lost} without an answer", calls.len(), line.by_id.len());
+    println!(
+        "{} calls, {} commits, {lost} without an answer; {} saved by hand, {} of them committed",
+        calls.len(),
+        line.by_id.len(),
+        saved.len(),
+        saves.committed
+    );
     assert!(line.by_id.len() > CLIENTS, "hardly anything was written");
+    if has_person {
+        let left = server.repo().status();
+        server.leaves(&left);
+    }
     follower.judge(server).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_work_tree_is_true_at_one_place_in_the_order_of_the_commits() {
-    run(TestServer::setup("empty")).await;
+    run(TestServer::setup("empty"), true).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_answer_of_a_bare_repository_is_true_at_one_place_in_the_order_of_the_commits() {
-    run(TestServer::setup("empty").bare()).await;
+    run(TestServer::setup("empty").bare(), false).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,7 +176,7 @@ async fn every_answer_of_a_shared_branch_is_true_at_one_place_in_the_order_of_th
     let folder = tempfile::tempdir().unwrap();
     let hub = Repo::seeded(folder.path().join("seed"), "empty").bare_clone(folder.path().join("hub.git"));
     let url = hub.path().to_string_lossy().into_owned();
-    run(TestServer::setup("").absent().flag(&["--remote", &url])).await;
+    run(TestServer::setup("").absent().flag(&["--remote", &url]), false).await;
 }
 
 /// A judge that acquits everybody proves nothing.
@@ -189,7 +208,7 @@ fn false_answers_are_found() {
     let seen = |revision: &str, name: &str| Answered::Seen(revision.to_owned(), state(&[("a", name)]));
     let with = |other: Call| {
         let calls = [writes.as_slice(), &[other]].concat();
-        std::panic::catch_unwind(|| judge(&calls, &line())).is_ok()
+        std::panic::catch_unwind(|| judge(&calls, &line(), &Saves::default())).is_ok()
     };
     assert!(with(call("c1n0", 15, 25, Asked::Read("a"), seen("r1", "c0n0"))));
     assert!(with(call("c1n0", 22, 40, Asked::Read("a"), seen("r2", "c0n1"))));
@@ -201,4 +220,16 @@ fn false_answers_are_found() {
     assert!(!with(call("c1n0", 40, 50, Asked::Read("a"), Answered::Refused)), "it was there");
     assert!(!with(call("c1n0", 40, 50, Asked::Update("a", Some("c0n1".into())), Answered::Refused)));
     assert!(!with(call("c1n0", 40, 50, Asked::Delete("a"), done("r2"))), "a write that is lost");
+    let with_saves = |others: [Call; 2]| {
+        // Saved after 12 ms and never committed, since it was replaced by what the second commit has.
+        let saves = Saves::from_iter([("h0", "a", start + Duration::from_millis(12), (2, 0))]);
+        let calls = [writes.as_slice(), &others].concat();
+        std::panic::catch_unwind(|| judge(&calls, &line(), &saves)).is_ok()
+    };
+    let read = |from: u64, to: u64, name: &str| call("c1n0", from, to, Asked::Read("a"), seen("r1", name));
+    assert!(with_saves([read(13, 14, "c0n0"), read(15, 16, "h0")]));
+    assert!(!with_saves([read(15, 16, "h0"), read(17, 18, "c0n0")]), "a saved file that is forgotten");
+    assert!(!with_saves([read(10, 11, "h0"), read(15, 16, "h0")]), "a file that is not saved yet");
+    assert!(!with_saves([read(13, 14, "c0n0"), read(15, 16, "h1")]), "a file that nobody saved");
+    assert!(with_saves([read(15, 16, "h0"), call("c1n1", 17, 18, Asked::Create("a"), Answered::Refused)]));
 }

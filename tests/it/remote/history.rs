@@ -15,7 +15,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Hub, link};
-use crate::linearizable::{Answered, Call, Caller, Line as Order, judge, said};
+use crate::linearizable::{Answered, Call, Caller, Line as Order, Saves, judge, said};
 use crate::support::{
     Auth, Heard, Line, Proxy, Repo, Stream, TestServer, eventually, git_command, git_daemon,
 };
@@ -233,7 +233,7 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
     })
     .await;
     let order = Order::of_moves(&hub.repo);
-    judge(&calls, &order);
+    judge(&calls, &order, &Saves::default());
     let repos: Vec<&Repo> = instances.servers.iter().map(TestServer::repo).chain([&hub.repo]).collect();
     let (known, done): (_, Vec<&Call>) =
         (known_ids(&repos), calls.iter().filter(|call| matches!(call.answered, Answered::Done(_))).collect());

@@ -22,7 +22,7 @@ pub(crate) use client::{ATOMIC, Client, JSON_API};
 pub(crate) use documents::{document, media};
 pub(crate) use fixtures::{fixture, request_fixture};
 pub(crate) use git_servers::{Daemon, Hosted, TOKEN, git_daemon, serve_http, sshd};
-pub(crate) use patience::{DEADLINE, eventually};
+pub(crate) use patience::{DEADLINE, eventually, eventually_sync};
 pub(crate) use proxy::{Line, Proxy};
 pub(crate) use raw::{RawRequest, raw_exchange};
 pub(crate) use repo::{PERSON, Repo, copy_folder, git_command};

@@ -1,0 +1,197 @@
+//! Somebody who saves files of the work tree meanwhile, and commits now and then; and what of it may be seen when.
+//!
+//! Each save gives a name that nobody else gives, so a commit tells where it came to stand: the service commits it
+//! before it writes over it. What was never committed was replaced by the next save of the same file, and stands right
+//! before that one.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
+
+use super::calls::{Answered, Asked, Call};
+use super::judge::Line;
+use crate::support::{Repo, eventually_sync};
+
+/// How many answers there are between two saves.
+const ANSWERS_BETWEEN_SAVES: usize = 20;
+
+/// Somebody at the work tree.
+pub(crate) struct Person {
+    pub(crate) repo: Repo,
+    pub(crate) seed: u64,
+    pub(crate) until: Instant,
+    pub(crate) keys: &'static [&'static str],
+    pub(crate) answers: Arc<AtomicUsize>,
+}
+
+/// A file that was saved.
+pub(crate) struct Save {
+    key: &'static str,
+    name: String,
+    began: Instant,
+}
+
+impl Person {
+    /// Saves until the time is over; what is saved depends on the seed alone.
+    pub(crate) fn run(self) -> Vec<Save> {
+        let mut random = fastrand::Rng::with_seed(self.seed);
+        let mut saves = Vec::new();
+        loop {
+            let enough = self.answers.load(Ordering::Relaxed) + ANSWERS_BETWEEN_SAVES;
+            eventually_sync("calls are answered", || {
+                (self.answers.load(Ordering::Relaxed) >= enough || Instant::now() >= self.until).then_some(())
+            });
+            if Instant::now() >= self.until {
+                return saves;
+            }
+            let key = self.keys[random.usize(..self.keys.len())];
+            let (name, began) = (format!("h{}", saves.len()), Instant::now());
+            if self.save(key, &name, random.bool()) {
+                saves.push(Save { key, name, began });
+            }
+            if random.u8(..4) == 0 {
+                // A lock of the service's, or a write that was faster, may be in the way.
+                let file = format!("collections/{key}.yaml");
+                drop(self.repo.try_git(&["add", &file]));
+                drop(self.repo.try_git(&["commit", "--quiet", "--message", "By hand", "--", &file]));
+            }
+        }
+    }
+
+    /// Gives the file another name, as editors do: over it, or beside it and then in its place. It may be gone, and so
+    /// may its folder.
+    fn save(&self, key: &str, name: &str, is_beside: bool) -> bool {
+        let path = self.repo.path().join(format!("collections/{key}.yaml"));
+        let text = fs::read_to_string(&path).unwrap_or_else(|_| "type: document\nname: none\n".to_owned());
+        let lines = text.lines().map(|line| match line.starts_with("name: ") {
+            true => format!("name: {name}\n"),
+            false => format!("{line}\n"),
+        });
+        let text: String = lines.collect();
+        if !is_beside {
+            return fs::write(&path, text).is_ok();
+        }
+        let beside = path.with_file_name(format!(".{key}.saving"));
+        fs::write(&beside, text).and_then(|()| fs::rename(&beside, &path)).is_ok()
+    }
+}
+
+/// Where a version of a collection stands in the order of its versions: the commit that has it, or the one before which
+/// it was replaced.
+type Rank = (usize, usize);
+
+/// The rank of what is committed there.
+const fn committed(place: usize) -> Rank {
+    (place, usize::MAX)
+}
+
+/// All that was saved, by name.
+#[derive(Default)]
+pub(crate) struct Saves {
+    by_name: HashMap<String, (&'static str, Instant, Rank)>,
+    pub(crate) committed: usize,
+}
+
+impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
+    fn from_iter<S: IntoIterator<Item = (&'static str, &'static str, Instant, Rank)>>(saves: S) -> Self {
+        let by_name =
+            saves.into_iter().map(|(name, key, began, rank)| (name.to_owned(), (key, began, rank))).collect();
+        Self { by_name, committed: 0 }
+    }
+}
+
+impl Saves {
+    /// Finds where what was saved has come to stand. What was saved last may stand in the work tree.
+    pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo) -> Self {
+        let mut found = Self::default();
+        let mut next: HashMap<&str, Rank> = HashMap::new();
+        for Save { key, name, began } in saves.iter().rev() {
+            let place = line.states.iter().position(|state| state.get(*key) == Some(name));
+            let later = next.get(key).copied();
+            let rank = match (place, later) {
+                (Some(place), _) => committed(place),
+                (None, Some((place, turn))) => (place, turn - 1),
+                (None, None) => {
+                    let text = repo.read(&format!("collections/{key}.yaml"));
+                    assert!(text.contains(&format!("name: {name}\n")), "{name} of {key} is lost: {text}");
+                    committed(usize::MAX)
+                }
+            };
+            assert!(
+                later.is_none_or(|later| rank < later),
+                "{name} of {key} came after what was saved later"
+            );
+            found.committed += usize::from(place.is_some());
+            next.insert(key, rank);
+            found.by_name.insert(name.clone(), (key, *began, rank));
+        }
+        found
+    }
+
+    /// Which version of a collection was seen at a place: the one that is committed there, or one that was saved over
+    /// it.
+    fn rank(&self, key: &str, name: Option<&String>, place: usize, line: &Line, call: &Call) -> Rank {
+        let at = |place: usize| line.states[place].get(key);
+        if at(place) == name {
+            return committed((1..=place).rev().find(|place| at(place - 1) != name).unwrap_or(0));
+        }
+        let saved = name.and_then(|name| self.by_name.get(name));
+        let saved =
+            saved.filter(|(of, began, rank)| *of == key && *began < call.ended && *rank > committed(place));
+        let (_, _, rank) =
+            saved.unwrap_or_else(|| panic!("not what stood there: {key} at {place}: {call:?}"));
+        *rank
+    }
+
+    /// Whether something was saved that is reason enough for a refusal, and was not committed yet at a place.
+    pub(crate) fn refuse(&self, call: &Call, place: usize) -> bool {
+        self.by_name.iter().any(|(name, (of, began, rank))| {
+            let refuses = match &call.asked {
+                Asked::Create(key) => key == of,
+                Asked::Update(key, Some(expected)) | Asked::Merge(key, expected) => {
+                    key == of && expected != name
+                }
+                Asked::Read(_)
+                | Asked::List
+                | Asked::Update(_, None)
+                | Asked::Label(_)
+                | Asked::Delete(_)
+                | Asked::Both(_) => false,
+            };
+            refuses && *began < call.ended && *rank > committed(place)
+        })
+    }
+
+    /// Judges what was seen of each collection: it stood there, and where somebody saves, who looks later sees no older
+    /// version; elsewhere the places tell that already.
+    pub(crate) fn judge(&self, calls: &[Call], line: &Line) {
+        let committed = line.states.iter().flatten().map(|(key, _)| key.as_str());
+        let keys: HashSet<&str> = committed.chain(self.by_name.values().map(|(key, ..)| *key)).collect();
+        for key in keys {
+            let mut seen: Vec<(&Call, Rank)> = Vec::new();
+            for call in calls {
+                let Answered::Seen(revision, names) = &call.answered else { continue };
+                if matches!(call.asked, Asked::Read(other) if other != key) {
+                    continue;
+                }
+                let place = line.at(revision, call)[0];
+                seen.push((call, self.rank(key, names.get(key), place, line, call)));
+            }
+            let mut ended = seen.clone();
+            ended.sort_unstable_by_key(|(call, _)| call.ended);
+            seen.sort_unstable_by_key(|(call, _)| call.began);
+            let (mut before, mut newest) = (ended.into_iter().peekable(), (0, 0));
+            for (call, rank) in seen {
+                while let Some((_, other)) = before.next_if(|(other, _)| other.ended < call.began) {
+                    newest = newest.max(other);
+                }
+                assert!(
+                    rank >= newest || self.by_name.is_empty(),
+                    "{key} went back from {newest:?} to {rank:?}: {call:?}"
+                );
+            }
+        }
+    }
+}
