@@ -6,9 +6,8 @@
 //!                         action, handler  ApiError>           answer says
 //! ```
 //!
-//! warp is asked for one thing, the parts of the request (by our own server, for its body). Which path
-//! and method is answered by whom, and what the authorizer is asked first, stands in one table (`routes`),
-//! because the contract is strict about what is said of a path that exists with a method that it does not
+//! warp is asked for one thing, the body of a request that has one. Which path and method is answered by
+//! whom, and what the authorizer is asked first, stands in one table (`routes`), because the contract is strict about what is said of a path that exists with a method that it does not
 //! take, and a chain of filters would have to guess that from rejections.
 //!
 //! What is promised here:
