@@ -7,8 +7,9 @@
 //! ```
 //!
 //! warp is asked for one thing, the body of a request that has one. Which path and method is answered by
-//! whom, and what the authorizer is asked first, stands in one table (`routes`), because the contract is strict about what is said of a path that exists with a method that it does not
-//! take, and a chain of filters would have to guess that from rejections.
+//! whom, and what the authorizer is asked first, stands in one table (`routes`), because the contract is
+//! strict about what is said of a path that exists with a method that it does not take, and a chain of
+//! filters would have to guess that from rejections.
 //!
 //! What is promised here:
 //!
