@@ -81,8 +81,8 @@ impl Serve {
     pub(crate) fn run(mut self, give_back: fn()) -> Result<Done, Failure> {
         let auth = self.auth.ok_or_else(|| Failure::Usage(AUTH_MISSING.into()))?;
         if matches!(auth, Auth::Policy(_))
-            && !self.config.remote.peers.is_empty()
-            && self.config.remote.notice_secret.is_none()
+            && !self.config.remote.siblings.peers.is_empty()
+            && self.config.remote.siblings.notice_secret.is_none()
         {
             return Err(Failure::Usage(PEERS_WITHOUT_SECRET.into()));
         }

@@ -21,7 +21,7 @@ pub use crate::config::limits::{
 };
 pub use crate::config::listen::Listen;
 pub use crate::config::origin::Origin;
-pub use crate::config::remote::{RemoteAck, RemoteConfig, Rewrite};
+pub use crate::config::remote::{RemoteAccess, RemoteAck, RemoteConfig, RemoteTimes, Rewrite, SiblingConfig};
 pub(crate) use crate::config::serve::listen_default;
 pub use crate::config::serve::{
     CommitConfig, FOLDER_DEFAULT, HttpConfig, ListenConfig, Maintenance, REPOSITORY_DEFAULT,

@@ -17,15 +17,6 @@ pub struct RemoteConfig {
           value_parser = clap::builder::NonEmptyStringValueParser::new())]
     pub branch: Option<String>,
 
-    /// Take a remote whose words anybody on the way can read and change: http:// and git://.
-    #[arg(
-        id = "remote_insecure",
-        long = "remote-insecure",
-        env = "COLLECTORY_REMOTE_INSECURE",
-        requires = "remote"
-    )]
-    pub insecure: bool,
-
     /// When a write is answered: when it is durable here and on the remote, or when it is durable here, and then it
     /// is pushed right after.
     #[arg(id = "remote_ack", long = "remote-ack", env = "COLLECTORY_REMOTE_ACK", value_name = "WHEN", value_enum,
@@ -37,22 +28,45 @@ pub struct RemoteConfig {
           hide_short_help = true, default_value_t = Self::DEFAULT.ahead_commits_max, requires = "remote")]
     pub ahead_commits_max: usize,
 
-    /// How often the remote is asked when nobody tells of a change, a fifth more or less; 0 is never.
-    #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
-    pub poll_ms: u64,
+    /// What a remote that was rewritten means: the branch here follows it, and what went is kept and told; or
+    /// writes stop until somebody has decided.
+    #[arg(id = "remote_rewrite", long = "remote-rewrite", env = "COLLECTORY_REMOTE_REWRITE", value_name = "WHAT", value_enum,
+          default_value_t = Rewrite::Follow, requires = "remote")]
+    pub rewrite: Rewrite,
 
-    /// How long one exchange with the remote may take; its processes are ended then. A write whose push has had
-    /// no answer by then is answered 503 with the code `outcome_unknown`.
-    #[arg(id = "remote_timeout_ms", long = "remote-timeout-ms", env = "COLLECTORY_REMOTE_TIMEOUT_MS", value_name = "MS", hide_short_help = true,
-          default_value_t = Self::DEFAULT.timeout_ms, requires = "remote",
-          value_parser = clap::value_parser!(u64).range(1..))]
-    pub timeout_ms: u64,
+    /// Take no writes (405): a replica for reading.
+    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote")]
+    pub follow: bool,
 
-    /// The least time between two pushes, for a remote that allows few; more writes share one then.
-    #[arg(id = "remote_push_interval_ms", long = "remote-push-interval-ms", env = "COLLECTORY_REMOTE_PUSH_INTERVAL_MS", value_name = "MS",
-          hide_short_help = true, default_value_t = Self::DEFAULT.push_interval_ms, requires = "remote")]
-    pub push_interval_ms: u64,
+    /// Give the clone of the remote a work tree; without it it is bare.
+    #[arg(long, env = "COLLECTORY_WORK_TREE", requires = "remote")]
+    pub work_tree: bool,
+
+    /// How the remote is reached, and as whom.
+    #[command(flatten)]
+    pub access: RemoteAccess,
+
+    /// How often the remote is asked, and how long it is waited for.
+    #[command(flatten)]
+    pub times: RemoteTimes,
+
+    /// Who tells of changes, and who is told.
+    #[command(flatten)]
+    pub siblings: SiblingConfig,
+}
+
+/// How the remote is reached, and as whom.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Many machines")]
+pub struct RemoteAccess {
+    /// Take a remote whose words anybody on the way can read and change: http:// and git://.
+    #[arg(
+        id = "remote_insecure",
+        long = "remote-insecure",
+        env = "COLLECTORY_REMOTE_INSECURE",
+        requires = "remote"
+    )]
+    pub insecure: bool,
 
     /// The private key for ssh; without it the operator's own agent and keys.
     #[arg(
@@ -84,17 +98,44 @@ pub struct RemoteConfig {
         requires = "remote"
     )]
     pub token_file: Option<PathBuf>,
+}
 
-    /// What a remote that was rewritten means: the branch here follows it, and what went is kept and told; or
-    /// writes stop until somebody has decided.
-    #[arg(id = "remote_rewrite", long = "remote-rewrite", env = "COLLECTORY_REMOTE_REWRITE", value_name = "WHAT", value_enum,
-          default_value_t = Rewrite::Follow, requires = "remote")]
-    pub rewrite: Rewrite,
+/// How often the remote is asked, and how long it is waited for.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Many machines")]
+pub struct RemoteTimes {
+    /// How often the remote is asked when nobody tells of a change, a fifth more or less; 0 is never.
+    #[arg(id = "remote_poll_ms", long = "remote-poll-ms", env = "COLLECTORY_REMOTE_POLL_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Self::DEFAULT.poll_ms, requires = "remote")]
+    pub poll_ms: u64,
 
-    /// Take no writes (405): a replica for reading.
-    #[arg(long = "follow", env = "COLLECTORY_FOLLOW", requires = "remote")]
-    pub follow: bool,
+    /// How long one exchange with the remote may take; its processes are ended then. A write whose push has had
+    /// no answer by then is answered 503 with the code `outcome_unknown`.
+    #[arg(id = "remote_timeout_ms", long = "remote-timeout-ms", env = "COLLECTORY_REMOTE_TIMEOUT_MS", value_name = "MS", hide_short_help = true,
+          default_value_t = Self::DEFAULT.timeout_ms, requires = "remote",
+          value_parser = clap::value_parser!(u64).range(1..))]
+    pub timeout_ms: u64,
 
+    /// The least time between two pushes, for a remote that allows few; more writes share one then.
+    #[arg(id = "remote_push_interval_ms", long = "remote-push-interval-ms", env = "COLLECTORY_REMOTE_PUSH_INTERVAL_MS", value_name = "MS",
+          hide_short_help = true, default_value_t = Self::DEFAULT.push_interval_ms, requires = "remote")]
+    pub push_interval_ms: u64,
+
+    /// The remote not seen for so long, and the service is not ready; without it reads go on for ever.
+    #[arg(
+        long,
+        env = "COLLECTORY_MAX_STALENESS_MS",
+        value_name = "MS",
+        requires = "remote",
+        hide_short_help = true
+    )]
+    pub max_staleness_ms: Option<u64>,
+}
+
+/// Who tells of changes, and who is told.
+#[derive(Debug, Clone, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Many machines")]
+pub struct SiblingConfig {
     /// The file with the secret that notices of changes (`POST /remote/notices`) are signed with, by git hosts and
     /// siblings.
     #[arg(
@@ -116,20 +157,6 @@ pub struct RemoteConfig {
         requires = "remote"
     )]
     pub peers: Vec<String>,
-
-    /// The remote not seen for so long, and the service is not ready; without it reads go on for ever.
-    #[arg(
-        long,
-        env = "COLLECTORY_MAX_STALENESS_MS",
-        value_name = "MS",
-        requires = "remote",
-        hide_short_help = true
-    )]
-    pub max_staleness_ms: Option<u64>,
-
-    /// Give the clone of the remote a work tree; without it it is bare.
-    #[arg(long, env = "COLLECTORY_WORK_TREE", requires = "remote")]
-    pub work_tree: bool,
 }
 
 /// When a write is answered.
@@ -155,22 +182,26 @@ impl RemoteConfig {
     pub const DEFAULT: Self = Self {
         url: None,
         branch: None,
-        insecure: false,
         ack: RemoteAck::Pushed,
         ahead_commits_max: 10_000,
-        poll_ms: 5_000,
-        timeout_ms: 15_000,
-        push_interval_ms: 0,
-        key: None,
-        known_hosts: None,
-        token_file: None,
         rewrite: Rewrite::Follow,
         follow: false,
-        notice_secret: None,
-        peers: Vec::new(),
-        max_staleness_ms: None,
         work_tree: false,
+        access: RemoteAccess::DEFAULT,
+        times: RemoteTimes::DEFAULT,
+        siblings: SiblingConfig::DEFAULT,
     };
+}
+
+impl RemoteAccess {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self { insecure: false, key: None, known_hosts: None, token_file: None };
+}
+
+impl RemoteTimes {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self =
+        Self { poll_ms: 5_000, timeout_ms: 15_000, push_interval_ms: 0, max_staleness_ms: None };
 
     /// [`poll_ms`](Self::poll_ms) as a duration; `None` is never.
     #[must_use]
@@ -192,6 +223,11 @@ impl RemoteConfig {
     pub const fn push_interval(&self) -> Duration {
         Duration::from_millis(self.push_interval_ms)
     }
+}
+
+impl SiblingConfig {
+    /// What holds unless something else is set.
+    pub const DEFAULT: Self = Self { notice_secret: None, peers: Vec::new() };
 }
 
 impl Default for RemoteConfig {

@@ -27,7 +27,7 @@ const BRANCH_DEFAULT: &str = "main";
 pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError> {
     let Some(text) = &config.url else { return Ok(None) };
     let url: RemoteUrl = text.parse().map_err(|why| StoreError::Misnamed(format!("--remote: {why}")))?;
-    if url.is_insecure() && !config.insecure {
+    if url.is_insecure() && !config.access.insecure {
         let why = format!(
             "--remote {url}: what is sent can be read and changed on the way; --remote-insecure allows that"
         );
@@ -46,7 +46,7 @@ pub(crate) fn init(config: &ServeConfig, url: &RemoteUrl) -> Result<bool, StoreE
         checked => checked?,
     }
     let named = config.repository.branch.as_deref().or(remote.branch.as_deref());
-    let asked = || default_branch(url, &access(remote), Instant::now() + remote.timeout());
+    let asked = || default_branch(url, &access(remote), Instant::now() + remote.times.timeout());
     let branch = named.map(str::to_owned).or_else(|| if is_there { None } else { asked() });
     let branch = branch.as_deref().unwrap_or(BRANCH_DEFAULT);
     let branch = branch.strip_prefix("refs/heads/").unwrap_or(branch);
@@ -67,9 +67,9 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
         ack,
         folder: config.repository.folder.clone(),
         merger: Box::new(Collections::new(&config.repository.folder)),
-        poll: remote.poll(),
-        timeout: remote.timeout(),
-        push_interval: remote.push_interval(),
+        poll: remote.times.poll(),
+        timeout: remote.times.timeout(),
+        push_interval: remote.times.push_interval(),
         follow_rewrites: remote.rewrite == Rewrite::Follow,
         committer: Actor::new(&config.commits.committer_name, &config.commits.committer_email),
         is_follower: remote.follow,
@@ -82,16 +82,16 @@ pub(crate) fn link(config: &ServeConfig, journal: &GitJournal) -> Result<Option<
 
 /// Where what was pushed is told to siblings, if there are any.
 fn notifier(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartError> {
-    if remote.peers.is_empty() {
+    if remote.siblings.peers.is_empty() {
         return Ok(None);
     }
-    let peers = Peers { urls: remote.peers.clone(), secret: notice_secret(remote)? };
+    let peers = Peers { urls: remote.siblings.peers.clone(), secret: notice_secret(remote)? };
     peers.start().map(Some).map_err(StartError::Thread)
 }
 
 /// What notices are signed with.
 fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StartError> {
-    let Some(path) = &remote.notice_secret else { return Ok(None) };
+    let Some(path) = &remote.siblings.notice_secret else { return Ok(None) };
     let text = std::fs::read_to_string(path);
     let text = text.map_err(|source| StoreError::Path { action: "read", path: path.clone(), source })?;
     let empty = || StoreError::Misnamed(format!("--remote-notice-secret: {} is empty", path.display()));
@@ -108,7 +108,7 @@ pub(crate) fn shared(
         remote: Remote::new(link),
         notice_secret: notice_secret(&config.remote)?,
         is_follower: config.remote.follow,
-        max_staleness: config.remote.max_staleness_ms.map(Duration::from_millis),
+        max_staleness: config.remote.times.max_staleness_ms.map(Duration::from_millis),
     }))
 }
 
@@ -127,8 +127,8 @@ pub(crate) fn decide(config: &ServeConfig, decision: Decision) -> Result<Revisio
 fn access(remote: &RemoteConfig) -> Access {
     let absolute = |path: &std::path::PathBuf| std::path::absolute(path).unwrap_or_else(|_| path.clone());
     Access {
-        key: remote.key.as_ref().map(absolute),
-        known_hosts: remote.known_hosts.as_ref().map(absolute),
-        token_file: remote.token_file.as_ref().map(absolute),
+        key: remote.access.key.as_ref().map(absolute),
+        known_hosts: remote.access.known_hosts.as_ref().map(absolute),
+        token_file: remote.access.token_file.as_ref().map(absolute),
     }
 }
