@@ -90,6 +90,27 @@ fn a_scalar_of_several_lines_is_replaced_whole() {
 }
 
 #[test]
+fn a_value_of_another_shape_leaves_the_comment_behind_the_name_and_takes_those_of_its_items() {
+    let old = "type: document\nx-l:   # the list\n  # first\n  - a\n  - b # second\nformat: md # end\n";
+    let head = "type: document\nx-l:";
+    check(old, &[("x-l", list(&[]))], &format!("{head} []   # the list\nformat: md # end\n"));
+    check(old, &[("x-l", int(1))], &format!("{head} 1   # the list\nformat: md # end\n"));
+    check(
+        old,
+        &[("x-l", map(&[("c", int(1))]))],
+        &format!("{head}   # the list\n  c: 1\nformat: md # end\n"),
+    );
+    let nested = "type: document\nx-l: # lists\n  - - a # one\n    - b # two\n";
+    check(nested, &[("x-l", Value::List([list(&[])].into()))], "type: document\nx-l: # lists\n  - []\n");
+    let folded = "type: document\r\nx-m: |  # text\r\n  a\r\n";
+    check(folded, &[("x-m", list(&["b"]))], "type: document\r\nx-m: # text\r\n  - b\r\n");
+    let scalar = "type: document\nx-m: a#b   # text\n";
+    check(scalar, &[("x-m", list(&["b"]))], "type: document\nx-m:   # text\n  - b\n");
+    let map_of = "type: document\nx-m:  # the map\n  a: 1 # one\n";
+    check(map_of, &[("x-m", map(&[]))], "type: document\nx-m: {}  # the map\n");
+}
+
+#[test]
 fn a_new_attribute_stands_behind_the_one_that_precedes_it() {
     let old = "# top\ntype: document   # kind\n\n# where\ndirectory: d\nformat: md";
     check(

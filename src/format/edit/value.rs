@@ -1,6 +1,7 @@
 //! Changing one value where it stands.
 
 use std::collections::HashMap;
+use std::ops::Range;
 
 use crate::domain::Value;
 use crate::format::edit::parts::{Insertion, Part, Parts};
@@ -236,9 +237,11 @@ fn replaced(source: SourceText<'_>, place: Place<'_>, node: &Node, to: &Value) -
             if node.span.is_empty() {
                 return None;
             }
+            let is_block = node.layout() == Some(Layout::Block);
+            let end = if is_block { source.line_stop(node.span.end) } else { node.span.end };
             let mut lines = String::new();
             write::value(&mut lines, source.column(node.span.start), to);
-            Some(source.replace(node.span.clone(), source.lines(lines.trim_end_matches('\n'))))
+            Some(source.replace(node.span.start..end, source.lines(lines.trim_end_matches('\n'))))
         }
         Place::Entry { entry, column } => {
             let key = entry.key.span.end;
@@ -246,7 +249,30 @@ fn replaced(source: SourceText<'_>, place: Place<'_>, node: &Node, to: &Value) -
             let colon = key + (rest.len() - rest.trim_start_matches(' ').len()) + 1;
             let mut lines = String::from(":");
             write::behind_colon(&mut lines, column, to, Style::Plain);
-            Some(source.replace(key..node.span.end.max(colon), source.lines(lines.trim_end_matches('\n'))))
+            let lines = lines.trim_end_matches('\n');
+            let (first, others) = lines.split_at(lines.find('\n').unwrap_or(lines.len()));
+            let (comment, end) = comment(source, node, colon);
+            Some(source.replace(key..end, format!("{first}{comment}{}", source.lines(others))))
         }
     }
+}
+
+/// The comment of an entry whose value is written anew, with the blanks before it, and where what is
+/// replaced ends. It stands in the line of the name; the comment behind the last item of a list goes with
+/// the item.
+fn comment<'t>(source: SourceText<'t>, node: &Node, colon: usize) -> (&'t str, usize) {
+    let Range { start, end } = node.span.start.max(colon)..node.span.end.max(colon);
+    let name_stop = source.line_stop(colon);
+    if node.layout() == Some(Layout::Block) {
+        return (&source.text[colon..name_stop], source.line_stop(end));
+    }
+    if start > name_stop {
+        return (&source.text[colon..name_stop], end);
+    }
+    if matches!(node.as_scalar(), Some((_, Style::Block))) {
+        let header = &source.text[start..name_stop];
+        return (header.find(" #").map_or("", |at| &header[at..]), end);
+    }
+    let stop = source.line_stop(end);
+    (&source.text[end..stop], stop)
 }
