@@ -16,6 +16,7 @@ use crate::cli::repository::Repository;
 use crate::cli::{Done, Failure, note};
 use crate::store::Kept;
 use crate::store::git::{Access, GitJournal, Options};
+use crate::store::git_command::{git, git_reading};
 
 /// Copy the history into one file, beside a running service
 #[derive(Debug, clap::Args)]
@@ -40,10 +41,6 @@ Examples:
   collectory backup /backup/settings.bundle --repo /srv/settings
   git clone --branch main /backup/settings.bundle settings       the way back, with a work tree
   git clone --mirror /backup/settings.bundle settings.git        the way back, bare, with what was kept";
-
-/// What variables of git's would have it look into another repository.
-const MISLEADING: [&str; 5] =
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"];
 
 const NO_GIT: &str = "cannot run git, which a backup needs";
 
@@ -76,7 +73,7 @@ fn folder_of(file: &Path) -> &Path {
 /// Git's own `bundle create` reads each ref by itself, so that under load `HEAD` would be another commit
 /// than its branch; here they are read once.
 fn bundled(repository: &Path, branch: &str, bundle: &Path) -> anyhow::Result<usize> {
-    let git = |arguments: &[&str]| answered(git(Some(repository)).args(arguments));
+    let git = |arguments: &[&str]| answered(git_reading(repository), arguments);
     let format = "--format=%(objectname) %(refname)";
     let listed = git(&["for-each-ref", format, branch, Kept::REFS])?;
     let mut refs: Vec<&str> = listed.lines().collect();
@@ -103,38 +100,25 @@ fn restored(bundle: &Path, folder: &Path) -> anyhow::Result<()> {
     let (bundle, folder) = (fs::canonicalize(bundle)?, path(folder)?);
     let clone =
         ["clone", "--quiet", "--mirror", "--config", "transfer.fsckObjects=true", &path(&bundle)?, &folder];
-    answered(git(None).args(clone)).map(drop)
+    answered(git(), &clone).map(drop)
 }
 
 /// Appends a pack with all that some commits reach.
 fn packed(repository: &Path, commits: &str, file: File) -> anyhow::Result<()> {
-    let mut command = git(Some(repository));
+    let mut command = git_reading(repository);
     command.args(["pack-objects", "--quiet", "--revs", "--delta-base-offset", "--stdout"]);
-    let mut child = command.stdin(Stdio::piped()).stdout(file).spawn().context(NO_GIT)?;
+    let mut child =
+        command.stdin(Stdio::piped()).stdout(file).stderr(Stdio::piped()).spawn().context(NO_GIT)?;
     // One that has ended already says why.
     let asked = child.stdin.take().map(|mut stdin| stdin.write_all(commits.as_bytes()));
     finished("pack-objects", &child.wait_with_output()?)?;
     Ok(asked.transpose().map(drop)?)
 }
 
-/// Git, for one repository if one is given.
-fn git(repository: Option<&Path>) -> Command {
-    let mut command = Command::new("git");
-    for name in MISLEADING {
-        command.env_remove(name);
-    }
-    if let Some(repository) = repository {
-        command.env("GIT_DIR", repository);
-    }
-    command.stdin(Stdio::null()).stderr(Stdio::piped());
-    command
-}
-
-/// What a command of git's prints.
-fn answered(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output().context(NO_GIT)?;
-    let name = command.get_args().next().unwrap_or_default().to_string_lossy().into_owned();
-    finished(&name, &output)?;
+/// What git prints.
+fn answered(mut git: Command, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = git.args(arguments).stdin(Stdio::null()).output().context(NO_GIT)?;
+    finished(arguments[0], &output)?;
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 

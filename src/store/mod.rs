@@ -10,6 +10,7 @@
 mod archive;
 mod error;
 pub mod git;
+pub(crate) mod git_command;
 mod kept;
 #[cfg(test)]
 pub(crate) mod memory;

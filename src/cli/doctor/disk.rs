@@ -106,8 +106,10 @@ fn room(repo: &Repo, findings: &mut Vec<Finding>) {
 }
 
 fn clock(repo: &Repo, findings: &mut Vec<Finding>) {
-    let Ok(at) = git::said(repo, &["log", "-1", "--format=%ct", &repo.branch]) else { return };
-    let Some(at) = at.trim().parse().ok().and_then(|at| DateTime::from_timestamp(at, 0)) else { return };
+    let newest = ["rev-list", "--max-count=1", "--timestamp", &repo.branch];
+    let Ok(at) = git::said(repo, &newest) else { return };
+    let at = at.split(' ').next().unwrap_or_default();
+    let Some(at) = at.parse().ok().and_then(|at| DateTime::from_timestamp(at, 0)) else { return };
     let now: DateTime<Utc> = Clock::system().now();
     if at > now + CLOCK_SLACK {
         let what =

@@ -1,20 +1,17 @@
 //! What git says of the repository, and which git it is.
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anyhow::{Context as _, bail};
 
 use crate::cli::doctor::{Finding, Fix, Repo};
+use crate::store::git_command::git_reading;
 
 /// The oldest git that a shared branch can do with: it knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
 
 /// How much of what `git fsck` says is told.
 const LINES_MAX: usize = 20;
-
-/// What variables of git's would have it look into another repository.
-const MISLEADING: [&str; 5] =
-    ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_INDEX_FILE"];
 
 pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     match said(repo, &["--version"]) {
@@ -39,14 +36,10 @@ pub(super) fn look(repo: &Repo, findings: &mut Vec<Finding>) {
     }
 }
 
-/// What git prints about the repository. Nothing runs that the repository names: these commands know no hook and
-/// no filter, and look at no work tree.
+/// What git prints about the repository, whoever owns it, since nothing runs that it names.
 pub(super) fn said(repo: &Repo, arguments: &[&str]) -> anyhow::Result<String> {
-    let mut command = Command::new("git");
-    for name in MISLEADING {
-        command.env_remove(name);
-    }
-    command.env("GIT_DIR", &repo.git_dir).env("LC_ALL", "C").args(["-c", "safe.directory=*"]);
+    let mut command = git_reading(&repo.git_dir);
+    command.args(["-c", "safe.directory=*"]);
     let output = command.args(arguments).stdin(Stdio::null()).output().context("cannot run git")?;
     if !output.status.success() {
         let all = [output.stdout, output.stderr].concat();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use super::{Hub, create};
-use crate::support::{Repo, TestServer, copy_folder, eventually};
+use crate::support::{Repo, TestServer, copy_folder, eventually, program, run_to_end};
 
 /// Every hook that git knows (githooks(5)).
 const HOOKS: [&str; 24] = [
@@ -81,6 +81,7 @@ impl Trap {
             "\n[core]\n{hooks}fsmonitor = {evil}\nsshCommand = {evil}\naskPass = {evil}\ngitProxy = {evil}\n\
              editor = {evil}\npager = {evil}\nattributesFile = {evil}\n\
              [credential]\nhelper = {evil}\n[diff]\nexternal = {evil}\n[gpg]\nprogram = {evil}\n\
+             [log]\nshowSignature = true\n\
              [filter \"evil\"]\nclean = {evil}\nsmudge = {evil}\nprocess = {evil}\nrequired = true\n\
              [merge \"evil\"]\ndriver = {evil}\n[diff \"evil\"]\ncommand = {evil}\ntextconv = {evil}\n\
              [http]\nproxy = http://127.0.0.1:9\nsslVerify = false\nextraHeader = X-Evil: 1\n\
@@ -188,6 +189,12 @@ async fn nothing_runs(ack: &str, work_tree: bool) {
     server.start_again().await;
     takes_part(&mut server, &hub).await;
     server.stop();
+    let folder = server.folder().to_path_buf();
+    for words in [&["doctor"][..], &["backup", "copy.bundle"], &["check"], &["log"], &["verify"], &["export"]]
+    {
+        let done = run_to_end(program(&folder).args(words).arg("--repo").arg(server.repo().path()));
+        assert!(matches!(done.status.code(), Some(0 | 1)), "{words:?}: {done:#?}");
+    }
     // Git itself would run all that.
     fs::write(git.join("config"), config).unwrap();
     fs::write(hub.repo.path().join("config"), theirs).unwrap();

@@ -15,6 +15,7 @@ use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::git::REMOTE_FOLDER;
+use crate::store::git_command;
 use crate::store::remote::RemoteError;
 use crate::store::remote::transport::access::Access;
 use crate::store::remote::transport::process::{Ended, Processes};
@@ -24,26 +25,6 @@ use crate::store::remote::transport::words::{advised, sentence};
 
 /// The oldest git that knows `core.fsync`.
 const VERSION_MIN: (u32, u32) = (2, 36);
-
-/// Variables that would point git at another repository or configuration (`git rev-parse --local-env-vars`).
-const LOCAL_VARIABLES: [&str; 16] = [
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_COMMON_DIR",
-    "GIT_CONFIG",
-    "GIT_CONFIG_COUNT",
-    "GIT_CONFIG_PARAMETERS",
-    "GIT_DIR",
-    "GIT_GRAFT_FILE",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_NAMESPACE",
-    "GIT_NO_REPLACE_OBJECTS",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_PREFIX",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_SHALLOW_FILE",
-    "GIT_WORK_TREE",
-];
 
 /// What holds for every command, over what the operator has configured.
 const SETTINGS: [&str; 12] = [
@@ -384,16 +365,12 @@ impl Git {
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new("git");
-        for name in LOCAL_VARIABLES {
-            command.env_remove(name);
-        }
+        let mut command = git_command::git();
         command
             .env("GIT_DIR", &self.folder)
             .env("GIT_OBJECT_DIRECTORY", &self.objects)
             .env("GIT_NO_REPLACE_OBJECTS", "1")
             .env("GIT_TERMINAL_PROMPT", "0")
-            .env("LC_ALL", "C")
             .current_dir(&self.folder);
         for setting in SETTINGS {
             command.args(["-c", setting]);
@@ -416,7 +393,7 @@ fn not_run<T>(ended: io::Result<T>) -> Result<T, RemoteError> {
 /// Says what is to be installed.
 pub fn check_version() -> Result<(), RemoteError> {
     let wanted = format!("{}.{} or newer has to be installed", VERSION_MIN.0, VERSION_MIN.1);
-    let said = Command::new("git").arg("version").output();
+    let said = git_command::git().arg("version").output();
     let said = said.map_err(|error| RemoteError::Unreachable(format!("git {wanted}: {error}")))?;
     let text = String::from_utf8_lossy(&said.stdout).into_owned();
     let mut numbers = text.split(|it: char| !it.is_ascii_digit()).filter_map(|number| number.parse().ok());
@@ -429,15 +406,8 @@ pub fn check_version() -> Result<(), RemoteError> {
 
 /// Which branch the remote's `HEAD` names, for a copy that is yet to be made; `None` when nobody knows.
 pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Option<String> {
-    let mut command = Command::new("git");
-    for name in LOCAL_VARIABLES {
-        command.env_remove(name);
-    }
-    command
-        .env("GIT_TERMINAL_PROMPT", "0")
-        .env("LC_ALL", "C")
-        .env("GIT_CEILING_DIRECTORIES", "/")
-        .current_dir("/");
+    let mut command = git_command::git();
+    command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_CEILING_DIRECTORIES", "/").current_dir("/");
     command.args(["-c", "core.askPass="]);
     access.lend(&mut command, url, None);
     command.args(["ls-remote", "--symref", "--", &url.for_git(!access.has_token()), "HEAD"]);
