@@ -37,13 +37,21 @@ impl Line {
         line
     }
 
-    /// The same of one whose every move was noted (`core.logAllRefUpdates`).
-    pub(crate) fn of_moves(repo: &Repo) -> Self {
+    /// The same of one whose every move since it was at `start` was noted (`core.logAllRefUpdates`).
+    pub(crate) fn of_moves(repo: &Repo, start: &str) -> Self {
         let log =
             std::fs::read_to_string(repo.git_folder().join("logs/refs/heads/main")).expect("it was noted");
-        let first = log.lines().next().and_then(|line| line.split(' ').next());
-        let heads = first.into_iter().chain(log.lines().filter_map(|line| line.split(' ').nth(1)));
-        let heads: Vec<String> = heads.map(str::to_owned).collect();
+        let mut heads = vec![start.to_owned()];
+        for line in log.lines() {
+            let (from, to) = line.split_once(' ').expect("each tells from where to where");
+            assert_eq!(
+                Some(from),
+                heads.last().map(String::as_str),
+                "a move is missing, git has tidied the log"
+            );
+            heads.push(to.split(' ').next().unwrap_or_default().to_owned());
+        }
+        assert_eq!(heads.last(), repo.tip("main").as_ref(), "the last moves are missing");
         Self::through(repo, &heads)
     }
 

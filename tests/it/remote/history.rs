@@ -14,6 +14,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use super::evidence::Evidence;
 use super::{Hub, link};
 use crate::linearizable::{Answered, Call, Caller, Line as Order, Saves, judge, said};
 use crate::support::{
@@ -33,6 +34,8 @@ struct Instances {
     proxies: Vec<Proxy>,
     tell: Vec<watch::Sender<crate::support::Client>>,
     addresses: Arc<Mutex<Vec<SocketAddr>>>,
+    /// What those have said that were killed.
+    logs: Vec<String>,
 }
 
 impl Instances {
@@ -44,25 +47,35 @@ impl Instances {
             let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote", &url]);
             let setup = setup.flag(&["--remote-insecure", "--remote-poll-ms", "100"]);
             let setup = setup.flag(&["--remote-timeout-ms", "2000", "--heartbeat-ms", "200"]);
+            let setup = setup.flag(&["--log-level", "info,collectory::store::remote=debug"]);
             servers.push(setup.start().await);
             proxies.push(proxy);
         }
         assert!(hub.head().is_some());
         let tell = servers.iter().map(|server| watch::channel(server.client().clone()).0).collect();
         let addresses = Arc::new(Mutex::new(servers.iter().map(TestServer::address).collect()));
-        Self { servers, proxies, tell, addresses }
+        Self { servers, proxies, tell, addresses, logs: vec![String::new(); count] }
     }
 
-    /// One fault, or the end of one.
-    async fn break_something(&mut self, dice: &mut fastrand::Rng, hub: &Hub, step: usize) {
+    /// One fault, or the end of one; answers what it was.
+    async fn break_something(&mut self, dice: &mut fastrand::Rng, hub: &Hub, step: usize) -> String {
         let at = dice.usize(..self.servers.len());
         match dice.u8(..14) {
             0 | 1 => person(hub, step, Push::OnTop),
             2 => person(hub, step, Push::Amended),
             3 => person(hub, step, Push::Rewound),
-            4 => self.kill(at, false).await,
-            5 => self.kill(at, true).await,
-            6 => self.servers[at].kill_transfers(),
+            4 => {
+                self.kill(at, false).await;
+                format!("{at} is killed")
+            }
+            5 => {
+                self.kill(at, true).await;
+                format!("{at} is killed with its transfers")
+            }
+            6 => {
+                self.servers[at].kill_transfers();
+                format!("the transfers of {at} are killed")
+            }
             7..=9 => {
                 let lines = [
                     Line::Refuse,
@@ -71,16 +84,32 @@ impl Instances {
                     Line::Delay(Duration::from_millis(5)),
                     Line::Swallow,
                 ];
-                self.proxies[at].set(lines[dice.usize(..lines.len())]);
+                let line = lines[dice.usize(..lines.len())];
+                self.proxies[at].set(line);
+                format!("the line of {at}: {line:?}")
             }
-            _ => self.proxies.iter().for_each(|proxy| proxy.set(Line::Pass)),
+            _ => {
+                self.proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
+                "all lines pass".to_owned()
+            }
         }
+    }
+
+    /// What each has said, from its first start on.
+    fn logs(&self) -> Vec<String> {
+        self.logs
+            .iter()
+            .zip(&self.servers)
+            .map(|(before, server)| format!("{before}{}", server.log()))
+            .collect()
     }
 
     async fn kill(&mut self, at: usize, with_transfers: bool) {
         if with_transfers {
             self.servers[at].kill_transfers();
         }
+        let said = self.servers[at].log();
+        self.logs[at].push_str(&said);
         self.servers[at].kill();
         self.servers[at].start_again().await;
         self.addresses.lock().unwrap()[at] = self.servers[at].address();
@@ -99,8 +128,8 @@ enum Push {
     Rewound,
 }
 
-/// A person pushes, once; who is too slow lets it be.
-fn person(hub: &Hub, step: usize, how: Push) {
+/// A person pushes, once; who is too slow lets it be. Answers what came of it.
+fn person(hub: &Hub, step: usize, how: Push) -> String {
     let person = hub.person();
     person.git(&["fetch", "--quiet"]);
     person.git(&["reset", "--quiet", "--hard", "origin/main"]);
@@ -118,10 +147,12 @@ fn person(hub: &Hub, step: usize, how: Push) {
             person.git(&["commit", "--quiet", "--all", "--amend", "--no-edit"]);
         }
         Push::Rewound if has_parent => drop(person.git(&["reset", "--quiet", "--hard", "HEAD~1"])),
-        Push::Amended | Push::Rewound => return,
+        Push::Amended | Push::Rewound => return format!("{how:?}: there was nothing"),
     }
     let mut push = git_command(person.path());
-    push.args(["push", "--quiet", "--force-with-lease", "origin", "HEAD:main"]).output().unwrap();
+    push.args(["push", "--quiet", "--force-with-lease", "origin", "HEAD:main"]);
+    let is_pushed = push.output().unwrap().status.success();
+    format!("{how:?}: {} is pushed: {is_pushed}", person.head())
 }
 
 /// Follows the events at one instance after another until it has heard of the last one.
@@ -190,11 +221,12 @@ fn known_ids(repos: &[&Repo]) -> HashSet<String> {
 async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote_has_had() {
     let (seed, seconds) = (said("COLLECTORY_REMOTE_SEED", 1), said("COLLECTORY_REMOTE_SECONDS", 20));
     println!("COLLECTORY_REMOTE_SEED={seed}");
-    let hub = Hub::with("empty");
-    hub.repo.git(&["config", "core.logAllRefUpdates", "always"]);
+    let hub = Hub::noting_moves("empty");
+    let start = hub.repo.head();
     person(&hub, 0, Push::OnTop);
     let daemon = git_daemon(hub.folder.path());
     let mut instances = Instances::start(&hub, daemon.1, 3).await;
+    let mut evidence = Evidence::begin(seed);
     let until = Instant::now() + Duration::from_secs(seconds);
     let answers = Arc::new(AtomicUsize::new(0));
     let mut clients = JoinSet::new();
@@ -218,11 +250,15 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
         })
         .await;
         step += 1;
-        instances.break_something(&mut dice, &hub, step).await;
+        let what = instances.break_something(&mut dice, &hub, step).await;
+        evidence.note(what);
     }
     instances.proxies.iter().for_each(|proxy| proxy.set(Line::Pass));
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
-    person(&hub, step + 1, Push::OnTop);
+    evidence.note(person(&hub, step + 1, Push::OnTop));
+    let repos: Vec<&Repo> = instances.servers.iter().map(TestServer::repo).chain([&hub.repo]).collect();
+    let logs = || instances.logs();
+    let _kept_if_it_fails = evidence.of(&calls, &logs, &repos);
     eventually("all are at the same commit", async || {
         let mut is_same = true;
         for server in &instances.servers {
@@ -232,9 +268,8 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
         is_same.then_some(())
     })
     .await;
-    let order = Order::of_moves(&hub.repo);
+    let order = Order::of_moves(&hub.repo, &start);
     judge(&calls, &order, &Saves::default());
-    let repos: Vec<&Repo> = instances.servers.iter().map(TestServer::repo).chain([&hub.repo]).collect();
     let (known, done): (_, Vec<&Call>) =
         (known_ids(&repos), calls.iter().filter(|call| matches!(call.answered, Answered::Done(_))).collect());
     let gone: Vec<_> =
@@ -254,4 +289,19 @@ async fn every_answer_of_three_instances_is_true_at_one_place_in_what_the_remote
     }
     println!("{} calls, {} moves, {} heard", calls.len(), order.states.len(), heard.len());
     assert!(order.by_id.len() > CLIENTS, "hardly anything was written");
+}
+
+#[test]
+fn what_people_have_taken_back_is_known_after_the_remote_was_tidied() {
+    let hub = Hub::noting_moves("empty");
+    let start = hub.repo.head();
+    person(&hub, 0, Push::OnTop);
+    let taken_back = hub.repo.head();
+    person(&hub, KEYS.len(), Push::Amended);
+    assert_ne!(hub.repo.head(), taken_back);
+    hub.repo.git(&["gc", "--quiet"]);
+    assert!(Order::of_moves(&hub.repo, &start).places.contains_key(&taken_back));
+    hub.repo.git(&["reflog", "expire", "--expire=all", "--all"]);
+    let judged = std::panic::catch_unwind(|| Order::of_moves(&hub.repo, &start).states.len());
+    assert!(judged.is_err(), "a log that lacks moves proves nothing");
 }

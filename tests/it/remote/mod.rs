@@ -1,6 +1,7 @@
 //! Several services over one branch of a remote.
 
 mod every_transport;
+mod evidence;
 mod fetched;
 mod flags;
 mod history;
@@ -45,6 +46,16 @@ impl Hub {
         let repo =
             Repo::seeded(folder.path().join("seed"), fixture).bare_clone(folder.path().join("hub.git"));
         Self { folder, repo }
+    }
+
+    /// The same, and every move of its branch stays noted: git tidies after some thousand objects, and what people push
+    /// is noted with the date of these tests, which is long past.
+    fn noting_moves(fixture: &str) -> Self {
+        let hub = Self::with(fixture);
+        hub.repo.git(&["config", "core.logAllRefUpdates", "always"]);
+        hub.repo.git(&["config", "gc.reflogExpire", "never"]);
+        hub.repo.git(&["config", "gc.reflogExpireUnreachable", "never"]);
+        hub
     }
 
     fn url(&self) -> String {
