@@ -1,12 +1,13 @@
 //! Mode `local`: what was answered already is pushed behind, in order, by a thread of its own.
 
 use std::io;
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, PoisonError};
 use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
-use crate::store::remote::link::Link;
+use crate::store::remote::link::{Link, LinkState};
 use crate::store::remote::transport::git::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
@@ -22,6 +23,77 @@ pub(crate) struct Outbox {
     pub(crate) tip: Revision,
     /// How many commits it gets.
     pub(crate) commits: usize,
+}
+
+impl Link {
+    /// Has these commits pushed behind, instead of what was to be pushed.
+    pub(crate) fn post(&self, outbox: Option<Outbox>) {
+        let mut known = self.known();
+        known.ahead = outbox.map_or(0, |outbox| outbox.commits);
+        known.outbox = outbox;
+        self.changed.notify_all();
+    }
+
+    /// The same of commits that were made on top of what is to be pushed, or of what the remote has.
+    pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
+        let mut known = self.known();
+        let (lease, waiting) = known.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
+        known.outbox = Some(Outbox { lease, tip, commits: waiting + commits });
+        known.ahead = waiting + commits;
+        self.changed.notify_all();
+    }
+
+    /// Waits until there is something to be pushed behind and may be, or the end; `None` then. What may be pushed when it
+    /// ends still is.
+    pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
+        let mut known = self.known();
+        loop {
+            let is_stopped = matches!(known.state, Some(LinkState::Rewritten | LinkState::Stopped));
+            let wait =
+                known.push_again_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            match known.outbox.filter(|_| !is_stopped) {
+                Some(outbox) if wait.is_zero() => {
+                    known.push_again_at = None;
+                    return Some(outbox);
+                }
+                _ if known.is_over => return None,
+                Some(_) => {
+                    known = self.changed.wait_timeout(known, wait).unwrap_or_else(PoisonError::into_inner).0;
+                }
+                None => known = self.changed.wait(known).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Notes that the remote has what was pushed behind; more may have come since.
+    pub(crate) fn landed(&self, landed: Outbox) {
+        let mut known = self.known();
+        known.outbox = known.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
+            let commits = outbox.commits.saturating_sub(landed.commits);
+            if outbox.lease == landed.lease {
+                Outbox { lease: Some(landed.tip), commits, ..outbox }
+            } else {
+                outbox
+            }
+        });
+        drop(known);
+        self.is_well();
+    }
+
+    /// Notes that somebody else was faster than a push behind: the writer has to merge first.
+    pub(crate) fn lost_behind(&self, lost: Outbox) {
+        let mut known = self.known();
+        known.outbox = known.outbox.filter(|outbox| outbox.lease != lost.lease);
+        drop(known);
+        self.lost_a_race();
+    }
+
+    /// Has a push behind tried again later.
+    pub(crate) fn push_later(&self, is_refused: bool) {
+        let mut known = self.known();
+        let wait = if is_refused { self.refused_wait() } else { self.down_wait(known.failures.max(1)) };
+        known.push_again_at = Some(Instant::now() + wait);
+    }
 }
 
 /// Starts the thread; it ends with the link, and what it answers with it. `changed` is called when the writer has to

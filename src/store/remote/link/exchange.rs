@@ -1,0 +1,119 @@
+//! Pushes and looks: what is said to a remote, and what of the answers is believed.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::link::Link;
+use crate::store::remote::link::sightings::SeenHead;
+use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::pushed::Pushed;
+
+impl Link {
+    /// Whether it was asked for after all pushes of ours.
+    pub(crate) fn is_current(&self, seen: SeenHead) -> bool {
+        self.known().sightings.is_current(seen)
+    }
+
+    /// Pushes, not sooner after the last time than it may be.
+    pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
+        let since = self.known().pushed_at.map_or(Duration::MAX, |at| at.elapsed());
+        let wait = self.settings.push_interval.saturating_sub(since);
+        std::thread::sleep(wait);
+        let push = self.known().sightings.begin_push();
+        self.counters.attempted_at.set(self.now().timestamp());
+        let began = Instant::now();
+        let pushed = self.git.push(tip, lease, until + wait);
+        self.counters.note_push(&pushed, began.elapsed());
+        let accepted = (pushed == Pushed::Accepted).then_some(tip);
+        let mut known = self.known();
+        known.pushed_at = Some(Instant::now());
+        if !known.sightings.end_push(push, accepted) {
+            self.want_look(&mut known);
+        }
+        drop(known);
+        accepted.into_iter().for_each(|tip| self.tell(tip));
+        pushed
+    }
+
+    /// Has siblings told what the remote has got from here.
+    pub(crate) fn tell(&self, tip: Revision) {
+        // Nobody listens while the service ends.
+        let _told = self.settings.told.as_ref().map(|told| told.send(tip));
+    }
+
+    /// Fetches and notes what was seen.
+    pub(crate) fn fetch(&self, note: Note, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        let look = self.known().sightings.begin_look();
+        self.counters.attempted_at.set(self.now().timestamp());
+        let began = Instant::now();
+        let fetched = self.git.fetch(note, until);
+        self.counters.fetches.observe(began.elapsed());
+        let head = fetched?;
+        let before = self.known().sightings.newest();
+        if !self.goes_on(before, head) {
+            if self.known().sightings.is_overtaken(look) {
+                self.note_contact();
+                self.look();
+                return Ok(head);
+            }
+            if !self.is_on_writing_side(before, head, until)? {
+                tracing::debug!(?head, "the remote answers from a side that lags behind");
+                return Err(RemoteError::Lagging);
+            }
+        }
+        let others = if head.is_none() { self.git.branches(until)? } else { Vec::new() };
+        let mut known = self.known();
+        known.other_branches = others;
+        if !known.sightings.saw(look, head, before) {
+            self.want_look(&mut known);
+        }
+        drop(known);
+        self.note_contact();
+        Ok(head)
+    }
+
+    /// Whether a head goes on from what was seen before.
+    fn goes_on(&self, before: Option<SeenHead>, head: Option<Revision>) -> bool {
+        let Some(before) = self.known_head(before) else { return true };
+        head == Some(before)
+            || head.is_some_and(|head| self.archive.reaches(head, before).is_ok_and(|reaches| reaches))
+    }
+
+    fn known_head(&self, before: Option<SeenHead>) -> Option<Revision> {
+        before.and_then(|seen| seen.head).or_else(|| self.git.noted(Note::Base))
+    }
+
+    /// Whether the side of the remote that takes pushes has it as well: a replica may lag behind.
+    fn is_on_writing_side(
+        &self,
+        before: Option<SeenHead>,
+        head: Option<Revision>,
+        until: Instant,
+    ) -> Result<bool, RemoteError> {
+        let Some(before) = self.known_head(before) else { return Ok(true) };
+        match self.git.ask_writing_side(before, until) {
+            // Who may not push is asked to look again.
+            Err(_) if self.settings.is_follower => Ok(self.git.ask(until)? == head),
+            found => Ok(found? == head),
+        }
+    }
+
+    /// Whether the branch of a remote that is a folder is not where it was seen, which costs next to nothing to find
+    /// out.
+    pub(crate) fn is_elsewhere(&self) -> bool {
+        let Some(path) = self.branch_files().into_iter().next() else { return false };
+        let found = std::fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok());
+        found.is_some() && found != self.known().sightings.head()
+    }
+
+    /// What git writes when the branch of a remote moves that is a folder, the branch itself first.
+    #[must_use]
+    pub fn branch_files(&self) -> Vec<PathBuf> {
+        let Some(folder) = self.git.url().folder() else { return Vec::new() };
+        let inner = folder.join(".git");
+        let folder = if inner.is_dir() { inner } else { folder.to_owned() };
+        vec![folder.join("refs/heads").join(self.git.branch()), folder.join("packed-refs")]
+    }
+}

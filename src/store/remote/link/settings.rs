@@ -1,0 +1,72 @@
+//! How to deal with a remote.
+
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use crate::domain::file_name::is_collection_file;
+use crate::domain::{Actor, Revision};
+use crate::store::remote::journal::merge::Merger;
+
+/// When a write is answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ack {
+    /// When it is durable here and on the remote.
+    Pushed,
+    /// When it is durable here; it is pushed right after.
+    Local {
+        /// How many commits may wait to be pushed.
+        ahead_max: usize,
+    },
+}
+
+impl Ack {
+    /// The word for it in `/readyz`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Pushed => "pushed",
+            Self::Local { .. } => "local",
+        }
+    }
+}
+
+/// How to deal with the remote; see the flags of `collectory serve`.
+pub struct Settings {
+    /// When a write is answered.
+    pub ack: Ack,
+    /// The collections folder, as a path inside the repository.
+    pub folder: String,
+    /// Knows what collections mean that both sides have changed.
+    pub merger: Box<dyn Merger>,
+    /// How often the remote is asked when nobody tells of a change; `None` is never.
+    pub poll: Option<Duration>,
+    /// How long one exchange may take.
+    pub timeout: Duration,
+    /// The least time between two pushes.
+    pub push_interval: Duration,
+    /// Whether a remote that was rewritten is followed.
+    pub follow_rewrites: bool,
+    /// Who merges.
+    pub committer: Actor,
+    /// Whether nothing is ever pushed.
+    pub is_follower: bool,
+    /// Where what was pushed is told.
+    pub told: Option<Sender<Revision>>,
+}
+
+impl Settings {
+    /// The name of a file inside the collections folder, if it is one that may be a collection.
+    pub(crate) fn is_collection(&self, path: &[u8]) -> Option<String> {
+        let path = std::str::from_utf8(path).ok()?;
+        let name = match self.folder.trim_end_matches('/') {
+            "" | "." => path,
+            folder => path.strip_prefix(folder)?.strip_prefix('/')?,
+        };
+        (!name.contains('/') && is_collection_file(name)).then(|| name.to_owned())
+    }
+
+    /// Whether what is here is pushed behind.
+    pub(crate) const fn is_local(&self) -> bool {
+        matches!(self.ack, Ack::Local { .. })
+    }
+}

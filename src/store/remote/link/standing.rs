@@ -1,0 +1,206 @@
+//! How it stands with a remote: whether it is reached and takes what is pushed, and what is asked of it when it is or
+//! does not.
+
+use std::time::{Duration, Instant};
+
+use chrono::{DateTime, Utc};
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::link::settings::Ack;
+use crate::store::remote::link::{Known, Link, Pending};
+
+/// How long it takes at least until a remote that was away is asked again.
+const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
+
+/// How long at most, where nothing else says how often the remote is asked.
+const DOWN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// How it stands with the remote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It has not been reached yet.
+    Starting,
+    /// It was reached the last time.
+    Up,
+    /// It was not.
+    Down,
+    /// It does not take what is pushed.
+    Refused,
+    /// It has not said what became of a push.
+    Unknown,
+    /// It was rewritten in a way that is never followed.
+    Rewritten,
+    /// It was rewritten, and somebody has to decide what that means.
+    Stopped,
+}
+
+impl LinkState {
+    /// The word for it in `/readyz`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Starting => "starting",
+            Self::Up => "up",
+            Self::Down => "down",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Rewritten => "rewritten",
+            Self::Stopped => "stopped",
+        }
+    }
+}
+
+/// What is told of the remote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LinkStatus {
+    /// Where it is, without secrets.
+    pub url: String,
+    /// When a write is answered.
+    pub ack: Ack,
+    /// How it stands.
+    pub state: LinkState,
+    /// How many commits here are not there yet.
+    pub ahead: usize,
+    /// How many commits there are not served here yet.
+    pub behind: usize,
+    /// When it answered last.
+    pub last_contact: Option<DateTime<Utc>>,
+    /// What went wrong last, while it does.
+    pub last_error: Option<String>,
+}
+
+impl Link {
+    pub(super) fn down_wait(&self, failures: u32) -> Duration {
+        let most = self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(DOWN_WAIT_MIN);
+        DOWN_WAIT_MIN.saturating_mul(1 << failures.min(10)).min(most)
+    }
+
+    /// How long writes fail at once after the remote has refused one.
+    pub(super) fn refused_wait(&self) -> Duration {
+        self.settings.poll.unwrap_or(DOWN_WAIT_MAX)
+    }
+
+    /// Whether a write may be tried now.
+    pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
+        let mut known = self.known();
+        let told = known.last_error.clone().unwrap_or_default();
+        let elapsed = known.since.map_or(Duration::MAX, |since| since.elapsed());
+        match known.state.unwrap_or(LinkState::Starting) {
+            LinkState::Starting | LinkState::Up => Ok(()),
+            LinkState::Refused if elapsed < self.refused_wait() => Err(RemoteError::Refused(told)),
+            LinkState::Refused => {
+                // One that may show that it is over; the others go on failing at once.
+                known.since = Some(Instant::now());
+                Ok(())
+            }
+            LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::Unreachable(told)),
+            LinkState::Down => {
+                known.since = Some(Instant::now());
+                known.is_wanted = true;
+                self.changed.notify_all();
+                Err(RemoteError::Unreachable(told))
+            }
+            LinkState::Unknown => Err(RemoteError::Pending),
+            LinkState::Rewritten | LinkState::Stopped => Err(RemoteError::Stopped(told)),
+        }
+    }
+
+    /// Notes that the remote has answered.
+    pub(super) fn note_contact(&self) {
+        let mut known = self.known();
+        known.last_contact = Some(self.now());
+        known.failures = 0;
+        if matches!(known.state, None | Some(LinkState::Starting | LinkState::Down)) {
+            if known.state == Some(LinkState::Down) {
+                tracing::info!(remote = %self.git.url(), "the remote is reached again");
+            }
+            set(&mut known, LinkState::Up, None);
+        }
+        self.changed.notify_all();
+    }
+
+    /// Notes that the remote was not reached.
+    pub(crate) fn missed(&self, error: &RemoteError) {
+        let mut known = self.known();
+        known.failures = known.failures.saturating_add(1);
+        // It is there, and takes pushes.
+        let is_away = *error != RemoteError::Lagging;
+        if is_away
+            && matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused))
+        {
+            let writes =
+                if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
+            tracing::warn!(
+                remote = %self.git.url(), %error,
+                "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
+            );
+            set(&mut known, LinkState::Down, Some(error.to_string()));
+        }
+        self.changed.notify_all();
+    }
+
+    /// Notes that all is well with the branch.
+    pub(crate) fn is_well(&self) {
+        let mut known = self.known();
+        (known.failures, known.behind) = (0, 0);
+        known.ahead = known.outbox.map_or(0, |outbox| outbox.commits);
+        known.last_contact = Some(self.now());
+        if known.state != Some(LinkState::Up) {
+            if !matches!(known.state, None | Some(LinkState::Starting)) {
+                tracing::info!(remote = %self.git.url(), "the remote takes writes again");
+            }
+            set(&mut known, LinkState::Up, None);
+        }
+    }
+
+    /// Notes that the remote does not take what is pushed.
+    pub(crate) fn refused(&self, why: &str) {
+        let mut known = self.known();
+        if known.state != Some(LinkState::Refused) {
+            tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
+        }
+        set(&mut known, LinkState::Refused, Some(why.to_owned()));
+    }
+
+    /// Notes that the branch can't be followed.
+    pub(crate) fn stop(&self, state: LinkState, why: String) {
+        let mut known = self.known();
+        if known.state != Some(state) || known.last_error.as_ref() != Some(&why) {
+            tracing::error!(remote = %self.git.url(), "{why}");
+            set(&mut known, state, Some(why));
+        }
+    }
+
+    /// Whether the branch can't be followed.
+    pub(crate) fn is_stopped(&self) -> bool {
+        matches!(self.known().state, Some(LinkState::Rewritten | LinkState::Stopped))
+    }
+
+    /// Notes commits of which nobody knows whether they were taken.
+    pub(crate) fn pend(&self, lease: Option<Revision>, tip: Revision) {
+        let mut known = self.known();
+        tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
+        known.pending = Some(Pending { lease, tip, pushed: None });
+        set(&mut known, LinkState::Unknown, Some(RemoteError::Unknown.to_string()));
+        self.changed.notify_all();
+    }
+
+    /// Notes that it is known now what became of them.
+    pub(crate) fn settled(&self) {
+        let mut known = self.known();
+        known.pending = None;
+        set(&mut known, LinkState::Up, None);
+    }
+
+    /// Whether it was reached the last time.
+    pub(crate) fn is_up(&self) -> bool {
+        self.known().state == Some(LinkState::Up)
+    }
+}
+
+fn set(known: &mut Known, state: LinkState, error: Option<String>) {
+    known.state = Some(state);
+    known.last_error = error;
+    known.since = Some(Instant::now());
+}
