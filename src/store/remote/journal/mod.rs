@@ -205,7 +205,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     /// Has what is here pushed behind.
     fn post(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
-        let known = self.link.known().outbox;
+        let known = self.link.known().posted.outbox;
         if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
             return Ok(());
         }

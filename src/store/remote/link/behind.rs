@@ -25,20 +25,27 @@ pub(crate) struct Outbox {
     pub(crate) commits: usize,
 }
 
+/// What is to be pushed, if anything is, and when that is tried again.
+#[derive(Default)]
+pub(crate) struct Posted {
+    pub(crate) outbox: Option<Outbox>,
+    again_at: Option<Instant>,
+}
+
 impl Link {
     /// Has these commits pushed behind, instead of what was to be pushed.
     pub(crate) fn post(&self, outbox: Option<Outbox>) {
         let mut known = self.known();
         known.ahead = outbox.map_or(0, |outbox| outbox.commits);
-        known.outbox = outbox;
+        known.posted.outbox = outbox;
         self.changed.notify_all();
     }
 
     /// The same of commits that were made on top of what is to be pushed, or of what the remote has.
     pub(crate) fn post_more(&self, base: Option<Revision>, tip: Revision, commits: usize) {
         let mut known = self.known();
-        let (lease, waiting) = known.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
-        known.outbox = Some(Outbox { lease, tip, commits: waiting + commits });
+        let (lease, waiting) = known.posted.outbox.map_or((base, 0), |outbox| (outbox.lease, outbox.commits));
+        known.posted.outbox = Some(Outbox { lease, tip, commits: waiting + commits });
         known.ahead = waiting + commits;
         self.changed.notify_all();
     }
@@ -48,15 +55,17 @@ impl Link {
     pub(crate) fn wait_for_outbox(&self) -> Option<Outbox> {
         let mut known = self.known();
         loop {
-            let is_stopped = matches!(known.state, Some(LinkState::Rewritten | LinkState::Stopped));
-            let wait =
-                known.push_again_at.map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
-            match known.outbox.filter(|_| !is_stopped) {
+            let is_stopped = matches!(known.standing.state, Some(LinkState::Rewritten | LinkState::Stopped));
+            let wait = known
+                .posted
+                .again_at
+                .map_or(Duration::ZERO, |at| at.saturating_duration_since(Instant::now()));
+            match known.posted.outbox.filter(|_| !is_stopped) {
                 Some(outbox) if wait.is_zero() => {
-                    known.push_again_at = None;
+                    known.posted.again_at = None;
                     return Some(outbox);
                 }
-                _ if known.is_over => return None,
+                _ if known.wishes.is_over => return None,
                 Some(_) => {
                     known = self.changed.wait_timeout(known, wait).unwrap_or_else(PoisonError::into_inner).0;
                 }
@@ -68,7 +77,7 @@ impl Link {
     /// Notes that the remote has what was pushed behind; more may have come since.
     pub(crate) fn landed(&self, landed: Outbox) {
         let mut known = self.known();
-        known.outbox = known.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
+        known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.tip != landed.tip).map(|outbox| {
             let commits = outbox.commits.saturating_sub(landed.commits);
             if outbox.lease == landed.lease {
                 Outbox { lease: Some(landed.tip), commits, ..outbox }
@@ -83,7 +92,7 @@ impl Link {
     /// Notes that somebody else was faster than a push behind: the writer has to merge first.
     pub(crate) fn lost_behind(&self, lost: Outbox) {
         let mut known = self.known();
-        known.outbox = known.outbox.filter(|outbox| outbox.lease != lost.lease);
+        known.posted.outbox = known.posted.outbox.filter(|outbox| outbox.lease != lost.lease);
         drop(known);
         self.lost_a_race();
     }
@@ -91,8 +100,9 @@ impl Link {
     /// Has a push behind tried again later.
     pub(crate) fn push_later(&self, is_refused: bool) {
         let mut known = self.known();
-        let wait = if is_refused { self.refused_wait() } else { self.down_wait(known.failures.max(1)) };
-        known.push_again_at = Some(Instant::now() + wait);
+        let wait =
+            if is_refused { self.refused_wait() } else { self.down_wait(known.standing.failures.max(1)) };
+        known.posted.again_at = Some(Instant::now() + wait);
     }
 }
 

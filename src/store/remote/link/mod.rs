@@ -19,12 +19,13 @@ use crate::domain::Revision;
 use crate::store::Archive;
 use crate::store::remote::RemoteError;
 use crate::store::remote::journal::decision::Decision;
-use crate::store::remote::link::behind::Outbox;
+use crate::store::remote::link::behind::Posted;
 pub use crate::store::remote::link::counters::Counters;
 pub use crate::store::remote::link::settings::{Ack, Settings};
 pub(crate) use crate::store::remote::link::sightings::SeenHead;
 use crate::store::remote::link::sightings::Sightings;
 pub use crate::store::remote::link::sightings::Since;
+use crate::store::remote::link::standing::Standing;
 pub use crate::store::remote::link::standing::{LinkState, LinkStatus};
 use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::pushed::Pushed;
@@ -44,31 +45,28 @@ pub type Waiter = Box<dyn FnOnce(Result<Option<Revision>, RemoteError>) + Send>;
 /// Who is told what became of a decision: where the branch is then.
 pub type Decided = Box<dyn FnOnce(Result<Revision, RemoteError>) + Send>;
 
+/// What is wanted of the thread that looks, and of the writer.
+#[derive(Default)]
+pub(crate) struct Wishes {
+    pub(crate) waiters: Vec<Waiter>,
+    pub(crate) decision: Option<(Decision, Decided)>,
+    pub(crate) is_wanted: bool,
+    pub(crate) is_over: bool,
+}
+
 /// What is known; everything in it is replaced as a whole under one lock.
 #[derive(Default)]
 pub(crate) struct Known {
-    state: Option<LinkState>,
-    last_contact: Option<DateTime<Utc>>,
-    last_error: Option<String>,
+    standing: Standing,
     pub(crate) ahead: usize,
     pub(crate) behind: usize,
     pub(crate) sightings: Sightings,
     /// What the remote has where it does not have the branch.
     pub(crate) other_branches: Vec<String>,
     pub(crate) pending: Option<Pending>,
-    /// What is to be pushed behind.
-    pub(crate) outbox: Option<Outbox>,
-    /// When that is tried again.
-    push_again_at: Option<Instant>,
-    pub(crate) waiters: Vec<Waiter>,
-    pub(crate) decision: Option<(Decision, Decided)>,
-    pub(crate) is_wanted: bool,
-    pub(crate) is_over: bool,
+    pub(crate) posted: Posted,
+    pub(crate) wishes: Wishes,
     pushed_at: Option<Instant>,
-    /// When the state became what it is.
-    since: Option<Instant>,
-    /// How often the remote was not reached in a row.
-    failures: u32,
 }
 
 /// The link between this instance and the remote, shared by the writer, the thread that polls, and whoever
@@ -113,11 +111,11 @@ impl Link {
         LinkStatus {
             url: self.git.url().to_string(),
             ack: self.settings.ack,
-            state: known.state.unwrap_or(LinkState::Starting),
+            state: known.standing.state.unwrap_or(LinkState::Starting),
             ahead: known.ahead,
             behind: known.behind,
-            last_contact: known.last_contact,
-            last_error: known.last_error.clone(),
+            last_contact: known.standing.last_contact,
+            last_error: known.standing.last_error.clone(),
         }
     }
 
@@ -127,18 +125,18 @@ impl Link {
     }
 
     fn want_look(&self, known: &mut Known) {
-        known.is_wanted = true;
+        known.wishes.is_wanted = true;
         self.changed.notify_all();
     }
 
     /// Has the remote looked at, and tells what was seen.
     pub fn look_and_tell(&self, waiter: Waiter) {
         let mut known = self.known();
-        if known.is_over {
+        if known.wishes.is_over {
             drop(known);
             return waiter(Err(RemoteError::Unreachable("the service is shutting down".to_owned())));
         }
-        known.waiters.push(waiter);
+        known.wishes.waiters.push(waiter);
         self.changed.notify_all();
     }
 
@@ -164,13 +162,13 @@ impl Link {
     /// Has the writer do what an operator has decided, and tells what became of it. Of two at once the second counts.
     pub fn decide(&self, decision: Decision, tell: Decided) {
         let mut known = self.known();
-        known.decision = Some((decision, tell));
-        known.is_wanted = true;
+        known.wishes.decision = Some((decision, tell));
+        known.wishes.is_wanted = true;
         self.changed.notify_all();
     }
 
     pub(crate) fn take_decision(&self) -> Option<(Decision, Decided)> {
-        self.known().decision.take()
+        self.known().wishes.decision.take()
     }
 
     pub(crate) fn known(&self) -> MutexGuard<'_, Known> {
@@ -184,8 +182,9 @@ impl Link {
     /// Waits until the remote was seen or could not be, the first time.
     pub(crate) fn wait_for_first_look(&self) {
         let known = self.known();
-        let is_early =
-            |known: &mut Known| known.sightings.newest().is_none() && known.failures == 0 && !known.is_over;
+        let is_early = |known: &mut Known| {
+            known.sightings.newest().is_none() && known.standing.failures == 0 && !known.wishes.is_over
+        };
         drop(self.changed.wait_timeout_while(known, self.settings.timeout, is_early));
     }
 
@@ -195,16 +194,16 @@ impl Link {
         let poll = self.settings.poll.map(|poll| poll.mul_f64(0.8 + 0.4 * random()));
         let began = Instant::now();
         loop {
-            if known.is_over {
+            if known.wishes.is_over {
                 return false;
             }
-            if known.is_wanted
-                || !known.waiters.is_empty()
-                || known.last_contact.is_none() && known.failures == 0
+            if known.wishes.is_wanted
+                || !known.wishes.waiters.is_empty()
+                || known.standing.last_contact.is_none() && known.standing.failures == 0
             {
                 return true;
             }
-            let wait = match known.failures {
+            let wait = match known.standing.failures {
                 0 if known.pending.is_none() => poll,
                 failures => Some(self.down_wait(failures)),
             };
@@ -222,9 +221,9 @@ impl Link {
     /// Ends what waits.
     pub(crate) fn finish(&self) {
         let mut known = self.known();
-        known.is_over = true;
-        known.waiters.clear();
-        known.decision = None;
+        known.wishes.is_over = true;
+        known.wishes.waiters.clear();
+        known.wishes.decision = None;
         self.changed.notify_all();
     }
 

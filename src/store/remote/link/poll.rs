@@ -60,8 +60,8 @@ impl Drop for Poll {
 fn look(link: &Link, changed: &impl Fn(bool)) {
     let (waiters, pending, before) = {
         let mut known = link.known();
-        known.is_wanted = false;
-        (std::mem::take(&mut known.waiters), known.pending.clone(), known.sightings.newest())
+        known.wishes.is_wanted = false;
+        (std::mem::take(&mut known.wishes.waiters), known.pending.clone(), known.sightings.newest())
     };
     if let Some(pending) = &pending {
         let pushed = link.push(pending.tip, pending.lease, link.deadline());
@@ -74,7 +74,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
     if let Err(error) = &seen {
         link.missed(error);
     }
-    let is_to_be_decided = link.known().decision.is_some();
+    let is_to_be_decided = link.known().wishes.decision.is_some();
     let has_moved = link.known().sightings.newest().map(|it| it.head) != before.map(|it| it.head);
     if is_to_be_decided || pending.is_some() || has_moved {
         changed(is_to_be_decided);

@@ -8,7 +8,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 use crate::store::remote::link::settings::Ack;
-use crate::store::remote::link::{Known, Link, Pending};
+use crate::store::remote::link::{Link, Pending};
 
 /// How long it takes at least until a remote that was away is asked again.
 const DOWN_WAIT_MIN: Duration = Duration::from_millis(100);
@@ -70,6 +70,26 @@ pub struct LinkStatus {
     pub last_error: Option<String>,
 }
 
+/// How it stands, since when and why.
+#[derive(Default)]
+pub(super) struct Standing {
+    pub(super) state: Option<LinkState>,
+    pub(super) last_contact: Option<DateTime<Utc>>,
+    pub(super) last_error: Option<String>,
+    /// When the state became what it is.
+    since: Option<Instant>,
+    /// How often the remote was not reached in a row.
+    pub(super) failures: u32,
+}
+
+impl Standing {
+    fn set(&mut self, state: LinkState, error: Option<String>) {
+        self.state = Some(state);
+        self.last_error = error;
+        self.since = Some(Instant::now());
+    }
+}
+
 impl Link {
     pub(super) fn down_wait(&self, failures: u32) -> Duration {
         let most = self.settings.poll.unwrap_or(DOWN_WAIT_MAX).max(DOWN_WAIT_MIN);
@@ -84,20 +104,20 @@ impl Link {
     /// Whether a write may be tried now.
     pub(crate) fn check_writable(&self) -> Result<(), RemoteError> {
         let mut known = self.known();
-        let told = known.last_error.clone().unwrap_or_default();
-        let elapsed = known.since.map_or(Duration::MAX, |since| since.elapsed());
-        match known.state.unwrap_or(LinkState::Starting) {
+        let told = known.standing.last_error.clone().unwrap_or_default();
+        let elapsed = known.standing.since.map_or(Duration::MAX, |since| since.elapsed());
+        match known.standing.state.unwrap_or(LinkState::Starting) {
             LinkState::Starting | LinkState::Up => Ok(()),
             LinkState::Refused if elapsed < self.refused_wait() => Err(RemoteError::Refused(told)),
             LinkState::Refused => {
                 // One that may show that it is over; the others go on failing at once.
-                known.since = Some(Instant::now());
+                known.standing.since = Some(Instant::now());
                 Ok(())
             }
             LinkState::Down if elapsed < DOWN_WAIT_MIN => Err(RemoteError::Unreachable(told)),
             LinkState::Down => {
-                known.since = Some(Instant::now());
-                known.is_wanted = true;
+                known.standing.since = Some(Instant::now());
+                known.wishes.is_wanted = true;
                 self.changed.notify_all();
                 Err(RemoteError::Unreachable(told))
             }
@@ -109,13 +129,13 @@ impl Link {
     /// Notes that the remote has answered.
     pub(super) fn note_contact(&self) {
         let mut known = self.known();
-        known.last_contact = Some(self.now());
-        known.failures = 0;
-        if matches!(known.state, None | Some(LinkState::Starting | LinkState::Down)) {
-            if known.state == Some(LinkState::Down) {
+        known.standing.last_contact = Some(self.now());
+        known.standing.failures = 0;
+        if matches!(known.standing.state, None | Some(LinkState::Starting | LinkState::Down)) {
+            if known.standing.state == Some(LinkState::Down) {
                 tracing::info!(remote = %self.git.url(), "the remote is reached again");
             }
-            set(&mut known, LinkState::Up, None);
+            known.standing.set(LinkState::Up, None);
         }
         self.changed.notify_all();
     }
@@ -123,11 +143,14 @@ impl Link {
     /// Notes that the remote was not reached.
     pub(crate) fn missed(&self, error: &RemoteError) {
         let mut known = self.known();
-        known.failures = known.failures.saturating_add(1);
+        known.standing.failures = known.standing.failures.saturating_add(1);
         // It is there, and takes pushes.
         let is_away = *error != RemoteError::Lagging;
         if is_away
-            && matches!(known.state, None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused))
+            && matches!(
+                known.standing.state,
+                None | Some(LinkState::Starting | LinkState::Up | LinkState::Refused)
+            )
         {
             let writes =
                 if self.settings.is_local() { "writes wait here to be pushed" } else { "writes fail" };
@@ -135,7 +158,7 @@ impl Link {
                 remote = %self.git.url(), %error,
                 "the remote cannot be reached: what is here is served, {writes}, and it is asked again by itself"
             );
-            set(&mut known, LinkState::Down, Some(error.to_string()));
+            known.standing.set(LinkState::Down, Some(error.to_string()));
         }
         self.changed.notify_all();
     }
@@ -143,38 +166,38 @@ impl Link {
     /// Notes that all is well with the branch.
     pub(crate) fn is_well(&self) {
         let mut known = self.known();
-        (known.failures, known.behind) = (0, 0);
-        known.ahead = known.outbox.map_or(0, |outbox| outbox.commits);
-        known.last_contact = Some(self.now());
-        if known.state != Some(LinkState::Up) {
-            if !matches!(known.state, None | Some(LinkState::Starting)) {
+        (known.standing.failures, known.behind) = (0, 0);
+        known.ahead = known.posted.outbox.map_or(0, |outbox| outbox.commits);
+        known.standing.last_contact = Some(self.now());
+        if known.standing.state != Some(LinkState::Up) {
+            if !matches!(known.standing.state, None | Some(LinkState::Starting)) {
                 tracing::info!(remote = %self.git.url(), "the remote takes writes again");
             }
-            set(&mut known, LinkState::Up, None);
+            known.standing.set(LinkState::Up, None);
         }
     }
 
     /// Notes that the remote does not take what is pushed.
     pub(crate) fn refused(&self, why: &str) {
         let mut known = self.known();
-        if known.state != Some(LinkState::Refused) {
+        if known.standing.state != Some(LinkState::Refused) {
             tracing::warn!(remote = %self.git.url(), why, "the remote refuses what is pushed; a write is tried now and then");
         }
-        set(&mut known, LinkState::Refused, Some(why.to_owned()));
+        known.standing.set(LinkState::Refused, Some(why.to_owned()));
     }
 
     /// Notes that the branch can't be followed.
     pub(crate) fn stop(&self, state: LinkState, why: String) {
         let mut known = self.known();
-        if known.state != Some(state) || known.last_error.as_ref() != Some(&why) {
+        if known.standing.state != Some(state) || known.standing.last_error.as_ref() != Some(&why) {
             tracing::error!(remote = %self.git.url(), "{why}");
-            set(&mut known, state, Some(why));
+            known.standing.set(state, Some(why));
         }
     }
 
     /// Whether the branch can't be followed.
     pub(crate) fn is_stopped(&self) -> bool {
-        matches!(self.known().state, Some(LinkState::Rewritten | LinkState::Stopped))
+        matches!(self.known().standing.state, Some(LinkState::Rewritten | LinkState::Stopped))
     }
 
     /// Notes commits of which nobody knows whether they were taken.
@@ -182,7 +205,7 @@ impl Link {
         let mut known = self.known();
         tracing::warn!(remote = %self.git.url(), %tip, "the remote has not said whether it took a push; writes wait until it is known");
         known.pending = Some(Pending { lease, tip, pushed: None });
-        set(&mut known, LinkState::Unknown, Some(RemoteError::Unknown.to_string()));
+        known.standing.set(LinkState::Unknown, Some(RemoteError::Unknown.to_string()));
         self.changed.notify_all();
     }
 
@@ -190,17 +213,11 @@ impl Link {
     pub(crate) fn settled(&self) {
         let mut known = self.known();
         known.pending = None;
-        set(&mut known, LinkState::Up, None);
+        known.standing.set(LinkState::Up, None);
     }
 
     /// Whether it was reached the last time.
     pub(crate) fn is_up(&self) -> bool {
-        self.known().state == Some(LinkState::Up)
+        self.known().standing.state == Some(LinkState::Up)
     }
-}
-
-fn set(known: &mut Known, state: LinkState, error: Option<String>) {
-    known.state = Some(state);
-    known.last_error = error;
-    known.since = Some(Instant::now());
 }
