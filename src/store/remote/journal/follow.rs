@@ -1,0 +1,294 @@
+//! How the branch here goes on to what the remote has: followed, merged, or what is here pushed to it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::journal::RemoteJournal;
+use crate::store::remote::journal::merge::Join;
+use crate::store::remote::link::behind::Outbox;
+use crate::store::remote::link::{LinkState, SeenHead};
+use crate::store::{StoreError, TwoPhase};
+
+impl<J: TwoPhase> RemoteJournal<J> {
+    /// Brings the branch to where the remote has been seen; answers where it is then.
+    pub(super) fn follow(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+        self.settle()?;
+        let Some(seen_head) = self.seen_head(local.is_some()) else {
+            return match local {
+                Some(_) => Ok(local),
+                None => Err(self.not_there_yet().into()),
+            };
+        };
+        match (local, seen_head.head) {
+            (None, None) => self.begin(),
+            (local, head) if local == head => {
+                self.note_base(local.expect("they are not both absent"));
+                self.link.post(None);
+                if self.link.is_stopped() {
+                    self.link.is_well();
+                }
+                Ok(local)
+            }
+            (None, Some(head)) => {
+                // From then on it is known that the work tree is empty because nothing was there.
+                self.inner.catch_up()?;
+                self.advance(None, head, "cloned from the remote")
+            }
+            (Some(local), None) if self.base.is_none() && self.link.git.is_begun_here() => {
+                self.post(None, local)?;
+                Ok(Some(local))
+            }
+            (Some(local), None) => {
+                if self.link.is_current(seen_head) {
+                    self.stop_without_branch();
+                }
+                Ok(Some(local))
+            }
+            (Some(local), Some(head)) => self.follow_from(local, head, seen_head),
+        }
+    }
+
+    /// The first commit makes the branch, unless the remote has others: then it is more likely misnamed.
+    fn begin(&self) -> Result<Option<Revision>, StoreError> {
+        let others = self.link.known().other_branches.join("`, `");
+        if others.is_empty() {
+            if self.link.is_stopped() {
+                self.link.is_well();
+            }
+            return Ok(None);
+        }
+        let why = format!(
+            "the remote has no branch `{}` but `{others}`; name one with --remote-branch, or push the branch that is meant",
+            self.link.git.branch()
+        );
+        self.link.stop(LinkState::Stopped, why.clone());
+        Err(RemoteError::Stopped(why).into())
+    }
+
+    fn follow_from(
+        &mut self,
+        local: Revision,
+        head: Revision,
+        seen_head: SeenHead,
+    ) -> Result<Option<Revision>, StoreError> {
+        if self.inner.descends(head, local)? {
+            self.count_propagation(head);
+            return self.advance(Some(local), head, "fetched from the remote");
+        }
+        if !self.link.is_current(seen_head) && self.inner.descends(local, head)? {
+            // It was asked before our push had come there.
+            return Ok(Some(local));
+        }
+        let is_continued = match self.base {
+            Some(base) => self.inner.descends(head, base)?,
+            None => true,
+        };
+        match is_continued {
+            true if self.inner.descends(local, head)? => self.push_ahead(local, head),
+            true => self.join(local, head),
+            false => self.follow_rewritten(local, head),
+        }
+    }
+
+    /// Both have gone on: what is here is merged with what the remote has.
+    fn join(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        let until = self.link.deadline();
+        if !self.link.git.is_begun_here() && !self.link.git.are_related(local, head, until)? {
+            self.stop_unrelated(local, head);
+            return Ok(Some(local));
+        }
+        if self.link.settings.is_follower {
+            let why = format!(
+                "the branch here ({local}) and that of the remote ({head}) have both gone on, and a follower pushes nothing; \
+                 push what is here yourself, or reset it"
+            );
+            self.link.stop(LinkState::Stopped, why);
+            return Ok(Some(local));
+        }
+        if !self.link.settings.is_local() && self.link.check_writable().is_err() && !self.link.is_stopped() {
+            return Ok(Some(local));
+        }
+        let merge = self.merge(Join { theirs: head, ours: local, is_restored: false })?;
+        let why = "merged with what the remote has";
+        if self.link.settings.is_local() {
+            let found = self.advance_onto(Some(local), (merge, head), why)?;
+            if found == Some(merge) {
+                self.post(Some(head), merge)?;
+            }
+            return Ok(found);
+        }
+        match self.push(Some(head), merge) {
+            Ok(()) => self.advance(Some(local), merge, why),
+            // It is known now where the remote is, or told that it is not.
+            Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Has what is here pushed behind.
+    fn post(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let known = self.link.known().posted.outbox;
+        if known.is_some_and(|known| known.lease == lease && known.tip == tip) {
+            return Ok(());
+        }
+        let commits = match lease {
+            Some(lease) => self.inner.commits_beyond(tip, lease)?.len(),
+            None => {
+                let mut commits = 0;
+                self.inner.log(tip, &mut |_| {
+                    commits += 1;
+                    true
+                })?;
+                commits
+            }
+        };
+        self.link.post(Some(Outbox { lease, tip, commits }));
+        Ok(())
+    }
+
+    /// What is here, if the remote never had all of it.
+    pub(crate) fn is_ahead(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
+        match (local, self.base) {
+            (Some(local), Some(base)) => Ok((!self.inner.descends(base, local)?).then_some(local)),
+            (local, _) => Ok(local),
+        }
+    }
+
+    /// Counts how long what is new took to come here.
+    fn count_propagation(&mut self, head: Revision) {
+        let (now, link) = (self.link.now(), Arc::clone(&self.link));
+        let counted = self.inner.log(head, &mut |commit| {
+            link.counters.propagation.observe((now - commit.at).to_std().unwrap_or_default());
+            false
+        });
+        drop(counted);
+    }
+
+    /// What the branch here has and the remote has not was committed by a person; it is pushed like a write.
+    fn push_ahead(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        self.note_base(head);
+        if self.link.settings.is_local() && !self.link.settings.is_follower {
+            if self.link.is_stopped() {
+                self.link.is_well();
+            }
+            self.post(Some(head), local)?;
+            return Ok(Some(local));
+        }
+        let ahead = self.inner.commits_beyond(local, head)?.len();
+        self.link.known().ahead = ahead;
+        let is_held_back = self.link.settings.is_follower || self.link.check_writable().is_err();
+        if is_held_back && !self.link.is_stopped() {
+            return Ok(Some(local));
+        }
+        match self.push(Some(head), local) {
+            Ok(()) => {
+                self.note_base(local);
+                tracing::info!(commits = ahead, revision = %local, "commits of the branch here were pushed to the remote");
+                Ok(Some(local))
+            }
+            // It is known now where the remote is, or told that it is not.
+            Err(StoreError::HeadMoved { .. } | StoreError::Remote(_)) => Ok(Some(local)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The remote does not have any more what it had.
+    fn follow_rewritten(&mut self, local: Revision, head: Revision) -> Result<Option<Revision>, StoreError> {
+        let until = self.link.deadline();
+        let Ok(is_related) = self.link.git.are_related(local, head, until) else { return Ok(Some(local)) };
+        if !is_related {
+            self.stop_unrelated(local, head);
+            return Ok(Some(local));
+        }
+        if !self.link.settings.follow_rewrites {
+            let why = format!(
+                "the remote was rewritten: it had {local} and has {head} now; `collectory remote accept` follows it, \
+                 `collectory remote restore` brings back what went"
+            );
+            self.link.stop(LinkState::Stopped, why);
+            return Ok(Some(local));
+        }
+        self.link.counters.rewrites.fetch_add(1, Ordering::Relaxed);
+        tracing::warn!(from = %local, to = %head, "the remote was rewritten, and the branch here follows it");
+        if let Some(ahead) = self.is_ahead(Some(local))? {
+            // What the remote never had it has not rewritten.
+            let kept = self.inner.keep(ahead, self.link.now())?;
+            tracing::warn!(
+                kept = kept.name,
+                "commits that were not pushed yet are kept; `collectory remote restore` merges them"
+            );
+        }
+        self.link.post(None);
+        self.advance(Some(local), head, "followed the rewritten remote")
+    }
+
+    fn stop_unrelated(&self, local: Revision, head: Revision) {
+        let why = format!(
+            "the remote has another history ({head}), which has nothing in common with what is served here ({local}); \
+             `collectory remote accept` takes it, `collectory remote restore --force` puts back what was"
+        );
+        self.link.stop(LinkState::Rewritten, why);
+    }
+
+    fn stop_without_branch(&self) {
+        let branch = self.link.git.branch();
+        let why = format!(
+            "the remote has no branch `{branch}`, though there are commits of it here; \
+             `collectory remote restore --force` makes it, or name another one with --remote-branch"
+        );
+        self.link.stop(LinkState::Rewritten, why);
+    }
+
+    /// What was seen last; with nothing here that could be served meanwhile, the first look is waited for.
+    fn seen_head(&self, is_served: bool) -> Option<SeenHead> {
+        if !is_served {
+            self.link.wait_for_first_look();
+        }
+        self.link.known().sightings.newest()
+    }
+
+    fn not_there_yet(&self) -> RemoteError {
+        let told = self.link.status().last_error;
+        RemoteError::Unreachable(told.unwrap_or_else(|| "it has not answered yet".to_owned()))
+    }
+
+    pub(super) fn advance(
+        &mut self,
+        from: Option<Revision>,
+        to: Revision,
+        why: &str,
+    ) -> Result<Option<Revision>, StoreError> {
+        self.advance_onto(from, (to, to), why)
+    }
+
+    /// Brings the branch to a commit that contains this head of the remote.
+    fn advance_onto(
+        &mut self,
+        from: Option<Revision>,
+        (to, base): (Revision, Revision),
+        why: &str,
+    ) -> Result<Option<Revision>, StoreError> {
+        if from.is_some() {
+            // What a person has committed here stands in the work tree already, and is noted first.
+            match self.inner.catch_up() {
+                Err(StoreError::Locked { .. }) => return Ok(from),
+                caught_up => caught_up?,
+            }
+        }
+        match self.inner.advance(from, to, why, self.link.now()) {
+            Ok(()) => {
+                self.note_base(base);
+                if self.link.is_stopped() {
+                    self.link.is_well();
+                }
+                Ok(Some(to))
+            }
+            // Somebody here was faster; it is looked at again.
+            Err(StoreError::HeadMoved { found, .. }) => Ok(found),
+            Err(StoreError::Locked { .. }) => Ok(from),
+            Err(error) => Err(error),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! A push, and what became of it, judged by the ids of commits.
+
+use std::time::{Duration, Instant};
+
+use crate::domain::Revision;
+use crate::store::remote::RemoteError;
+use crate::store::remote::journal::RemoteJournal;
+use crate::store::remote::link::pause;
+use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::pushed::Pushed;
+use crate::store::{StoreError, TwoPhase};
+
+/// How often commits that were not sent, or refused, are pushed.
+const TRIES_MAX: u32 = 3;
+
+/// How often a refusal is heard before it is believed: another push may have stood in the way of the first.
+const REFUSALS_MAX: u32 = 2;
+
+/// The longest pause between two tries.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+impl<J: TwoPhase> RemoteJournal<J> {
+    /// Looks at a remote that is a folder when its branch has moved. What is decided on what it was comes too late, so
+    /// only answers that do not rest on the remote go on meanwhile.
+    pub(super) fn peek(&mut self) {
+        if !self.link.is_elsewhere() {
+            return;
+        }
+        if self.link.settings.is_local() || !self.link.is_up() {
+            return self.link.look();
+        }
+        if let Err(error) = self.link.fetch(Note::Judged, self.link.deadline()) {
+            self.link.missed(&error);
+        }
+    }
+
+    /// What was decided on a head that a remote has left which is a folder is known to come too late before anything is
+    /// made of it.
+    pub(super) fn note_late(&mut self) {
+        if self.link.is_local() || !self.link.is_elsewhere() {
+            return;
+        }
+        if self.lost > 0 {
+            pause(self.lost, PAUSE_MAX);
+        }
+        self.lost += 1;
+        self.link.lost_a_race();
+    }
+
+    /// Pushes, and finds out what became of it.
+    pub(super) fn push(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
+        let until = self.link.deadline();
+        let (mut tries, mut refusals, mut is_unanswered) = (0, 0, false);
+        loop {
+            let pushed = self.link.push(tip, lease, until);
+            if pushed == Pushed::Accepted {
+                self.lost = 0;
+                self.link.is_well();
+                return Ok(());
+            }
+            tracing::debug!(?pushed, %tip, "a push was not accepted");
+            is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
+            tries += 1;
+            if is_unanswered && Instant::now() >= until {
+                self.link.pend(lease, tip);
+                return Err(RemoteError::Unknown.into());
+            }
+            if self.lost > 0 {
+                pause(self.lost, PAUSE_MAX);
+            }
+            match (self.link.fetch(Note::Judged, until), pushed) {
+                (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
+                    self.lost = 0;
+                    self.link.is_well();
+                    self.link.tell(tip);
+                    return Ok(());
+                }
+                (Ok(head), _) if head != lease => {
+                    self.lost += 1;
+                    self.link.lost_a_race();
+                    return Err(StoreError::HeadMoved { expected: lease, found: head });
+                }
+                (Ok(_), Pushed::Answered(why)) => {
+                    refusals += 1;
+                    if refusals >= REFUSALS_MAX {
+                        self.link.refused(&why);
+                        return Err(RemoteError::Refused(why).into());
+                    }
+                }
+                (Ok(_), Pushed::NotSent(why)) if tries >= TRIES_MAX && !is_unanswered => {
+                    let error = RemoteError::Unreachable(why);
+                    self.link.missed(&error);
+                    return Err(error.into());
+                }
+                (Err(error), _) if !is_unanswered && (tries >= TRIES_MAX || Instant::now() >= until) => {
+                    self.link.missed(&error);
+                    return Err(error.into());
+                }
+                _ => {}
+            }
+            pause(tries, PAUSE_MAX.min(until.saturating_duration_since(Instant::now())));
+        }
+    }
+
+    /// Finds out what became of commits whose push had no answer.
+    pub(super) fn settle(&mut self) -> Result<(), StoreError> {
+        let (pending, seen_head) = {
+            let known = self.link.known();
+            (known.pending.clone(), known.sightings.newest())
+        };
+        let (Some(pending), Some(seen_head)) = (pending, seen_head) else { return Ok(()) };
+        let is_seen_since = self.link.is_current(seen_head);
+        let head = seen_head.head.filter(|_| is_seen_since);
+        let has_landed = match (&pending.pushed, head) {
+            (Some(Pushed::Accepted), _) => true,
+            (_, Some(head)) => self.inner.descends(head, pending.tip)?,
+            (_, None) => false,
+        };
+        if has_landed {
+            tracing::info!(tip = %pending.tip, "the remote has taken the push that it did not answer");
+            self.link.settled();
+            let local = self.inner.head()?;
+            if local == pending.lease {
+                self.advance(local, pending.tip, "pushed to the remote")?;
+            }
+            return Ok(());
+        }
+        if !is_seen_since {
+            return Ok(());
+        }
+        match (&pending.pushed, seen_head.head == pending.lease) {
+            (Some(Pushed::Answered(why)), true) => {
+                self.link.settled();
+                self.link.refused(why);
+            }
+            // It may still be under way.
+            (_, true) => {}
+            // With a lease on what was, it can't come any more.
+            (_, false) => self.link.settled(),
+        }
+        Ok(())
+    }
+
+    /// Makes sure that the remote's head is this one, asked for now.
+    pub(super) fn confirm(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.link.check_writable()?;
+        let until = self.link.deadline();
+        let found = self.link.git.ask(until).inspect_err(|error| self.link.missed(error))?;
+        if found == head || found == self.base && self.base.is_some() {
+            return Ok(());
+        }
+        match self.link.fetch(Note::Judged, until) {
+            Ok(found) => Err(StoreError::HeadMoved { expected: head, found }),
+            // A replica may lag behind; the side that takes pushes does not.
+            Err(_)
+                if head.is_some_and(|head| self.link.git.ask_writing_side(head, until) == Ok(Some(head))) =>
+            {
+                Ok(())
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
