@@ -29,7 +29,7 @@ Examples:
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// The remote is right as it is: follow it, and let go what it has lost
+    /// The remote is right as it is: follow it, and let go what it has lost; what only waits to be pushed stays
     Accept(How),
     /// Bring back what the remote has lost, by a merge with what it has now
     Restore {

@@ -290,3 +290,51 @@ async fn files_that_are_no_collections_are_merged_as_git_merges_them() {
     assert_eq!(hub.repo.git(&["show", "main:both.txt"]), "theirs");
     server.problem("conflict:both.txt").await;
 }
+
+/// What is on the remote, newest first.
+fn subjects(hub: &Hub) -> String {
+    hub.repo.git(&["log", "--format=%s", "main"])
+}
+
+/// Has the remote take nothing but merges.
+fn takes_merges_only(hub: &Hub) {
+    let is_merge = "while read -r old new ref; do git rev-parse --quiet --verify $new^2 || exit 1; done";
+    hub.hook("pre-receive", is_merge);
+}
+
+#[tokio::test]
+async fn accepting_a_remote_that_was_not_rewritten_takes_no_acknowledged_write_back() {
+    let hub = Hub::with("small");
+    let server = hub.local().start().await;
+    hub.hook("pre-receive", "echo closed; exit 1");
+    let mine = server.patch("posts", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    is_in_state(&server, "refused").await;
+    let told = server.request("POST", "/remote/accept").send().await.is(200);
+    assert_eq!(told.json()["meta"]["revision"], mine);
+    assert_eq!(told.header("collectory-ahead"), "1");
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Mine");
+    server.no_problem().await;
+    hub.no_hook("pre-receive");
+    assert_eq!(is_pushed(&hub, &server).await, mine, "it is pushed, with its id");
+}
+
+#[tokio::test]
+async fn what_waits_to_be_pushed_stays_when_what_a_rewritten_remote_has_lost_is_restored() {
+    let hub = Hub::with("small");
+    let server = hub.local().start().await;
+    let before = hub.head().unwrap();
+    let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+    is_pushed(&hub, &server).await;
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    server.serves(&before).await;
+    takes_merges_only(&hub);
+    let mine = server.patch("pages", json!({"name": "Mine"})).await.is(200).header("collectory-revision");
+    is_in_state(&server, "refused").await;
+    server.request("POST", "/remote/restore").send().await.is(200);
+    is_pushed(&hub, &server).await;
+    let history = hub.repo.git(&["rev-list", "main"]);
+    assert!(history.contains(&gone) && history.contains(&mine), "{}", subjects(&hub));
+    assert_eq!(server.read("posts").await.is(200).attributes()["name"], "Gone");
+    assert_eq!(server.read("pages").await.is(200).attributes()["name"], "Mine");
+    server.no_problem().await;
+}

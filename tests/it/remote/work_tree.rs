@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::Hub;
+use super::{Hub, is_in_state};
 use crate::support::{Repo, TestServer, eventually};
 
 impl Hub {
@@ -137,4 +137,24 @@ async fn what_came_while_the_service_was_killed_or_is_rewound_comes_into_the_wor
     server.serves(&before).await;
     is_clean(&server).await;
     assert_eq!(server.repo().read("README.md"), "one\n");
+}
+
+#[tokio::test]
+async fn accepting_a_remote_that_was_not_rewritten_takes_no_commit_of_a_person_off_the_branch() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--work-tree"]).start().await;
+    hub.hook("pre-receive", "echo closed; exit 1");
+    let here = Repo::at(server.repo().path());
+    here.introduce();
+    here.write("collections/mine.yaml", "type: document\nname: Mine\n");
+    let mine = here.commit("Mine");
+    is_in_state(&server, "refused").await;
+    server.request("POST", "/remote/accept").send().await.is(200);
+    assert_eq!(
+        (server.repo().head(), here.path().join("collections/mine.yaml").exists()),
+        (mine.clone(), true)
+    );
+    server.no_problem().await;
+    hub.no_hook("pre-receive");
+    eventually("it is pushed", async || (hub.head().as_ref() == Some(&mine)).then_some(())).await;
 }

@@ -21,47 +21,70 @@ pub enum Decision {
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
-    /// Does what was decided, and answers where the branch is then.
+    /// Does what was decided, and answers where the branch is then. Where nothing was rewritten, what waits to be pushed
+    /// here is no part of it: it stays on the branch, and is pushed as ever.
     ///
     /// # Errors
     ///
     /// Says why it could not be done; nothing has changed then.
     pub fn decide(&mut self, decision: Decision) -> Result<Revision, StoreError> {
         let head = self.link.fetch(Note::Judged, self.link.deadline())?;
+        let local = self.inner.head()?;
         let decided = match decision {
-            Decision::Accept => self.accept(head)?,
-            Decision::Restore { force } => self.restore(head, force)?,
+            Decision::Accept => self.accept(local, head)?,
+            Decision::Restore { force } => self.restore(local, head, force)?,
         };
-        self.inner.note_served(decided);
-        self.note_base(decided);
-        self.link.is_well();
         tracing::info!(?decision, revision = %decided, "an operator has decided about the rewritten remote");
         Ok(decided)
     }
 
-    fn accept(&mut self, head: Option<Revision>) -> Result<Revision, StoreError> {
+    /// Whether the remote has lost what the branch here still has.
+    fn is_rewritten(&mut self, local: Option<Revision>, head: Option<Revision>) -> Result<bool, StoreError> {
+        Ok(match (local, head, self.base) {
+            (Some(_), Some(head), Some(base)) => !self.inner.descends(head, base)?,
+            (Some(local), Some(head), None) => {
+                !self.link.git.is_begun_here()
+                    && !self.link.git.are_related(local, head, self.link.deadline())?
+            }
+            (Some(_), None, base) => base.is_some() || !self.link.git.is_begun_here(),
+            (None, _, _) => false,
+        })
+    }
+
+    fn accept(&mut self, local: Option<Revision>, head: Option<Revision>) -> Result<Revision, StoreError> {
         let why = "the remote has no such branch, so there is nothing to accept";
         let head = head.ok_or_else(|| RemoteError::Stopped(why.to_owned()))?;
-        let local = self.inner.head()?;
-        if local != Some(head) {
+        let is_rewritten = self.is_rewritten(local, head.into())?;
+        if is_rewritten {
             match self.is_ahead(local)? {
                 // What the remote never had it has not lost.
                 Some(local) => drop(self.inner.keep(local, self.link.now())?),
                 None => self.accepted = local,
             }
             self.inner.advance(local, head, "accepted the remote as it is", self.link.now())?;
+            self.is_at(head);
         }
         let kept = self.inner.kept(self.link.now())?;
-        let settled: Vec<Kept> =
-            kept.into_iter().filter(|kept| Some(kept.revision) != local || self.accepted == local).collect();
+        let is_settled = |kept: &Kept| Some(kept.revision) != local || self.accepted == local;
+        let settled: Vec<Kept> = kept.into_iter().filter(is_settled).collect();
         self.inner.let_go(&settled)?;
-        Ok(head)
+        Ok(local.filter(|_| !is_rewritten).unwrap_or(head))
     }
 
-    fn restore(&mut self, head: Option<Revision>, force: bool) -> Result<Revision, StoreError> {
-        let local = self.inner.head()?;
+    fn restore(
+        &mut self,
+        local: Option<Revision>,
+        head: Option<Revision>,
+        force: bool,
+    ) -> Result<Revision, StoreError> {
         let kept = self.inner.kept(self.link.now())?;
-        let lost = self.lost(local, head, &kept)?;
+        let lost = match local {
+            Some(local) if self.is_rewritten(Some(local), head)? => local,
+            Some(_) | None => {
+                let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
+                kept.last().map(|kept| kept.revision).ok_or_else(nothing)?
+            }
+        };
         let tip = match head {
             Some(head) if !force => self.merge(Join { theirs: head, ours: lost, is_restored: true })?,
             Some(_) | None => lost,
@@ -72,28 +95,24 @@ impl<J: TwoPhase> RemoteJournal<J> {
         {
             self.inner.keep(head, self.link.now())?;
         }
-        if local != Some(tip) {
-            self.inner.advance(local, tip, "restored what the remote had lost", self.link.now())?;
+        // What waits here to be pushed is merged with it at the next look.
+        if local.map_or(Ok(true), |local| self.inner.descends(tip, local))? {
+            if local != Some(tip) {
+                self.inner.advance(local, tip, "restored what the remote had lost", self.link.now())?;
+            }
+            self.is_at(tip);
         }
         let restored: Vec<Kept> = kept.into_iter().filter(|kept| kept.revision == lost).collect();
         self.inner.let_go(&restored)?;
         Ok(tip)
     }
 
-    /// What the remote does not have any more: the branch here where it was not followed, else what was kept last.
-    fn lost(
-        &mut self,
-        local: Option<Revision>,
-        head: Option<Revision>,
-        kept: &[Kept],
-    ) -> Result<Revision, StoreError> {
-        if let Some(local) = local
-            && head.map_or(Ok(true), |head| self.inner.descends(head, local).map(|has| !has))?
-        {
-            return Ok(local);
-        }
-        let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
-        Ok(kept.last().map(|kept| kept.revision).ok_or_else(nothing)?)
+    /// Notes that the branch here is what the remote has.
+    fn is_at(&mut self, head: Revision) {
+        self.inner.note_served(head);
+        self.note_base(head);
+        self.link.post(None);
+        self.link.is_well();
     }
 
     fn push_decided(&mut self, lease: Option<Revision>, tip: Revision) -> Result<(), StoreError> {
