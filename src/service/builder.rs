@@ -308,10 +308,7 @@ fn answer(
 fn poll(link: Arc<Link>, engine: &Engine) -> std::io::Result<Poll> {
     let signals = engine.signals.clone();
     // Where the queue is full the writer is about to look anyway.
-    Poll::start(link, move |is_to_be_decided| {
-        let hint = if is_to_be_decided { Hint::Everything } else { Hint::Branch };
-        drop(signals.try_send(Signal::Changed(hint)));
-    })
+    Poll::start(link, move || drop(signals.try_send(Signal::Changed(Hint::Branch))))
 }
 
 fn tls(config: &ServeConfig) -> Result<Option<Arc<Tls>>, StartError> {

@@ -355,6 +355,14 @@ pub trait Journal: Send + 'static {
         Ok(Vec::new())
     }
 
+    /// Carries out what an operator has decided about the branch, if anything; says whether there was something.
+    fn carry_out_decision(&mut self) -> bool {
+        false
+    }
+
+    /// Hears that everybody can read what the branch had at this head.
+    fn note_readable(&mut self, _head: Option<Revision>) {}
+
     /// Whether the history may have merges that the service made.
     fn has_merges(&self) -> bool {
         false

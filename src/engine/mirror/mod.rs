@@ -186,6 +186,7 @@ impl<J: Journal> Mirror<J> {
     ///
     /// Returns what could not be read; the picture is then as it was.
     pub(crate) fn refresh(&mut self, hint: &Hint) -> Result<(), StoreError> {
+        let hint = if self.journal.carry_out_decision() { &Hint::Everything } else { hint };
         self.take_up(hint)?;
         self.follow_branch();
         self.look_at_conflicts();

@@ -320,6 +320,7 @@ fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mi
     if !same {
         projection.publish(next.clone());
     }
+    mirror.journal.note_readable(next.revision);
 }
 
 /// Counts the saved files of which something else is served than before.

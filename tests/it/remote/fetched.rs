@@ -319,3 +319,29 @@ async fn the_lock_of_a_git_that_was_killed_keeps_nobody_from_the_remote() {
     server.serves(&head).await;
     server.patch("posts", json!({"name": "Pushed again"})).await.is(200);
 }
+
+#[tokio::test]
+async fn what_an_operator_has_decided_is_answered_when_it_can_be_read() {
+    for (decision, name) in [("restore", "Gone"), ("accept", "Posts"), ("restore?force=true", "Gone")] {
+        let hub = Hub::with("small");
+        let (server, _) = rewound(&hub).await;
+        let told = server.request("POST", &format!("/remote/{decision}")).send().await.is(200);
+        let read = server.read("posts").await.is(200);
+        assert_eq!(told.header("collectory-revision"), read.header("collectory-revision"), "{decision}");
+        assert_eq!(read.attributes()["name"], name, "{decision}");
+        assert!(server.get("/problems").await.is(200).ids().is_empty(), "{decision}");
+    }
+}
+
+#[tokio::test]
+async fn another_history_that_is_accepted_is_answered_when_it_can_be_read() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).start().await;
+    let tree = hub.repo.git(&["mktree"]);
+    let other = hub.repo.git(&["commit-tree", "-m", "Other", &tree]);
+    hub.repo.git(&["update-ref", "refs/heads/main", &other]);
+    is_in_state(&server, "rewritten").await;
+    server.request("POST", "/remote/accept").send().await.is(200);
+    let read = server.list().await.is(200);
+    assert_eq!((read.header("collectory-revision"), read.ids().len()), (other, 0));
+}

@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
-use crate::store::remote::link::{Ack, Link};
+use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::git::Note;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, TwoPhase,
@@ -30,13 +30,15 @@ pub struct RemoteJournal<J> {
     pub(crate) accepted: Option<Revision>,
     /// Between which heads, here and there, the distance was noted.
     distance_of: (Option<Revision>, Option<Revision>),
+    /// Who waits until what they have decided can be read.
+    decided: Vec<Decided>,
 }
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// A journal that shares its branch with others by a link.
     pub fn new(inner: J, link: Arc<Link>) -> Self {
         let base = link.git.noted(Note::Base);
-        Self { inner, link, base, lost: 0, accepted: None, distance_of: (None, None) }
+        Self { inner, link, base, lost: 0, accepted: None, distance_of: (None, None), decided: Vec::new() }
     }
 
     pub(crate) fn note_base(&mut self, base: Revision) {
@@ -102,12 +104,6 @@ impl<J: TwoPhase> RemoteJournal<J> {
 impl<J: TwoPhase> Journal for RemoteJournal<J> {
     fn head(&mut self) -> Result<Option<Revision>, StoreError> {
         self.peek();
-        if let Some((decision, tell)) = self.link.take_decision() {
-            tell(self.decide(decision).map_err(|error| match error {
-                StoreError::Remote(error) => error,
-                error => RemoteError::Stopped(error.to_string()),
-            }));
-        }
         let local = self.inner.head()?;
         let found = self.follow(local)?;
         self.note_distance(found)?;
@@ -210,6 +206,23 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn kept(&mut self, now: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         self.inner.kept(now)
+    }
+
+    fn carry_out_decision(&mut self) -> bool {
+        let Some((decision, tell)) = self.link.take_decision() else { return false };
+        match self.decide(decision) {
+            Ok(_) => self.decided.push(tell),
+            Err(StoreError::Remote(error)) => tell(Err(error)),
+            Err(error) => tell(Err(RemoteError::Stopped(error.to_string()))),
+        }
+        true
+    }
+
+    fn note_readable(&mut self, head: Option<Revision>) {
+        let (found, _) = self.distance_of;
+        if let Some(head) = head.filter(|head| found == Some(*head)) {
+            self.decided.drain(..).for_each(|tell| tell(Ok(head)));
+        }
     }
 
     fn has_merges(&self) -> bool {

@@ -19,17 +19,17 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on, and whether that is more than another head.
+    /// Begins to ask; `changed` is called whenever something was seen that the writer may have to act on.
     ///
     /// # Errors
     ///
     /// Fails when the system gives no thread.
-    pub fn start(link: Arc<Link>, changed: impl Fn(bool) + Send + Sync + 'static) -> io::Result<Self> {
+    pub fn start(link: Arc<Link>, changed: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         let (polled, changed) = (Arc::clone(&link), Arc::new(changed));
         let mut pushes = None;
         if link.settings.is_local() {
             let changed = Arc::clone(&changed);
-            pushes = Some(behind::start(Arc::clone(&link), move || changed(false))?);
+            pushes = Some(behind::start(Arc::clone(&link), move || changed())?);
         }
         thread::Builder::new().name("remote".into()).spawn(move || {
             while polled.wait_for_next_look() {
@@ -57,7 +57,7 @@ impl Drop for Poll {
 }
 
 /// One look, for all who wait for one that begins now.
-fn look(link: &Link, changed: &impl Fn(bool)) {
+fn look(link: &Link, changed: &impl Fn()) {
     let (waiters, pending, before) = {
         let mut known = link.known();
         known.wishes.is_wanted = false;
@@ -77,7 +77,7 @@ fn look(link: &Link, changed: &impl Fn(bool)) {
     let is_to_be_decided = link.known().wishes.decision.is_some();
     let has_moved = link.known().sightings.newest().map(|it| it.head) != before.map(|it| it.head);
     if is_to_be_decided || pending.is_some() || has_moved {
-        changed(is_to_be_decided);
+        changed();
     }
     waiters.into_iter().for_each(|waiter| waiter(seen.clone()));
 }
