@@ -117,8 +117,12 @@ pub(crate) static ROUTES: &[Route] = &[
             on!(GET, Read | ReadPast | Follow, |call, key, _| Box::pin(async move {
                 explained(call, &key, collections::read(call, &key).await).await
             })),
-            on!(PATCH, Update, |call, key, body| Box::pin(collections::update(call, key, body))),
-            on!(DELETE, Delete, |call, key, body| Box::pin(collections::delete(call, key, body))),
+            on!(PATCH, Update, |call, key, body| Box::pin(async move {
+                explained(call, &key, collections::update(call, key.clone(), body).await).await
+            })),
+            on!(DELETE, Delete, |call, key, body| Box::pin(async move {
+                explained(call, &key, collections::delete(call, key.clone(), body).await).await
+            })),
         ]),
     ),
     below(

@@ -25,12 +25,11 @@ const RESTORE: &str = "restore";
 /// Where the revision stands in the body.
 const REVISION: &str = "/data/attributes/revision";
 
-/// `POST /events/:id/undo`; of a body only the reason is of interest, but a form that a page of another
-/// origin could send is none of ours.
+/// `POST /events/:id/undo`; of a document only the reason is of interest.
 pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Result<Reply, ApiError> {
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
-    let sent = call.collect(body).await?.unwrap_or_default();
+    let sent = call.collect(body).await?;
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));
@@ -38,6 +37,10 @@ pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Resul
     let allowed = call.authorize(Action::UndoEvent { key }).await?;
     let (history, _) = history?;
     let (uuid, key) = found.ok_or_else(|| id.not_found())?;
+    let sent = sent?;
+    if !sent.is_empty() {
+        request::members_of(request::parse(&sent, call.context.settings.limits.requests.json_depth_max)?)?;
+    }
     let request = Request::of(call, key, allowed, &sent)?;
     let done = history.undo(request.engine(), uuid, &request.undoer).await;
     let done = request.refused(done).await;

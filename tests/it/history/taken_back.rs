@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::{first_parents, told};
-use crate::support::TestServer;
+use crate::support::{JSON_API, RawRequest, TestServer};
 
 const POSTS: &str = "collections/posts.yaml";
 
@@ -42,6 +42,29 @@ async fn a_later_change_of_the_same_attribute_stands_in_the_way() {
     let detail = server.request("POST", &undo).send().await.is(409).detail();
     assert!(detail.contains("`name`") && detail.matches("\"One\"").count() == 2, "{detail}");
     assert_eq!(server.repo().head(), head, "nothing has changed");
+}
+
+#[tokio::test]
+async fn a_body_that_is_no_document_undoes_nothing() {
+    let server = TestServer::on("small").await;
+    server.patch("posts", json!({"name": "One"})).await.is(200);
+    let undo = format!("/events/{}/undo", newest(&server, "posts").await);
+    let head = server.repo().head();
+    let long = [&br#"{"meta": {"reason": "Mine"}}"#[..], &vec![b' '; 1 << 20]].concat();
+    for (body, status) in [
+        (&br#"{"meta": {"reason": "Cut"#[..], 400),
+        (br#"{"meta": {"reason": "One"}, "meta": {"reason": "Two"}}"#, 400),
+        (b"{\"meta\": {\"reason\": \"\xff\"}}", 400),
+        (b"[1]", 400),
+        (&long, 413),
+    ] {
+        let request = RawRequest::new("POST", &undo).header("Content-Type", JSON_API).body(body);
+        request.send(server.address()).is(status);
+    }
+    assert_eq!(server.repo().head(), head, "nothing has changed");
+    let request = RawRequest::new("POST", &undo).header("Content-Type", JSON_API);
+    request.body(br#"{"meta": {"reason": "A mistake"}}"#).send(server.address()).is(201);
+    assert!(server.repo().field("HEAD", "%B").contains("A mistake"));
 }
 
 #[tokio::test]
@@ -125,14 +148,16 @@ async fn who_may_audit_is_told_what_became_of_a_collection() {
     server.repo().git(&["rm", "--quiet", "collections/pages.yaml"]);
     let head = server.repo().commit("Tidy up");
     server.serves(&head).await;
-    for path in ["/collections/pages", "/collections/pages/blame"] {
-        let gone = server.get(path).await.is(404);
+    for gone in [
+        server.read("pages").await.is(404),
+        server.get("/collections/pages/blame").await.is(404),
+        server.patch("pages", json!({"name": "x"})).await.is(404),
+        server.delete("pages").await.is(404),
+    ] {
         let detail = gone.detail();
         assert!(detail.starts_with("Collection 'pages' not found. It was deleted by "), "{detail}");
         assert!(detail.contains(&head), "{detail}");
     }
-    let again = server.delete("pages").await.is(404);
-    assert_eq!(again.detail(), "Collection 'pages' not found.", "who writes knows what they look for");
     let never = server.read("never").await.is(404);
     assert_eq!(never.detail(), "Collection 'never' not found.");
 }

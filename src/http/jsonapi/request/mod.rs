@@ -34,6 +34,21 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
     })
 }
 
+/// Takes a document apart.
+///
+/// # Errors
+///
+/// 400 `bad_request` when the body is no JSON:API document.
+pub(crate) fn members_of(document: Value) -> Result<Box<[(String, Value)]>, ErrorObject> {
+    match document {
+        Value::Map(members) => Ok(members),
+        other => {
+            let detail = format!("a JSON:API document is an object, the body is {}", article(&other));
+            Err(ErrorObject::new(Code::BAD_REQUEST, detail))
+        }
+    }
+}
+
 /// Takes the resource out of a document.
 ///
 /// # Errors
@@ -41,10 +56,7 @@ pub(crate) fn parse(body: &[u8], depth_max: usize) -> Result<Value, ErrorObject>
 /// 400 `bad_request` when the body is not a JSON:API document with a single resource object.
 pub(crate) fn data_of(document: Value) -> Result<Value, ErrorObject> {
     let not = |detail: String| Err(ErrorObject::new(Code::BAD_REQUEST, detail));
-    let Value::Map(members) = document else {
-        return not(format!("a JSON:API document is an object, the body is {}", article(&document)));
-    };
-    match take(members, "data") {
+    match take(members_of(document)?, "data") {
         None => not("the document has no `data`".to_owned()),
         Some(data @ Value::Map(_)) => Ok(data),
         Some(other) => not(format!("`data` is a single resource object here, found {}", article(&other)))
