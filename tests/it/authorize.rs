@@ -52,6 +52,9 @@ async fn an_open_service_on_this_machine_answers_to_its_names_only() {
             assert_eq!(answer.error().0, "misdirected_request");
         }
     }
+    let elsewhere = RawRequest::new("GET", "http://evil.example/collections").send(server.address()).is(421);
+    assert_eq!(elsewhere.error().0, "misdirected_request", "the address counts more than the field");
+    RawRequest::new("GET", "http://localhost:1/collections").send(server.address()).is(200);
     let server = TestServer::setup("small").auth(Auth::Policy("tokens: []\n".into())).start().await;
     server.request("GET", "/collections").header("Host", "settings.example").send().await.is(401);
 }

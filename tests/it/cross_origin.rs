@@ -33,7 +33,14 @@ async fn the_pages_of_listed_origins_may_use_the_service_with_their_credentials(
         assert_eq!(asked.header("access-control-allow-credentials"), "true");
         assert!(asked.header("access-control-allow-methods").contains("PATCH"));
         let headers = asked.header("access-control-allow-headers").to_lowercase();
-        for name in ["if-match", "content-type", "authorization", "idempotency-key", "prefer"] {
+        for name in [
+            "if-match",
+            "content-type",
+            "authorization",
+            "idempotency-key",
+            "prefer",
+            "collectory-min-revision",
+        ] {
             assert!(headers.contains(name), "{name}: {headers}");
         }
         assert!(asked.header("vary").contains("Origin"));

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use hyper::body::Body;
-use warp::http::header::CONTENT_LENGTH;
+use warp::http::header::{CONTENT_LENGTH, HOST};
 use warp::http::request::Parts;
 use warp::http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri};
 
@@ -36,6 +36,13 @@ impl Head {
     /// The path as it was sent.
     pub(crate) fn path(&self) -> &str {
         self.uri.path()
+    }
+
+    /// The host that the request is for, and perhaps a port: that of an address in absolute form counts more than
+    /// the field (RFC 9112 section 3.2.2).
+    pub(crate) fn host(&self) -> Option<&[u8]> {
+        let authority = self.uri.authority().map(|authority| authority.as_str().as_bytes());
+        authority.or_else(|| Some(field(&self.headers, &HOST)?.as_bytes()))
     }
 
     /// What follows the `?`, as it was sent.
