@@ -315,7 +315,8 @@ async fn each_operation_may_name_the_version_that_it_builds_on() {
 #[tokio::test]
 async fn where_changes_need_a_version_a_batch_can_name_it() {
     let server = TestServer::setup("small").flag(&["--require-if-match"]).start().await;
-    server.operations(json!([remove("pages")])).await.is(428);
+    let refused = server.operations(json!([remove("pages")])).await.is(428);
+    assert_eq!(refused.header("etag"), server.read("pages").await.is(200).header("etag"));
     let mut operation = remove("pages");
     operation["meta"] = json!({"ifMatch": server.get("/collections/pages").await.is(200).header("etag")});
     server.operations(json!([operation])).await.is(200);

@@ -43,7 +43,7 @@ pub(crate) struct Log {
     #[arg(long, env = "COLLECTORY_ACTOR", value_name = "NAME|EMAIL", value_delimiter = ',')]
     actor: Vec<String>,
 
-    /// Only events of these origins: api, work-tree, command, git.
+    /// Only events of these origins: api, work-tree, command, git, merge.
     #[arg(long, env = "COLLECTORY_ORIGIN", value_name = "ORIGIN", value_parser = origin, value_delimiter = ',')]
     origin: Vec<Origin>,
 
@@ -75,7 +75,7 @@ fn action(text: &str) -> Result<Action, String> {
 }
 
 fn origin(text: &str) -> Result<Origin, String> {
-    Origin::parse(text).ok_or_else(|| "there are api, work-tree, command, git".to_owned())
+    Origin::parse(text).ok_or_else(|| "there are api, work-tree, command, git, merge".to_owned())
 }
 
 impl Log {

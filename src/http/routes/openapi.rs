@@ -16,7 +16,6 @@ use warp::http::{HeaderMap, StatusCode};
 use crate::config::BasePath;
 use crate::http::authorize::Action;
 use crate::http::jsonapi::error::ApiError;
-use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::{negotiate, query};
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
@@ -45,7 +44,7 @@ async fn read(
     media_type: &'static str,
     document: &LazyLock<Template>,
 ) -> Result<Reply, ApiError> {
-    negotiate::content_type(call.headers(), Dialect::Plain, false)?;
+    negotiate::content_type_without_body(call.headers())?;
     call.authorize(Action::ReadOpenApi).await?;
     query::none(&call.query()?)?;
     let address = address(call.headers(), call.context.access.secured, &call.context.settings.base_path);

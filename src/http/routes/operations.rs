@@ -135,7 +135,14 @@ fn require_conditions(call: &Call<'_>, changes: &[ConditionalCommand]) -> Result
         }
     });
     match first.filter(|_| call.context.settings.require_if_match) {
-        Some(index) => Err(submit::if_match_required().at(pointer(index)).into()),
+        Some(index) => {
+            let required = ApiError::from(submit::if_match_required().at(pointer(index)));
+            let snapshot = call.snapshot()?;
+            Err(match snapshot.get(changes[index].command.key().as_str()) {
+                Some(entry) => required.with_etag(entry),
+                None => required,
+            })
+        }
         None => Ok(()),
     }
 }

@@ -66,7 +66,7 @@ pub(crate) fn events(query: &Query, scope: EventScope) -> Result<EventQuery, Api
             },
             ("filter", Some("origin")) => match words(value, Origin::parse) {
                 Ok(origins) => asked.origins = origins,
-                Err(word) => faults.push(unknown_word(name, word, "api, work-tree, command or git")),
+                Err(word) => faults.push(unknown_word(name, word, "api, work-tree, command, git or merge")),
             },
             ("filter", Some("actor")) => asked.actors = listed(value).map(str::to_owned).collect(),
             ("filter", Some("since")) => asked.since = Some(value.clone()),
