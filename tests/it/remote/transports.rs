@@ -6,7 +6,8 @@ use serde_json::json;
 
 use super::{Hub, link};
 use crate::support::{
-    Auth, Daemon, Hosted, Setup, TOKEN, TestServer, eventually, git_daemon, serve_http, sshd,
+    AUTHORIZATION, Auth, Daemon, Hosted, Setup, TOKEN, TestServer, eventually, git_daemon, serve_head,
+    serve_http, sshd,
 };
 
 /// How a remote is reached.
@@ -96,6 +97,33 @@ async fn a_token_is_read_for_each_use_and_seen_by_nobody() {
     .await;
     let log = server.stop();
     assert!(!log.contains(TOKEN) && !log.contains("wrong") && !told.contains("wrong"), "{told}\n{log}");
+}
+
+#[tokio::test]
+async fn no_other_host_than_the_remote_s_is_given_the_token() {
+    let hub = Hub::with("small");
+    let (port, heard) = serve_head("HTTP/1.1 401 No\r\nWWW-Authenticate: Basic realm=\"x\"\r\n".into());
+    let elsewhere = format!("http://127.0.0.1:{port}/hub.git/info/refs?service=git-upload-pack");
+    let (port, _) = serve_head(format!("HTTP/1.1 302 Found\r\nLocation: {elsewhere}\r\n"));
+    let token = hub.folder.path().join("token");
+    fs::write(&token, TOKEN).unwrap();
+    let url = format!("http://127.0.0.1:{port}/hub.git");
+    let setup =
+        TestServer::setup("").absent().auth(Auth::AllowAll).flag(&["--remote-insecure", "--remote", &url]);
+    let server = setup.flag(&["--remote-token-file", &token.display().to_string()]).start_unchecked();
+    let told = eventually("it says why it is not ready", async || {
+        let told = server.get("/readyz").await;
+        (told.status() == 503)
+            .then(|| told.checked().json().to_string())
+            .filter(|told| told.contains("remote"))
+    })
+    .await;
+    let heard = eventually("the other host was asked", async || {
+        let heard = heard.lock().unwrap().clone();
+        (heard.len() > 1).then_some(heard)
+    })
+    .await;
+    assert!(heard.iter().all(|head| !head.contains(AUTHORIZATION)), "{told}\n{heard:#?}");
 }
 
 #[tokio::test]

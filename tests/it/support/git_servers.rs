@@ -1,11 +1,12 @@
 //! Servers before a folder of repositories: git's own daemon, http with a password, and a real `sshd`.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{BufRead, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use rustix::process::{Pid, Signal};
 pub(crate) const TOKEN: &str = "s3cret";
 
 /// The two as basic authentication has them.
-const AUTHORIZATION: &str = "basic eC1hY2Nlc3MtdG9rZW46czNjcmV0";
+pub(crate) const AUTHORIZATION: &str = "Basic eC1hY2Nlc3MtdG9rZW46czNjcmV0";
 
 /// How long a server may take until it listens.
 const START_TIME_MAX: Duration = Duration::from_secs(30);
@@ -90,18 +91,39 @@ pub(crate) fn serve_http(hosted: Hosted) -> u16 {
     port
 }
 
-/// Answers one request, if it comes whole, and closes the connection.
-fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
-    let mut reader = BufReader::new(stream);
+/// A server that gives everybody this head, and keeps the heads that it was sent; it ends with the process.
+pub(crate) fn serve_head(head: String) -> (u16, Arc<Mutex<Vec<String>>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    let (port, sent) = (listener.local_addr().unwrap().port(), Arc::<Mutex<Vec<String>>>::default());
+    let kept = Arc::clone(&sent);
+    thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            let Some(lines) = head_of(&mut BufReader::new(&stream)) else { continue };
+            kept.lock().unwrap().push(lines.join("\n"));
+            // Whoever has gone hears nothing.
+            drop(write!(stream, "{head}Content-Length: 0\r\nConnection: close\r\n\r\n"));
+        }
+    });
+    (port, sent)
+}
+
+/// The lines of a request's head.
+fn head_of(reader: &mut impl BufRead) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok()?;
         match line.trim_end() {
-            "" => break,
+            "" => return Some(lines),
             line => lines.push(line.to_owned()),
         }
     }
+}
+
+/// Answers one request, if it comes whole, and closes the connection.
+fn answer(mut stream: &TcpStream, hosted: &Hosted) -> Option<()> {
+    let mut reader = BufReader::new(stream);
+    let lines = head_of(&mut reader)?;
     let header = |name: &str| {
         let found = lines
             .iter()

@@ -21,7 +21,9 @@ pub(crate) use answer::{Answer, Good};
 pub(crate) use client::{ATOMIC, Client, JSON_API};
 pub(crate) use documents::{document, media};
 pub(crate) use fixtures::{fixture, request_fixture};
-pub(crate) use git_servers::{Daemon, Hosted, TOKEN, git_daemon, serve_http, sshd};
+pub(crate) use git_servers::{
+    AUTHORIZATION, Daemon, Hosted, TOKEN, git_daemon, serve_head, serve_http, sshd,
+};
 pub(crate) use patience::{DEADLINE, eventually, eventually_sync};
 pub(crate) use proxy::{Line, Proxy};
 pub(crate) use raw::{RawRequest, raw_exchange};

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::store::remote::transport::url::{RemoteUrl, Transport};
+use crate::store::remote::transport::url::{RemoteUrl, Transport, origin_of};
 
 /// The user where the URL names none, as git hosts take it beside a token.
 const USER_DEFAULT: &str = "x-access-token";
@@ -14,6 +14,9 @@ const TOKEN_FILE: &str = "COLLECTORY_ASKPASS_TOKEN_FILE";
 
 /// Names the user to it.
 const USER: &str = "COLLECTORY_ASKPASS_USER";
+
+/// Names the scheme, host and port to it that the token is for; a remote may send git on to another one.
+const ORIGIN: &str = "COLLECTORY_ASKPASS_ORIGIN";
 
 /// The longest path of a folder in which ssh can have its socket: the 107 bytes of `sun_path` (unix(7)), less `/ssh-`,
 /// the 40 of `%C`, and the 17 that ssh adds while it makes it.
@@ -37,12 +40,16 @@ impl Access {
 
     /// Gives a git command what it needs to identify itself; connections are kept in a folder of ours only.
     pub(crate) fn lend(&self, command: &mut Command, url: &RemoteUrl, folder: Option<&Path>) {
+        if url.transport() != Transport::Http {
+            // Nobody is led from https to what can be read on the way (git-config(1), `protocol.allow`).
+            command.args(["-c", "protocol.http.allow=user"]);
+        }
         command.env_remove("SSH_ASKPASS").env("SSH_ASKPASS_REQUIRE", "never").env_remove("GIT_ASKPASS");
         if let (Some(file), Ok(program)) = (&self.token_file, std::env::current_exe()) {
             // The operator's helpers would be asked first.
             command.args(["-c", "credential.helper="]);
             command.env("GIT_ASKPASS", program).env(TOKEN_FILE, file);
-            command.env(USER, url.user().unwrap_or(USER_DEFAULT));
+            command.env(USER, url.user().unwrap_or(USER_DEFAULT)).env(ORIGIN, url.origin());
         }
         let is_theirs = ["GIT_SSH_COMMAND", "GIT_SSH"].iter().any(|name| std::env::var_os(name).is_some());
         if url.transport() == Transport::Ssh
@@ -98,7 +105,8 @@ fn token(file: &Path) -> Option<String> {
     Some(fs::read_to_string(file).ok()?.trim().to_owned())
 }
 
-/// What to answer when git has started us to be told a user or a password; `None` when it has not.
+/// What to answer when git has started us to be told a user or a password; `None` when it has not. Another host than
+/// the remote's hears an empty one, and git says that it was not let in there.
 #[must_use]
 pub fn askpass(arguments: &[String]) -> Option<String> {
     let file = std::env::var_os(TOKEN_FILE)?;
@@ -106,7 +114,20 @@ pub fn askpass(arguments: &[String]) -> Option<String> {
     if prompt.starts_with("Username") {
         return std::env::var_os(USER)?.into_string().ok();
     }
+    let origin = std::env::var(ORIGIN).ok()?;
+    if asks_for(prompt).is_none_or(|asking| !asking.eq_ignore_ascii_case(&origin)) {
+        return Some(String::new());
+    }
     token(Path::new(&file))
+}
+
+/// Which scheme, host and port a password is asked for: `Password for 'https://user@host:443/path': `.
+fn asks_for(prompt: &str) -> Option<String> {
+    let (_, quoted) = prompt.split_once('\'')?;
+    let (url, _) = quoted.rsplit_once('\'')?;
+    let (scheme, authority) = origin_of(url).split_once("://")?;
+    let host = authority.rsplit('@').next()?;
+    Some(format!("{scheme}://{host}"))
 }
 
 /// One word for the shell.
@@ -117,6 +138,18 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_password_is_asked_for_by_one_host() {
+        for (prompt, origin) in [
+            ("Password for 'https://x-access-token@git.example.org': ", Some("https://git.example.org")),
+            ("Password for 'http://a%40b@127.0.0.1:81/x.git': ", Some("http://127.0.0.1:81")),
+            ("Password for 'http://git.example.org@evil.example': ", Some("http://evil.example")),
+            ("Passphrase: ", None),
+        ] {
+            assert_eq!(asks_for(prompt).as_deref(), origin, "{prompt}");
+        }
+    }
 
     #[test]
     fn ssh_is_told_what_to_trust_and_never_asks() {

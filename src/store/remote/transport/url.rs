@@ -52,6 +52,11 @@ impl RemoteUrl {
         self.user.as_deref()
     }
 
+    /// The scheme, host and port, of http.
+    pub(crate) fn origin(&self) -> &str {
+        origin_of(&self.text)
+    }
+
     /// What git is given; with the user, of http, where git has to ask somebody else for the password.
     pub(crate) fn for_git(&self, with_user: bool) -> String {
         match &self.user {
@@ -102,6 +107,12 @@ impl RemoteUrl {
     fn plain(transport: Transport, text: &str) -> Self {
         Self { transport, text: text.to_owned(), user: None }
     }
+}
+
+/// What stands before the path of a URL.
+pub(crate) fn origin_of(url: &str) -> &str {
+    let host = url.find("://").map_or(0, |at| at + 3);
+    url[host..].find('/').map_or(url, |path| &url[..host + path])
 }
 
 /// A folder by its whole path: git runs elsewhere.
