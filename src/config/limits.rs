@@ -62,6 +62,12 @@ pub struct WriteLimits {
           default_value_t = WriteLimits::DEFAULT.operations_max, value_parser = at_least::<1>)]
     pub operations_max: usize,
 
+    /// The files that the operations of one atomic request build on, together; more is 413. Those that a dry run
+    /// shows count too.
+    #[arg(long, env = "COLLECTORY_OPERATIONS_BYTES_MAX", value_name = "BYTES", hide_short_help = true,
+          default_value_t = WriteLimits::DEFAULT.operations_bytes_max, value_parser = between::<65_536, 16_777_216>)]
+    pub operations_bytes_max: usize,
+
     /// How long a write with an `Idempotency-Key` is remembered: asked for again, it is answered as
     /// the first time; after that it is a new one. 0 remembers nothing.
     #[arg(long, env = "COLLECTORY_IDEMPOTENCY_RETENTION_S", value_name = "SECONDS", hide_short_help = true,
@@ -258,6 +264,7 @@ impl WriteLimits {
         races_max: 8,
         lock_wait_ms_max: 2_000,
         operations_max: 1_000,
+        operations_bytes_max: 2 * 1_024 * 1_024,
         idempotency_retention_s: 86_400,
         idempotency_len_max: 10_000,
         idempotency_bytes_max: 16 * 1_024 * 1_024,

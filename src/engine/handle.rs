@@ -224,6 +224,14 @@ pub enum SubmitError {
         /// The file, as a path inside the repository.
         path: String,
     },
+    /// The files that the changes build on are too much for one submission.
+    #[error("change {index}: the files that are changed together have more than {bytes_max} bytes")]
+    TooMuch {
+        /// Which change of the submission goes beyond that, from 0.
+        index: usize,
+        /// How many bytes they may have.
+        bytes_max: usize,
+    },
     /// Another request was granted under the same name.
     #[error("the idempotency key was used for another request")]
     KeyReused,

@@ -87,6 +87,8 @@ pub struct WriterOptions {
     pub batch_len_max: usize,
     /// How often a batch is decided again after it lost a race for the branch.
     pub races_max: usize,
+    /// How many bytes the files that one submission builds on may have together.
+    pub operations_bytes_max: usize,
     /// How long to wait before trying again to read what could not be read.
     pub retry_wait: Duration,
 }

@@ -31,7 +31,9 @@ impl Offline {
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
         let (archive, person) = (journal.archive(), journal.person());
-        let options = engine_options(config, journal.branch());
+        let mut options = engine_options(config, journal.branch());
+        // Nobody else waits for the writer.
+        options.writer.operations_bytes_max = usize::MAX;
         let engine = engine::start(journal, options).map_err(StartError::Thread)?;
         let history_options = history_options(config, engine.projection.clone());
         let (history, follower) =

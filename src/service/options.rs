@@ -48,6 +48,7 @@ pub(crate) fn engine_options(config: &ServeConfig, branch: &str) -> engine::Opti
             queue_len_max: limits.writes.queue_len_max,
             batch_len_max: limits.writes.batch_len_max,
             races_max: limits.writes.races_max,
+            operations_bytes_max: limits.writes.operations_bytes_max,
             retry_wait: RETRY_WAIT,
         },
         idempotency: Retention {

@@ -54,6 +54,8 @@ limits! {
     HistoryWait => "history_wait_ms_max",
     /// Operations of a batch.
     Operations => "operations_max",
+    /// The files that a batch builds on.
+    OperationsBytes => "operations_bytes_max",
     /// Writes that wait.
     QueueLen => "queue_len_max",
     /// How often a batch is decided again.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::support::{Client, TestServer, document, eventually};
+use crate::support::{Client, Setup, TestServer, document, eventually};
 
 /// How often the process is killed; `COLLECTORY_CRASH_ROUNDS` sets the long run.
 #[expect(clippy::disallowed_methods, reason = "a test has no configuration but its environment")]
@@ -44,10 +44,20 @@ async fn write_until_cut(
     subjects
 }
 
-async fn crash_loop(mut server: TestServer) {
+/// After so many kills there is a fresh repository: all of its history is looked at after each of them.
+const KILLS_OF_A_REPOSITORY: usize = 20;
+
+async fn crash_loop(setup: impl Fn() -> Setup) {
+    let rounds: Vec<usize> = (0..rounds()).collect();
+    for rounds in rounds.chunks(KILLS_OF_A_REPOSITORY) {
+        crash_rounds(setup().start().await, rounds).await;
+    }
+}
+
+async fn crash_rounds(mut server: TestServer, rounds: &[usize]) {
     server.create(&document("shared", json!({}))).await.is(201);
     let mut expected = Vec::new();
-    for round in 0..rounds() {
+    for &round in rounds {
         let acknowledged = Arc::new(AtomicUsize::new(0));
         let mut writers = JoinSet::new();
         for writer in 0..4 {
@@ -113,12 +123,12 @@ async fn check(server: &TestServer, expected: &[String]) {
 
 #[tokio::test]
 async fn a_killed_service_with_a_work_tree_loses_nothing_that_it_acknowledged() {
-    crash_loop(TestServer::on("empty").await).await;
+    crash_loop(|| TestServer::setup("empty")).await;
 }
 
 #[tokio::test]
 async fn a_killed_service_on_a_bare_repository_loses_nothing_that_it_acknowledged() {
-    crash_loop(TestServer::setup("empty").bare().start().await).await;
+    crash_loop(|| TestServer::setup("empty").bare()).await;
 }
 
 #[tokio::test]

@@ -321,3 +321,22 @@ async fn where_changes_need_a_version_a_batch_can_name_it() {
     operation["meta"] = json!({"ifMatch": server.get("/collections/pages").await.is(200).header("etag")});
     server.operations(json!([operation])).await.is(200);
 }
+
+#[tokio::test]
+async fn a_batch_that_builds_on_too_much_is_refused_where_it_goes_beyond_that() {
+    let server = TestServer::setup("empty").flag(&["--operations-bytes-max", "100000"]).start().await;
+    let list: Vec<String> = (0..3_000).map(|number| format!("entry {number}")).collect();
+    for key in ["a", "b", "c"] {
+        server.create(&document(key, json!({"x-list": list}))).await.is(201);
+    }
+    let before = server.repo().head();
+    let renamed = |keys: &[&str]| -> Value {
+        keys.iter().map(|key| update(key, json!({"name": "New"}))).collect::<Vec<_>>().into()
+    };
+    let refused = server.operations(renamed(&["a", "b", "c"])).await.is(413).json();
+    assert_eq!(refused["errors"][0]["source"]["pointer"], "/atomic:operations/2/data");
+    assert_eq!(refused["errors"][0]["code"], "payload_too_large");
+    assert_eq!(server.repo().head(), before);
+    server.operations(renamed(&["a", "b"])).await.is(200);
+    server.operations(json!([remove("a"), remove("b"), remove("c")])).await.is(200);
+}

@@ -66,11 +66,6 @@ impl<J: Journal> Mirror<J> {
         }
     }
 
-    /// The content that the head has under a name, if that is a regular file.
-    pub(crate) fn committed_content(&mut self, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.committed_blob(name).map(|blob| self.content(blob)).transpose()
-    }
-
     /// The versions of collections that these tags name and that are in their history, if they are valid: as
     /// far as `go_on` lets it be looked through, which is asked after each commit.
     pub(crate) fn older(

@@ -14,7 +14,8 @@ use crate::domain::file_name::names_of;
 use crate::domain::{Key, Refusal};
 use crate::engine::handle::SubmitError;
 use crate::engine::plan::fold::Commit;
-use crate::engine::plan::{HandEdit, Input, PlanState};
+use crate::engine::plan::state::PlanState;
+use crate::engine::plan::{HandEdit, Input};
 use crate::format::message::{self, ByHand};
 use crate::store::{BlobId, Draft};
 
@@ -161,6 +162,7 @@ mod tests {
     use super::*;
     use crate::domain::{Actor, Collection, Command, Event, Kind};
     use crate::engine::handle::{Condition, ConditionalCommand, Submission};
+    use crate::engine::plan::edits::{Edits, Sources};
     use crate::engine::plan::{Plan, plan};
     use crate::engine::projection::Snapshot;
 
@@ -180,9 +182,9 @@ mod tests {
         let input = Input {
             snapshot: &Snapshot::default(),
             bases: HashMap::new(),
-            heads: HashMap::new(),
             blobs: HashMap::new(),
-            sources: HashMap::new(),
+            sources: &Sources::default(),
+            built_on_bytes_max: usize::MAX,
             by_hand: if is_removed { BTreeMap::from([(key("a"), removal)]) } else { BTreeMap::new() },
             rivals: HashMap::from([(key("A"), vec![Rival { key: key("a"), files: vec![file] }])]),
             files_of: HashMap::new(),
@@ -201,7 +203,7 @@ mod tests {
             dry_run: false,
             once: None,
         };
-        plan(&input, [&submission], &mut || Uuid::nil())
+        plan(&input, [&submission], &mut Edits::default(), &mut || Uuid::nil())
     }
 
     #[test]
@@ -213,7 +215,7 @@ mod tests {
             .map(|draft| (draft.author.name(), draft.files[0].0.as_str(), draft.files[0].1.is_some()))
             .collect();
         assert_eq!(drafted, [("Mara", "a.yaml", false), ("Ed", "A.yaml", true)]);
-        assert!(plan.answers[0].is_ok());
+        assert!(matches!(&plan.answers[0], Some(Ok(_))));
     }
 
     #[test]
@@ -221,6 +223,8 @@ mod tests {
         let plan = create_beside(false);
         assert!(plan.drafts.is_empty());
         let taken = Refusal::KeyTakenInOtherCase { key: key("A"), existing: key("a") };
-        assert!(matches!(&plan.answers[0], Err(SubmitError::Refused { refusal, .. }) if *refusal == taken));
+        assert!(
+            matches!(&plan.answers[0], Some(Err(SubmitError::Refused { refusal, .. })) if *refusal == taken)
+        );
     }
 }

@@ -9,30 +9,30 @@ use crate::domain::{Actor, Command, Key};
 use crate::engine::Options;
 use crate::engine::handle::Job;
 use crate::engine::mirror::Mirror;
+use crate::engine::plan::edits::Sources;
 use crate::engine::plan::{Bases, HandEdit, Input, Rival, RivalFile};
 use crate::store::{Journal, Saved, StoreError};
 
-/// Reads from the disk whatever the plan will need, so that planning itself is pure.
+/// Reads from the disk whatever the plan will need, so that planning itself is pure. Contents are read as far as
+/// the turn has time for them.
 pub(crate) fn input<'a, J: Journal>(
     mirror: &'a mut Mirror<J>,
     options: &'a Options,
     jobs: &[Job],
+    sources: &'a mut Sources,
 ) -> Result<Input<'a>, StoreError> {
-    let mut sources = HashMap::new();
     let mut by_hand = BTreeMap::new();
     let mut rivals = HashMap::new();
     let mut files_of = HashMap::new();
     let mut special = HashSet::new();
     let mut blobs = HashMap::new();
-    for change in jobs.iter().flat_map(|job| &job.submission.changes) {
+    for (job, change) in jobs.iter().flat_map(|job| job.submission.changes.iter().map(move |it| (job, it))) {
         let key = change.command.key();
         // A last good version is nothing to build on, and may be nowhere any more.
         let entry = mirror.snapshot().get(key.as_str()).filter(|entry| !entry.stale);
         let blob = entry.map(|entry| entry.blob);
-        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&change.command, blob)
-            && !sources.contains_key(&blob)
-        {
-            sources.insert(blob, mirror.content(blob)?);
+        if let (Command::Update { .. } | Command::Restore(_), Some(blob)) = (&change.command, blob) {
+            sources.fetch(blob, || mirror.content(blob))?;
         }
         let found = rivals_of(mirror, key);
         for key in std::iter::once(key).chain(found.iter().map(|rival| &rival.key)) {
@@ -46,22 +46,25 @@ pub(crate) fn input<'a, J: Journal>(
             rivals.insert(key.clone(), found);
         }
         files_of.insert(key.clone(), mirror.files_of(key));
-        blobs.extend(names_of(key).into_iter().filter_map(|name| {
-            let blob = mirror.committed_blob(&name)?;
-            Some((name, blob))
-        }));
+        for name in names_with_rivals(mirror, key) {
+            if let Some(blob) = mirror.committed_blob(&name) {
+                if job.submission.dry_run {
+                    sources.fetch(blob, || mirror.content(blob))?;
+                }
+                blobs.insert(name, blob);
+            }
+        }
         if mirror.is_special(key) {
             special.insert(key.clone());
         }
     }
     let bases = bases_of(mirror, jobs)?;
-    let heads = heads_of(mirror, jobs)?;
     let person = if by_hand.is_empty() { Actor::anonymous() } else { mirror.journal.person() };
     Ok(Input {
         bases,
-        heads,
         blobs,
         sources,
+        built_on_bytes_max: options.writer.operations_bytes_max,
         by_hand,
         rivals,
         files_of,
@@ -71,24 +74,6 @@ pub(crate) fn input<'a, J: Journal>(
         now: (options.mirror.clock)(),
         snapshot: mirror.snapshot(),
     })
-}
-
-/// What the head has under the names that dry runs are about.
-fn heads_of<J: Journal>(
-    mirror: &mut Mirror<J>,
-    jobs: &[Job],
-) -> Result<HashMap<String, Vec<u8>>, StoreError> {
-    let mut heads = HashMap::new();
-    for job in jobs.iter().filter(|job| job.submission.dry_run) {
-        for key in keys_of(std::slice::from_ref(job)) {
-            for name in names_with_rivals(mirror, key) {
-                if let Some(bytes) = mirror.committed_content(&name)? {
-                    heads.insert(name, bytes);
-                }
-            }
-        }
-    }
-    Ok(heads)
 }
 
 /// What a person saved for this key and did not commit.

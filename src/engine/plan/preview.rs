@@ -3,22 +3,35 @@
 
 use std::collections::HashMap;
 
-use crate::engine::handle::{Preview, PreviewedFile};
-use crate::engine::plan::Input;
+use crate::domain::file_name::names_of;
+use crate::engine::handle::{Preview, PreviewedFile, Submission, SubmitError};
+use crate::engine::plan::{Halt, Input};
 use crate::store::Draft;
 
-/// Shows `drafts` as they would change the files that `earlier` drafts leave behind.
-pub(crate) fn of(input: &Input<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<Preview> {
+/// Shows the `drafts` of a submission as they would change the files that `earlier` drafts leave behind.
+pub(super) fn of(
+    input: &Input<'_>,
+    earlier: &[Draft],
+    submission: &Submission,
+    drafts: &[Draft],
+) -> Result<Vec<Preview>, Halt> {
+    let made = earlier.iter().flat_map(|draft| &draft.files);
     let mut files: HashMap<&str, Option<&[u8]>> =
-        input.heads.iter().map(|(name, bytes)| (name.as_str(), Some(bytes.as_slice()))).collect();
-    for (name, bytes) in earlier.iter().flat_map(|draft| &draft.files) {
-        files.insert(name, bytes.as_deref());
-    }
+        made.map(|(name, bytes)| (name.as_str(), bytes.as_deref())).collect();
     let mut previews = Vec::with_capacity(drafts.len());
+    let mut shown_bytes = 0;
     for draft in drafts {
         let mut shown = Vec::with_capacity(draft.files.len());
         for (name, after) in &draft.files {
-            let before = files.insert(name, after.as_deref()).flatten();
+            let before = match files.insert(name, after.as_deref()) {
+                Some(before) => before,
+                None => at_head(input, name)?,
+            };
+            shown_bytes += before.map_or(0, <[u8]>::len);
+            if shown_bytes > input.built_on_bytes_max {
+                let index = index_of(submission, name);
+                return Err(SubmitError::TooMuch { index, bytes_max: input.built_on_bytes_max }.into());
+            }
             shown.push(PreviewedFile {
                 path: format!("{}/{name}", input.folder),
                 before: before.map(<[u8]>::to_vec),
@@ -28,5 +41,18 @@ pub(crate) fn of(input: &Input<'_>, earlier: &[Draft], drafts: &[Draft]) -> Vec<
         let Draft { message, author, .. } = draft;
         previews.push(Preview { message: message.clone(), author: author.clone(), files: shown });
     }
-    previews
+    Ok(previews)
+}
+
+/// What the head has under a name.
+fn at_head<'i>(input: &Input<'i>, name: &str) -> Result<Option<&'i [u8]>, Halt> {
+    let Some(blob) = input.blobs.get(name) else { return Ok(None) };
+    let content = input.sources.get(*blob).ok_or(Halt::Unfinished)?;
+    Ok(Some(content.as_slice()))
+}
+
+/// The change that is about a file, the first one if none is.
+fn index_of(submission: &Submission, name: &str) -> usize {
+    let changes = &mut submission.changes.iter();
+    changes.position(|change| names_of(change.command.key()).iter().any(|it| it == name)).unwrap_or(0)
 }

@@ -2,6 +2,7 @@
 
 mod durable;
 mod following;
+mod large;
 mod letter_case;
 mod model;
 mod races;
@@ -40,6 +41,7 @@ pub(crate) fn options() -> Options {
             queue_len_max: 64,
             batch_len_max: 64,
             races_max: 3,
+            operations_bytes_max: 2 << 20,
             retry_wait: Duration::from_millis(1),
         },
         idempotency: Retention { time: Duration::from_secs(60), len_max: 16, bytes_max: 1 << 20 },

@@ -12,6 +12,7 @@ use crate::engine::Options;
 use crate::engine::handle::{Job, Submission, SubmitError, Written};
 use crate::engine::idempotency::{Ledger, Made, Scope, replay};
 use crate::engine::mirror::Mirror;
+use crate::engine::plan::edits::Progress;
 use crate::engine::plan::input::{input, keys_of, names_with_rivals};
 use crate::engine::plan::{Granted, Plan, plan};
 use crate::engine::projection::Projection;
@@ -45,6 +46,10 @@ pub(crate) struct Group<'a, J> {
     pub(crate) deferred: Option<&'a mut VecDeque<Job>>,
     /// Takes the jobs for which there was no time in this turn.
     pub(crate) rest: &'a mut VecDeque<Job>,
+    /// Takes the jobs that one turn has no time for.
+    pub(crate) unfinished: &'a mut Vec<Job>,
+    /// What has been read and edited for the first job.
+    pub(crate) progress: &'a mut Progress,
     /// Has the jobs that come meanwhile.
     pub(crate) inbox: &'a mut Inbox,
 }
@@ -124,12 +129,16 @@ impl<J: Journal> Group<'_, J> {
         self.answer_known(jobs)?;
         self.defer(jobs);
         let expected = self.mirror.snapshot().revision;
-        let input = input(self.mirror, self.options, jobs)?;
+        let Progress { sources, edits } = &mut *self.progress;
+        let input = input(self.mirror, self.options, jobs, sources)?;
         let started = Instant::now();
-        let Plan { drafts, answers, catalog, fallbacks } =
-            plan(&input, in_time(jobs, started, self.deferred.is_none()), &mut Uuid::now_v7);
-        self.rest.extend(jobs.drain(answers.len()..));
+        let in_time = in_time(jobs, started, self.deferred.is_none());
+        let Plan { drafts, answers, catalog, fallbacks } = plan(&input, in_time, edits, &mut Uuid::now_v7);
         let now = input.now;
+        let answers = self.set_aside(jobs, answers);
+        if jobs.is_empty() {
+            return Ok(Some(false));
+        }
         let mut committed = Vec::new();
         if !drafts.is_empty() {
             committed = match self.mirror.journal.append(expected, &drafts) {
@@ -158,6 +167,28 @@ impl<J: Journal> Group<'_, J> {
         self.count(jobs, &answers, drafts.len());
         self.answer(std::mem::take(jobs), answers);
         Ok(Some(!drafts.is_empty()))
+    }
+
+    /// Sets aside the jobs that were not decided: the first one needs more than one turn, the others had no
+    /// time or room beside it. What is left are those that are answered, and how.
+    fn set_aside(
+        &mut self,
+        jobs: &mut Vec<Job>,
+        answers: Vec<Option<Result<Granted, SubmitError>>>,
+    ) -> Vec<Result<Granted, SubmitError>> {
+        let mut answers = answers.into_iter();
+        let mut decided = Vec::with_capacity(answers.len());
+        for (at, job) in std::mem::take(jobs).into_iter().enumerate() {
+            match answers.next().flatten() {
+                Some(answer) => {
+                    jobs.push(job);
+                    decided.push(answer);
+                }
+                None if at == 0 => self.unfinished.push(job),
+                None => self.rest.push_back(job),
+            }
+        }
+        decided
     }
 
     /// Looks at the branch after an attempt that failed; nothing when it is to be made again.

@@ -7,6 +7,7 @@ mod group;
 mod inbox;
 pub(crate) mod refuse;
 pub(crate) mod signal;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,12 +19,14 @@ use tokio::time::timeout_at;
 use crate::engine::handle::{Job, Question, SubmitError};
 use crate::engine::idempotency::{Ledger, replay};
 use crate::engine::mirror::Mirror;
+use crate::engine::plan::edits::Progress;
 use crate::engine::projection::{Projection, Snapshot};
 use crate::engine::writer::group::Group;
 use crate::engine::writer::inbox::{Inbox, Received};
-use crate::engine::writer::refuse::{reason, refusal};
+use crate::engine::writer::refuse::{reason, refusal, unavailable};
 use crate::engine::writer::signal::{Hint, Signal};
-use crate::engine::{Options, chain};
+use crate::engine::writer::waiting::Waiting;
+use crate::engine::{Options, WriterOptions, chain};
 use crate::store::{Journal, StoreError};
 use crate::telemetry::Limit;
 
@@ -34,10 +37,7 @@ pub(crate) struct Writer<J> {
     ledger: Ledger,
     options: Options,
     state: State<J>,
-    /// Jobs that wait for a file of their key to be believed.
-    deferred: VecDeque<Job>,
-    /// Jobs that wait for the next turn.
-    rest: VecDeque<Job>,
+    waiting: Waiting,
     /// What the last failed reading said, so that it is logged once.
     trouble: Option<String>,
     /// When to try again what could not be read.
@@ -74,8 +74,7 @@ impl<J: Journal> Writer<J> {
             ledger,
             options,
             state,
-            deferred: VecDeque::new(),
-            rest: VecDeque::new(),
+            waiting: Waiting::default(),
             trouble: None,
             retry_at: None,
             untended: 1,
@@ -98,8 +97,7 @@ impl<J: Journal> Writer<J> {
             self.projection.note_busy(Some(Instant::now()));
             self.read_if_due();
             self.act(received.hints.merged());
-            let mut jobs = std::mem::take(&mut self.deferred);
-            jobs.append(&mut self.rest);
+            let mut jobs = self.waiting.take();
             jobs.extend(received.jobs);
             self.commit(jobs, received.stop);
             self.replay(received.questions);
@@ -118,14 +116,14 @@ impl<J: Journal> Writer<J> {
     async fn gather(&mut self) -> Option<Received> {
         let mut received = Received::default();
         let first = match self.wake_at() {
-            _ if !self.rest.is_empty() => self.inbox.try_next(),
+            _ if !self.waiting.is_empty() => self.inbox.try_next(),
             None => Some(self.inbox.next().await?),
             Some(at) => match timeout_at(at.into(), self.inbox.next()).await {
                 Ok(signal) => Some(signal?),
                 Err(_) => None,
             },
         };
-        received.idle = first.is_none() && self.rest.is_empty();
+        received.idle = first.is_none() && self.waiting.is_empty();
         let mut next = first;
         while let Some(signal) = next.take() {
             match signal {
@@ -134,7 +132,7 @@ impl<J: Journal> Writer<J> {
                 Signal::Changed(hint) => received.hints.add(hint),
                 Signal::Shutdown => received.stop = true,
             }
-            let waiting = self.rest.len() + received.jobs.len() + received.questions.len();
+            let waiting = self.waiting.rest.len() + received.jobs.len() + received.questions.len();
             if waiting < self.options.writer.batch_len_max {
                 next = self.inbox.try_next();
             } else if !self.inbox.is_empty() {
@@ -263,24 +261,67 @@ impl<J: Journal> Writer<J> {
         *trouble = now;
     }
 
-    /// Carries out what can be carried out now, in order, and answers it.
-    fn commit(&mut self, jobs: VecDeque<Job>, last: bool) {
+    /// Carries out what can be carried out now, in order, and answers it; all that waits when the service ends.
+    fn commit(&mut self, mut jobs: VecDeque<Job>, last: bool) {
+        loop {
+            let large = self.carry_out(jobs.into(), &mut Progress::default(), last);
+            self.waiting.add_large(large, self.options.writer.queue_len_max);
+            self.go_on(last);
+            if !last || self.waiting.is_empty() {
+                break;
+            }
+            jobs = self.waiting.take();
+        }
+    }
+
+    /// Carries out one more part of a job that is too large for a turn.
+    fn go_on(&mut self, last: bool) {
+        let Some(job) = self.waiting.large.pop_front() else { return };
+        let mut progress = std::mem::take(&mut self.waiting.progress);
+        let before = progress.bytes();
+        progress.begin_turn();
+        let mut unfinished = self.carry_out(vec![job], &mut progress, last).into_iter();
+        if let Some(job) = unfinished.next() {
+            debug_assert_ne!(progress.bytes(), before, "BUG: a job waits for something that nobody reads");
+            if progress.bytes() == before || self.has_gone_on_enough(&progress) {
+                self.options.reached.count(Limit::Races);
+                job.answer(Err(unavailable("the collections that it changes keep changing, try again")));
+            } else {
+                self.waiting.large.push_front(job);
+                self.waiting.progress = progress;
+            }
+        }
+        self.waiting.add_large(unfinished, self.options.writer.queue_len_max);
+    }
+
+    /// Whether others have changed what a job builds on so often that it was read and edited all over as many times
+    /// as a batch is decided again.
+    fn has_gone_on_enough(&self, progress: &Progress) -> bool {
+        let WriterOptions { races_max, operations_bytes_max, .. } = self.options.writer;
+        progress.bytes() > operations_bytes_max.saturating_mul(2 * (races_max + 1))
+    }
+
+    /// Carries out jobs, and answers them; those that one turn has no time for come back.
+    fn carry_out(&mut self, jobs: Vec<Job>, progress: &mut Progress, last: bool) -> Vec<Job> {
         let State::Mirrored(mirror) = &mut self.state else {
             let answer = if last { SubmitError::ShuttingDown } else { SubmitError::Loading };
-            return jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+            jobs.into_iter().for_each(|job| job.answer(Err(answer.clone())));
+            return Vec::new();
         };
-        let (options, projection, ledger) = (&self.options, &self.projection, &self.ledger);
-        let deferred = (!last).then_some(&mut self.deferred);
+        let mut unfinished = Vec::new();
         let mut group = Group {
             mirror,
-            options,
-            projection,
-            ledger,
-            deferred,
-            rest: &mut self.rest,
+            options: &self.options,
+            projection: &self.projection,
+            ledger: &self.ledger,
+            deferred: (!last).then_some(&mut self.waiting.deferred),
+            rest: &mut self.waiting.rest,
+            unfinished: &mut unfinished,
+            progress,
             inbox: &mut self.inbox,
         };
-        self.untended += usize::from(group.carry_out(jobs.into()));
+        self.untended += usize::from(group.carry_out(jobs));
+        unfinished
     }
 
     /// Answers what is asked about the commits of earlier requests.

@@ -190,6 +190,7 @@ pub(crate) async fn capabilities(call: &Call<'_>) -> Result<Reply, ApiError> {
             "headerBytesMax": limits.requests.header_bytes_max,
             "jsonDepthMax": limits.requests.json_depth_max,
             "operationsMax": limits.writes.operations_max,
+            "operationsBytesMax": limits.writes.operations_bytes_max,
             "attributesMax": ATTRIBUTES_MAX,
         },
     });

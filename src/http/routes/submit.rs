@@ -66,6 +66,7 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         SubmitError::Condition { .. }
         | SubmitError::Broken { .. }
         | SubmitError::EditedByHand { .. }
+        | SubmitError::TooMuch { .. }
         | SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading

@@ -211,6 +211,7 @@ async fn the_service_says_what_it_can() {
     );
     assert_eq!(capabilities.attributes()["changes"], json!({"supported": true}));
     assert_eq!(capabilities.attributes()["limits"]["attributesMax"], 256);
+    assert_eq!(capabilities.attributes()["limits"]["operationsBytesMax"], 2 * 1_024 * 1_024);
     let sparse = "/capabilities?fields[collection-settings-capabilities]=changes";
     assert_eq!(server.get(sparse).await.is(200).attributes(), json!({"changes": {"supported": true}}));
     let sparse = server.get("/sync-token?fields[sync-token]=").await.is(200);

@@ -78,6 +78,18 @@ impl Person {
     }
 }
 
+/// Who committed what between two places, and a little before and after.
+fn commits_between(repo: &Repo, from: usize, to: usize) -> String {
+    let log = repo.git(&["log", "--reverse", "--first-parent", "--format=%h %an %cn %s"]);
+    let (from, to) = (from.saturating_sub(5), to.saturating_add(4));
+    log.lines()
+        .enumerate()
+        .skip(from)
+        .take(to - from)
+        .map(|(at, line)| format!("{}: {line}\n", at + 1))
+        .collect()
+}
+
 /// Where a version of a collection stands in the order of its versions: the commit that has it, or the one before which
 /// it was replaced.
 type Rank = (usize, usize);
@@ -121,7 +133,8 @@ impl Saves {
             };
             assert!(
                 later.is_none_or(|later| rank < later),
-                "{name} of {key} came after what was saved later"
+                "{name} of {key} came after what was saved later: {rank:?}, {later:?}\n{}",
+                commits_between(repo, rank.0.min(later.map_or(rank.0, |(place, _)| place)), rank.0)
             );
             found.committed += usize::from(place.is_some());
             next.insert(key, rank);
@@ -164,6 +177,16 @@ impl Saves {
         })
     }
 
+    /// What stood there and what was saved about the time when a collection went back.
+    fn around(&self, key: &str, rank: Rank, line: &Line, newest: Option<(&Call, Rank)>) -> String {
+        let to = newest.map_or(rank.0, |(_, (place, _))| place).min(line.states.len() - 1);
+        let stood = (rank.0..=to).map(|place| format!("{place}: {:?}", line.states[place].get(key)));
+        let is_near = |place: usize| place + 2 >= rank.0 && place <= to + 2;
+        let saved = self.by_name.iter().filter(|(_, (of, _, (place, _)))| *of == key && is_near(*place));
+        let saved = saved.map(|(name, (_, began, rank))| format!("{name} saved at {began:?} is {rank:?}"));
+        stood.chain(saved).collect::<Vec<_>>().join("\n")
+    }
+
     /// Judges what was seen of each collection: it stood there, and where somebody saves, who looks later sees no older
     /// version; elsewhere the places tell that already.
     pub(crate) fn judge(&self, calls: &[Call], line: &Line) {
@@ -182,14 +205,16 @@ impl Saves {
             let mut ended = seen.clone();
             ended.sort_unstable_by_key(|(call, _)| call.ended);
             seen.sort_unstable_by_key(|(call, _)| call.began);
-            let (mut before, mut newest) = (ended.into_iter().peekable(), (0, 0));
+            let (mut before, mut newest) = (ended.into_iter().peekable(), None);
             for (call, rank) in seen {
-                while let Some((_, other)) = before.next_if(|(other, _)| other.ended < call.began) {
-                    newest = newest.max(other);
+                while let Some((other, seen)) = before.next_if(|(other, _)| other.ended < call.began) {
+                    newest = newest.filter(|(_, rank)| *rank >= seen).or(Some((other, seen)));
                 }
+                let went_back = newest.filter(|(_, newest)| rank < *newest && !self.by_name.is_empty());
                 assert!(
-                    rank >= newest || self.by_name.is_empty(),
-                    "{key} went back from {newest:?} to {rank:?}: {call:?}"
+                    went_back.is_none(),
+                    "{key} went back to {rank:?}: {call:?}\nfrom {went_back:?}\nwhere {}",
+                    self.around(key, rank, line, went_back)
                 );
             }
         }

@@ -246,6 +246,17 @@ impl From<SubmitError> for ApiError {
                     "The file {path} was edited by hand and the edit is not committed; commit or undo it first"
                 ),
             ),
+            SubmitError::TooMuch { index: _, bytes_max } => Self::from(
+                ErrorObject::new(
+                    Code::PAYLOAD_TOO_LARGE,
+                    format!(
+                        "The files that one request changes have at most {bytes_max} bytes together, and with this \
+                         one they have more; send several requests."
+                    ),
+                )
+                .at("/data"),
+            )
+            .reaching(Limit::OperationsBytes),
             SubmitError::KeyReused => ErrorObject::new(
                 Code::UNPROCESSABLE,
                 "The idempotency key was used for another request; every request needs one of its own.",
@@ -324,7 +335,8 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Condition { index, .. }
         | SubmitError::Clash { index, .. }
         | SubmitError::Broken { index, .. }
-        | SubmitError::EditedByHand { index, .. } => Some(*index),
+        | SubmitError::EditedByHand { index, .. }
+        | SubmitError::TooMuch { index, .. } => Some(*index),
         SubmitError::KeyReused
         | SubmitError::Busy
         | SubmitError::Loading
@@ -372,6 +384,8 @@ mod tests {
         assert_eq!(pointer(Refusal::KeyTaken(key.clone())), "/atomic:operations/3/data/id");
         let fixed = Refusal::KindFixed { key, stored: Kind::Media, asked: Kind::Document };
         assert_eq!(pointer(fixed), "/atomic:operations/3/data/type");
+        let error = ApiError::from(SubmitError::TooMuch { index: 3, bytes_max: 65_536 });
+        assert_eq!((error.status().as_u16(), error.limit), (413, Some(Limit::OperationsBytes)));
     }
 
     #[test]

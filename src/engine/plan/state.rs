@@ -1,0 +1,391 @@
+//! The state that submissions are decided against, and what deciding one makes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use imbl::{HashMap as SharedMap, HashSet as SharedSet};
+use uuid::Uuid;
+
+use crate::domain::file_name;
+use crate::domain::{Catalog, Collection, Command, Event, Exact, Key, Refusal, Restore, Reverses, decide};
+use crate::engine::handle::{Condition, ConditionalCommand, Outcome, Submission, SubmitError};
+use crate::engine::plan::edits::Edits;
+use crate::engine::plan::fold::Commit;
+use crate::engine::plan::merge::{self, Merged};
+use crate::engine::plan::{Halt, Input};
+use crate::engine::projection::Entry;
+use crate::format::{self, message};
+use crate::store::{BlobId, Draft};
+
+/// Updates of one collection by one submission.
+#[derive(Clone)]
+struct Update {
+    /// What its file holds.
+    before: Arc<Collection>,
+    /// That content, and its id.
+    source: (BlobId, Arc<Vec<u8>>),
+    /// The last change that updates it.
+    index: usize,
+}
+
+/// The state that a submission is decided against; cheap to clone, so that a refused one leaves
+/// nothing behind.
+#[derive(Clone)]
+pub(super) struct PlanState {
+    pub(super) catalog: Catalog<Arc<Entry>>,
+    /// The contents that drafts of this batch gave to files.
+    pub(super) written: SharedMap<String, Arc<Vec<u8>>>,
+    /// What the drafts so far make of files.
+    pub(super) drafted: SharedMap<String, Option<BlobId>>,
+    /// Keys whose hand edits and broken files are dealt with.
+    pub(super) settled: SharedSet<Key>,
+    /// What the submission at hand adds.
+    pub(super) drafts: Vec<Draft>,
+    pub(super) fallbacks: Vec<(Key, String)>,
+    /// What the submission at hand updates: however often it does, each file is edited once.
+    updated: BTreeMap<Key, Update>,
+}
+
+impl PlanState {
+    pub(super) fn new(input: &Input<'_>) -> Self {
+        Self {
+            catalog: input.snapshot.catalog().clone(),
+            written: SharedMap::new(),
+            drafted: SharedMap::new(),
+            settled: SharedSet::new(),
+            drafts: Vec::new(),
+            fallbacks: Vec::new(),
+            updated: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn carry_out(
+        &mut self,
+        input: &Input<'_>,
+        submission: &Submission,
+        edits: &mut Edits,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<Vec<Outcome>, Halt> {
+        let mut commit = Commit::default();
+        let changes = submission.changes.iter().enumerate();
+        let granted: Result<Vec<_>, _> =
+            changes.map(|(index, change)| self.grant(input, index, change, &mut commit, new_id)).collect();
+        // Known of what has been read, so that no more of it is than may be.
+        self.refuse_too_much(input.built_on_bytes_max)?;
+        let mut outcomes = granted?;
+        for (key, update) in std::mem::take(&mut self.updated) {
+            let [standing, edited] = self.edit(&key, &update, edits, &mut commit)?;
+            outcomes.iter_mut().for_each(|outcome| outcome.replace(&standing, &edited));
+        }
+        commit.fold(|name| match self.drafted.get(name) {
+            Some(drafted) => *drafted,
+            None => input.blobs.get(name).copied(),
+        });
+        if commit.files.is_empty() {
+            // A hand edit is committed for the sake of what is written over it.
+            self.drafts.clear();
+        } else {
+            let events: Vec<_> = commit.events.iter().map(|event| (new_id(), event)).collect();
+            let about = message::About {
+                reason: submission.reason.as_deref(),
+                request_id: submission.request_id.as_deref(),
+                idempotency: submission.once.as_ref().map(|once| (&*once.key, once.fingerprint.to_string())),
+                by_command: submission.by_command,
+                unread: &commit.unread,
+                reverses: submission.changes.iter().find_map(|change| reverses(&change.command)),
+                ..message::About::default()
+            };
+            let message = message::compose(&events, &about);
+            let mut files = Vec::with_capacity(commit.files.len());
+            for (name, made) in commit.files {
+                let (blob, bytes) = made.unzip();
+                self.drafted.insert(name.clone(), blob);
+                files.push((name, bytes));
+            }
+            self.drafts.push(Draft { message, files, author: submission.author.clone(), at: input.now });
+        }
+        Ok(outcomes)
+    }
+
+    /// Carries out one change on the state.
+    fn grant(
+        &mut self,
+        input: &Input<'_>,
+        index: usize,
+        change: &ConditionalCommand,
+        commit: &mut Commit,
+        new_id: &mut dyn FnMut() -> Uuid,
+    ) -> Result<Outcome, Halt> {
+        let key = change.command.key();
+        let current = self.catalog.get(key.as_str()).cloned();
+        let merged = self.over_older(input, index, change, current.as_ref())?;
+        let change = merged.as_ref().unwrap_or(change);
+        self.refuse_broken(input, index, &change.command)?;
+        if current.is_none() && matches!(change.command, Command::Delete { .. }) && self.is_unread(input, key)
+        {
+            self.commit_by_hand(input, index, key, new_id)?;
+            self.delete(input, key, commit);
+            self.settled.insert(key.clone());
+            commit.unread.push(key.clone());
+            return Ok(Outcome::Deleted);
+        }
+        let restore = restore(&change.command);
+        if restore.is_some_and(|restore| !is_as_seen(restore, current.as_deref())) {
+            return Err(SubmitError::Condition { index, current }.into());
+        }
+        let refused = |refusal| SubmitError::Refused { index, refusal };
+        let event = decide(&self.catalog, &change.command).map_err(refused)?;
+        let exact = restore.and_then(|restore| restore.exact.as_ref());
+        let event = match (event, current) {
+            (Some(_), Some(current)) if exact.is_some_and(|exact| is_so(exact, &current)) => {
+                return Ok(Outcome::Unchanged(current));
+            }
+            (Some(event), _) => event,
+            (None, current) => {
+                return Ok(Outcome::Unchanged(
+                    current.expect("an update that changes nothing found its key"),
+                ));
+            }
+        };
+        if matches!(event, Event::Created(_)) {
+            self.refuse_beside_rival(input, key, commit).map_err(refused)?;
+        }
+        self.commit_by_hand(input, index, key, new_id)?;
+        let outcome = self.write(input, (index, &event), exact, commit)?;
+        self.settled.insert(key.clone());
+        commit.events.push(event);
+        Ok(outcome)
+    }
+
+    /// Checks the condition; of an update that builds on an older version, and may, what is left of
+    /// it for the present one.
+    fn over_older(
+        &self,
+        input: &Input<'_>,
+        index: usize,
+        change: &ConditionalCommand,
+        current: Option<&Arc<Entry>>,
+    ) -> Result<Option<ConditionalCommand>, SubmitError> {
+        if change.condition.holds(current.map(AsRef::as_ref)) {
+            return Ok(None);
+        }
+        let tags = change.condition.mergeable(current.map(AsRef::as_ref)).unwrap_or_default();
+        let base = tags.iter().find_map(|tag| input.bases.get(&(change.command.key().clone(), tag.clone())));
+        let (Some(base), Some(current), Command::Update { key, kind, patch }) =
+            (base.cloned(), current, &change.command)
+        else {
+            return Err(SubmitError::Condition { index, current: current.cloned() });
+        };
+        if base.kind() != current.collection.kind() {
+            return Err(SubmitError::Condition { index, current: Some(Arc::clone(current)) });
+        }
+        let merged = merge::merged(&base, patch, &current.collection)
+            .map_err(|violations| SubmitError::Refused { index, refusal: Refusal::Invalid(violations) })?;
+        match merged {
+            Merged::Clean(patch) => {
+                let command = Command::Update { key: key.clone(), kind: *kind, patch };
+                Ok(Some(ConditionalCommand { command, condition: Condition::default() }))
+            }
+            Merged::Clashing(clashes) => {
+                Err(SubmitError::Clash { index, current: Arc::clone(current), clashes })
+            }
+        }
+    }
+
+    /// Whether there is a file for this key that is not served and never was.
+    fn is_unread(&self, input: &Input<'_>, key: &Key) -> bool {
+        !self.settled.contains(key) && input.snapshot.problem_of(key.as_str()).is_some()
+    }
+
+    /// A broken file gives an update nothing to build on, and a creation nothing to replace.
+    fn refuse_broken(&self, input: &Input<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
+        let key = command.key();
+        let replaces = match command {
+            Command::Delete { .. } => true,
+            Command::Restore(restore) => restore.exact.is_some() || restore.to.is_none(),
+            Command::Create(_) | Command::Update { .. } => false,
+        };
+        let is_special = input.special.contains(key);
+        if self.settled.contains(key) || (replaces && !is_special) {
+            return Ok(());
+        }
+        let problem = match self.catalog.get(key.as_str()) {
+            Some(entry) if entry.stale || is_special => entry.problem.as_ref(),
+            Some(_) => None,
+            None => input.snapshot.problem_of(key.as_str()),
+        };
+        match problem {
+            Some(problem) => Err(SubmitError::Broken { index, problem: Arc::clone(problem) }),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts what an event does to the files into the commit, and its collection on the state.
+    fn write(
+        &mut self,
+        input: &Input<'_>,
+        (index, event): (usize, &Event),
+        exact: Option<&Exact>,
+        commit: &mut Commit,
+    ) -> Result<Outcome, Halt> {
+        let (file, bytes, collection) = match (event, exact) {
+            (Event::Created(after) | Event::Updated { after, .. }, Some(exact)) => {
+                self.updated.remove(after.key());
+                self.clear_for(input, after.key(), exact, commit);
+                (exact.file.clone(), exact.bytes.to_vec(), after)
+            }
+            (Event::Created(after), None) => (file_name::of_new(after.key()), format::write(after), after),
+            (Event::Updated { before, after }, None) => return self.update(input, index, before, after),
+            (Event::Deleted(before), _) => {
+                self.updated.remove(before.key());
+                self.delete(input, before.key(), commit);
+                return Ok(Outcome::Deleted);
+            }
+        };
+        let entry = self.put(index, collection, file, bytes, commit)?;
+        Ok(match event {
+            Event::Created(_) => Outcome::Created(entry),
+            Event::Updated { .. } | Event::Deleted(_) => Outcome::Updated(entry),
+        })
+    }
+
+    /// Puts the file of a collection into the commit.
+    fn put(
+        &mut self,
+        index: usize,
+        collection: &Arc<Collection>,
+        file: String,
+        bytes: Vec<u8>,
+        commit: &mut Commit,
+    ) -> Result<Arc<Entry>, SubmitError> {
+        if bytes.len() > format::FILE_BYTES_MAX {
+            let key = collection.key().clone();
+            let refusal = Refusal::TooLarge { key, bytes: bytes.len(), bytes_max: format::FILE_BYTES_MAX };
+            return Err(SubmitError::Refused { index, refusal });
+        }
+        let blob = BlobId::of(&bytes);
+        let entry = Arc::new(Entry::of_file(Arc::clone(collection), &file, blob));
+        self.catalog.insert(Arc::clone(&entry));
+        self.written.insert(file.clone(), Arc::new(bytes.clone()));
+        commit.files.insert(file, Some((blob, bytes)));
+        Ok(entry)
+    }
+
+    /// Takes an update over, whose file is edited when all changes of the submission are known. Until then its
+    /// entry has an id that no content has, so that no condition names it.
+    fn update(
+        &mut self,
+        input: &Input<'_>,
+        index: usize,
+        before: &Arc<Collection>,
+        after: &Arc<Collection>,
+    ) -> Result<Outcome, Halt> {
+        let key = after.key();
+        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let file = standing.file();
+        if let Some(update) = self.updated.get_mut(key) {
+            update.index = index;
+        } else {
+            let content = self.written.get(&file).or_else(|| input.sources.get(standing.blob));
+            let source = (standing.blob, Arc::clone(content.ok_or(Halt::Unfinished)?));
+            self.updated.insert(key.clone(), Update { before: Arc::clone(before), source, index });
+        }
+        let entry = Arc::new(Entry::of_file(Arc::clone(after), &file, BlobId::new([0; 20])));
+        self.catalog.insert(Arc::clone(&entry));
+        Ok(Outcome::Updated(entry))
+    }
+
+    /// Refuses what builds on more than one submission may build on.
+    fn refuse_too_much(&self, bytes_max: usize) -> Result<(), SubmitError> {
+        let mut updates: Vec<&Update> = self.updated.values().collect();
+        updates.sort_by_key(|update| update.index);
+        let mut bytes = 0;
+        for update in updates {
+            bytes += update.source.1.len();
+            if bytes > bytes_max {
+                return Err(SubmitError::TooMuch { index: update.index, bytes_max });
+            }
+        }
+        Ok(())
+    }
+
+    /// Edits the file of an updated collection; answers the entry that stood for it, and the one that does now.
+    fn edit(
+        &mut self,
+        key: &Key,
+        update: &Update,
+        edits: &mut Edits,
+        commit: &mut Commit,
+    ) -> Result<[Arc<Entry>; 2], Halt> {
+        let standing = self.catalog.get(key.as_str()).expect("an updated collection is in the catalog");
+        let (standing, file) = (Arc::clone(standing), standing.file());
+        let (source, old) = &update.source;
+        let edited = edits
+            .edit((*source, old.as_slice()), &update.before, &standing.collection)
+            .ok_or(Halt::Unfinished)?;
+        if let Some(why) = edited.fallback {
+            self.fallbacks.push((key.clone(), why));
+        }
+        let entry = self.put(update.index, &standing.collection, file, edited.bytes, commit)?;
+        Ok([standing, entry])
+    }
+
+    /// Removes what would stand in the way of a file that comes back: the file that it replaces
+    /// under the other name, and a `.yaml` one that would win over it.
+    fn clear_for(&mut self, input: &Input<'_>, key: &Key, exact: &Exact, commit: &mut Commit) {
+        let served = self.catalog.get(key.as_str()).filter(|entry| !entry.stale);
+        if served.is_some_and(|entry| entry.is_in(&exact.file)) {
+            return;
+        }
+        self.delete(input, key, commit);
+        commit.files.remove(&exact.file);
+    }
+
+    /// What became of a change of a submission that comes to nothing: the entry that stands here.
+    pub(super) fn as_it_stands(&self, outcome: Outcome) -> Outcome {
+        let standing = |entry: Arc<Entry>| match self.catalog.get(entry.collection.key().as_str()) {
+            Some(standing) if standing.blob == entry.blob => Arc::clone(standing),
+            Some(_) | None => entry,
+        };
+        match outcome {
+            Outcome::Created(entry) => Outcome::Created(standing(entry)),
+            Outcome::Updated(entry) => Outcome::Updated(standing(entry)),
+            Outcome::Unchanged(entry) => Outcome::Unchanged(standing(entry)),
+            Outcome::Deleted => Outcome::Deleted,
+        }
+    }
+
+    /// Removes every file that stands for the key; those that are gone already drop out of the commit.
+    fn delete(&mut self, input: &Input<'_>, key: &Key, commit: &mut Commit) {
+        let served = self.catalog.remove(key.as_str()).map(|entry| entry.file());
+        let spare = input.files_of.get(key).into_iter().flatten().cloned();
+        for name in served.into_iter().chain(spare) {
+            commit.files.insert(name, None);
+        }
+    }
+}
+
+fn restore(command: &Command) -> Option<&Restore> {
+    match command {
+        Command::Restore(restore) => Some(restore),
+        Command::Create(_) | Command::Update { .. } | Command::Delete { .. } => None,
+    }
+}
+
+fn reverses(command: &Command) -> Option<&Reverses> {
+    restore(command).map(|restore| &restore.reverses)
+}
+
+/// Whether a collection is what a plan of the past saw. Of a file that is broken or only saved,
+/// the values are all there is to compare.
+fn is_as_seen(restore: &Restore, current: Option<&Entry>) -> bool {
+    let committed = current.filter(|entry| !entry.uncommitted && !entry.stale);
+    let over = restore.exact.as_ref().and_then(|exact| exact.over);
+    restore.seen.as_deref() == current.map(|entry| &*entry.collection)
+        && over.zip(committed).is_none_or(|(over, entry)| over == *entry.blob.as_bytes())
+}
+
+/// Whether a file that is to come back stands there already.
+fn is_so(exact: &Exact, current: &Entry) -> bool {
+    !current.stale && current.is_in(&exact.file) && current.blob == BlobId::of(&exact.bytes)
+}
