@@ -178,7 +178,7 @@ impl Following {
     async fn count_lag(&self) {
         let position = self.state.lock().unwrap_or_else(PoisonError::into_inner).position;
         let Ok(view) = self.history.view().await else { return };
-        let lag = view.events_after(position);
+        let lag = view.events_after(position, &self.filter());
         self.change(|state| state.lag = lag);
     }
 

@@ -267,19 +267,19 @@ impl View {
         self.index.events_len() as usize
     }
 
-    /// How many events came after a place; all of them after none.
+    /// How many events that a filter lets through came after a place; all of them after none. An event that can't be
+    /// looked at without waiting counts.
     #[must_use]
-    pub fn events_after(&self, position: Option<Position>) -> usize {
-        let Some(position) = position.filter(|position| self.index.find(position.revision).is_some()) else {
-            return self.index.events_len() as usize;
-        };
-        let seen = self.seen(position).ok().flatten().unwrap_or(Seen::before(0));
-        match seen.beside {
-            None => self.index.events_len().saturating_sub(seen.until) as usize,
-            Some(_) => (seen.until..self.index.events_len())
-                .filter(|event| seen.is_news(&self.index, *event))
-                .count(),
+    pub fn events_after(&self, position: Option<Position>, filter: &Filter) -> usize {
+        let position = position.filter(|position| self.index.find(position.revision).is_some());
+        let seen = position.and_then(|position| self.seen(position).ok().flatten());
+        let (seen, end) = (seen.unwrap_or(Seen::before(0)), self.index.events_len());
+        if seen.beside.is_none() && *filter == Filter::default() {
+            return end.saturating_sub(seen.until) as usize;
         }
+        let is_owed =
+            |event: &u32| seen.is_news(&self.index, *event) && filter.takes(self, *event) != Some(false);
+        (seen.until..end).filter(is_owed).count()
     }
 
     /// Whether the served branch reaches a commit, by whatever parents.

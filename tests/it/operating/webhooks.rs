@@ -185,6 +185,11 @@ async fn a_receiver_that_is_down_loses_nothing_over_a_crash_and_holds_up_nobody(
     server.start_again().await;
     assert_eq!(keys(&down.gets(3).await), ["a", "b", "c"]);
     assert_eq!(up.gets(1).await.len(), 1);
+    eventually("nobody is owed anything", async || {
+        let receivers = server.get("/webhooks").await.is(200).data();
+        receivers.as_array().unwrap().iter().all(|one| one["attributes"]["lag"] == 0).then_some(())
+    })
+    .await;
 }
 
 #[tokio::test]
