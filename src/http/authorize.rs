@@ -243,6 +243,18 @@ pub(crate) const ACTIONS: [&str; 21] = [
 ];
 
 impl Action<'_> {
+    /// Whether it changes collections.
+    pub(crate) const fn is_write(&self) -> bool {
+        matches!(
+            self,
+            Self::Create { .. }
+                | Self::Update { .. }
+                | Self::Delete { .. }
+                | Self::UndoEvent { .. }
+                | Self::Restore { .. }
+        )
+    }
+
     /// The number of one, for whoever counts them.
     pub(crate) const fn number(&self) -> usize {
         match self {

@@ -42,6 +42,13 @@ pub struct Context {
     pub telemetry: Telemetry,
 }
 
+impl Context {
+    /// Whether writes are for other instances.
+    pub(crate) fn is_follower(&self) -> bool {
+        self.remote.as_ref().is_some_and(|shared| shared.is_follower)
+    }
+}
+
 /// Who may ask, by which name and from where.
 #[derive(Debug)]
 pub struct Access {

@@ -19,7 +19,7 @@ use crate::engine::history::{self, Asker, Filter, History, Page, View};
 use crate::http::authorize::{Action, Actions, Allowed, Denied, Identity, RequestHead};
 use crate::http::budgets::Budgets;
 use crate::http::context::{Context, Guard};
-use crate::http::jsonapi::error::{ApiError, Code};
+use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate;
 use crate::http::jsonapi::negotiate::{Accepted, Dialect};
 use crate::http::jsonapi::query::Query;
@@ -36,6 +36,10 @@ const HISTORY_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// How long a client that sends no more is waited with for what is looked up.
 const HALF_CLOSED_WAIT: Duration = Duration::from_secs(2);
+
+/// What is told to whoever would write where all writes are for other instances.
+pub(crate) const FOLLOWER_WRITES_NOTHING: &str =
+    "This instance follows others and takes no writes (--follow).";
 
 /// A request without its body.
 pub(crate) struct Call<'a> {
@@ -164,11 +168,14 @@ impl<'a> Call<'a> {
     ///
     /// # Errors
     ///
-    /// What the hook answers; 500 if it panics.
+    /// What the hook answers; 500 if it panics; 403 for a write where all are for other instances.
     pub(crate) async fn authorize(&self, action: Action<'_>) -> Result<Allowed, ApiError> {
         if !self.may_ask(&action) {
             tracing::error!(route = self.route(), ?action, "BUG: the table of routes has no such action");
             return Err(ApiError::internal());
+        }
+        if self.context.is_follower() && action.is_write() {
+            return Err(ErrorObject::new(Code::FORBIDDEN, FOLLOWER_WRITES_NOTHING).into());
         }
         let answer = self.ask(action).await;
         self.context

@@ -27,10 +27,10 @@ use crate::http::jsonapi::error::ApiError;
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
-use crate::http::request::call::Call;
+use crate::http::request::call::{Call, FOLLOWER_WRITES_NOTHING};
 pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
 use crate::http::routes::path::Found;
-use crate::http::routes::table::{LIVE, REMOTE, ROUTES, Route, allow};
+use crate::http::routes::table::{LIVE, REMOTE, ROUTES, allow};
 
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
@@ -47,12 +47,19 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let Found { route, target } = found?;
     sites::check_site(call)?;
     let contained = min_revision::wanted(call)?;
-    check_follower(call, route)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
-    let Some((actions, answering)) = target.answering(wanted, call, body) else {
-        let allow = allow(&route.methods());
+    let reads_only = call.context.is_follower() && !route.path.text.starts_with(REMOTE);
+    let is_taken = !reads_only || *wanted == Method::GET;
+    let answering = if is_taken { target.answering(wanted, call, body) } else { None };
+    let Some((actions, answering)) = answering else {
+        let mut methods = route.methods();
+        methods.retain(|method| !reads_only || **method == Method::GET);
+        let allow = allow(&methods);
         return match *call.method() {
             Method::OPTIONS => Ok(options(call, &allow)),
+            _ if !is_taken && route.methods().contains(&wanted) => {
+                Err(ApiError::method_not_allowed(&allow).with_more(FOLLOWER_WRITES_NOTHING))
+            }
             _ => Err(ApiError::method_not_allowed(&allow)),
         };
     };
@@ -64,18 +71,6 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     let reply = answering.await?;
     call.check_authorized()?;
     Ok(reply)
-}
-
-/// Refuses writes where all of them are for other instances.
-fn check_follower(call: &Call<'_>, route: &Route) -> Result<(), ApiError> {
-    let is_follower = call.context.remote.as_ref().is_some_and(|shared| shared.is_follower);
-    let is_read = matches!(*call.method(), Method::GET | Method::HEAD | Method::OPTIONS);
-    if !is_follower || is_read || route.path.text.starts_with(REMOTE) {
-        return Ok(());
-    }
-    let reads: Vec<_> = route.methods().into_iter().filter(|method| **method == Method::GET).collect();
-    let refusal = ApiError::method_not_allowed(&allow(&reads));
-    Err(refusal.with_more("This instance follows others and takes no writes (--follow)."))
 }
 
 /// The same answer; where there is no such collection any more it says too what became of it, to who may know.

@@ -158,6 +158,11 @@ async fn a_follower_takes_no_writes_and_shows_those_of_others() {
     assert!(refused.detail().contains("takes no writes"), "{}", refused.detail());
     assert_eq!(refused.header("allow"), "GET, HEAD, OPTIONS");
     follower.operations(json!([])).await.is(405);
+    let options = follower.request("OPTIONS", "/collections/posts").send().await.is(204);
+    assert_eq!(options.header("allow"), "GET, HEAD, OPTIONS");
+    crate::ui::look(&follower, "/", 200).await.has("posts").lacks("New collection");
+    crate::ui::look(&follower, "/collections/posts", 200).await.lacks("Save");
+    crate::ui::look(&follower, "/new", 403).await.has("takes no writes");
     let head = create(&hub.instance().await, "new").await;
     follower.serves(&head).await;
 }
