@@ -4,7 +4,8 @@ use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
@@ -161,6 +162,13 @@ impl GitJournal {
     }
 }
 
+/// How long a repository may still be held by a process that one who was killed was just starting: until it runs, it
+/// has a copy of all that the other had open.
+const HANDOVER_WAIT: Duration = Duration::from_millis(500);
+
+/// How often it is looked at meanwhile.
+const HANDOVER_LOOK: Duration = Duration::from_millis(5);
+
 /// The lock of the one who serves; the kernel releases it when the process dies.
 pub(crate) struct ServiceLock(File);
 
@@ -193,9 +201,13 @@ fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     let path = lock_path(layout);
     let opened = open_own(OpenOptions::new().write(true).create(true).truncate(false), &path);
     let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
-    match file.try_lock() {
-        Ok(()) => Ok(ServiceLock(file)),
-        Err(TryLockError::WouldBlock) => Err(StoreError::Served { path: layout.path.clone() }),
-        Err(TryLockError::Error(source)) => Err(StoreError::at("lock", &path, source)),
+    let until = Instant::now() + HANDOVER_WAIT;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(ServiceLock(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => thread::sleep(HANDOVER_LOOK),
+            Err(TryLockError::WouldBlock) => return Err(StoreError::Served { path: layout.path.clone() }),
+            Err(TryLockError::Error(source)) => return Err(StoreError::at("lock", &path, source)),
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::domain::Actor;
 use crate::store::git::tests::support::*;
@@ -28,6 +28,18 @@ fn misnamed(options: Options, why: &str) {
         Err(error) => panic!("{error}"),
         Ok(_) => panic!("should be refused: {why}"),
     }
+}
+
+#[test]
+fn who_follows_one_who_was_killed_waits_for_what_that_one_was_just_starting() {
+    let repo = Repo::new();
+    drop(repo.open());
+    let lock = fs::File::open(repo.path().join(".git/collectory/lock")).unwrap();
+    lock.try_lock().unwrap();
+    // It holds the lock for as long as it lives, which is not long.
+    let mut left = Command::new("git").arg("version").stdin(lock).stdout(Stdio::null()).spawn().unwrap();
+    drop(repo.open());
+    left.wait().unwrap();
 }
 
 #[test]
