@@ -265,6 +265,11 @@ pub trait Journal: Send + 'static {
     /// The head of the served branch now; `None` before its first commit.
     fn head(&mut self) -> Result<Option<Revision>, StoreError>;
 
+    /// Waits while it is others' turn to write; says whether it has, so that more may have come meanwhile.
+    fn give_way(&mut self) -> bool {
+        false
+    }
+
     /// What differs in the collections folder between two revisions, in the order of the names;
     /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with
     /// `.` are told.

@@ -75,6 +75,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     ) -> Result<Option<Revision>, StoreError> {
         if self.inner.descends(head, local)? {
             self.count_propagation(head);
+            self.turn.met();
             return self.advance(Some(local), head, "fetched from the remote");
         }
         if !self.link.is_current(seen_head) && self.inner.descends(local, head)? {

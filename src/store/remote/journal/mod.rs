@@ -4,13 +4,17 @@ pub(crate) mod decision;
 mod follow;
 pub(crate) mod merge;
 mod push;
+mod turn;
 
 use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
 
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
+use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::git::Note;
 use crate::store::{
@@ -24,8 +28,7 @@ pub struct RemoteJournal<J> {
     pub(crate) link: Arc<Link>,
     /// The head of the remote that the branch here contains.
     base: Option<Revision>,
-    /// How many races were lost in a row.
-    lost: u32,
+    turn: Turn,
     /// The former head that an operator let go, before it is found missing.
     pub(crate) accepted: Option<Revision>,
     /// Between which heads, here and there, the distance was noted.
@@ -38,7 +41,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// A journal that shares its branch with others by a link.
     pub fn new(inner: J, link: Arc<Link>) -> Self {
         let base = link.git.noted(Note::Base);
-        Self { inner, link, base, lost: 0, accepted: None, distance_of: (None, None), decided: Vec::new() }
+        let (turn, distance_of) = (Turn::default(), (None, None));
+        Self { inner, link, base, turn, accepted: None, distance_of, decided: Vec::new() }
     }
 
     pub(crate) fn note_base(&mut self, base: Revision) {
@@ -110,6 +114,19 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         Ok(found)
     }
 
+    fn give_way(&mut self) -> bool {
+        let (wait, is_raced) = self.turn.given(Instant::now());
+        if wait.is_zero() {
+            return false;
+        }
+        thread::sleep(wait);
+        if is_raced && self.link.git.url().folder().is_none() {
+            // Most likely they have come, and what is decided without looking comes too late.
+            self.look_again();
+        }
+        true
+    }
+
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         self.note_late();
         let found = self.head()?;
@@ -120,9 +137,11 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
             return self.append_here(expected, drafts, ahead_max);
         }
         self.link.check_writable()?;
+        let began = Instant::now();
         let committed = self.inner.prepare(expected, drafts)?;
         let Some(tip) = committed.last().map(|it| it.revision) else { return Ok(committed) };
         self.push(expected, tip)?;
+        self.turn.pushed(Instant::now(), began.elapsed());
         if let Err(error) = self.inner.advance(expected, tip, "pushed to the remote", self.link.now()) {
             tracing::warn!(%error, %tip, "the remote has a write that the branch here could not go on to yet");
             return Err(RemoteError::Unknown.into());

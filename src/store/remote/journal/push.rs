@@ -17,7 +17,7 @@ const TRIES_MAX: u32 = 3;
 const REFUSALS_MAX: u32 = 2;
 
 /// The longest pause between two tries.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 impl<J: TwoPhase> RemoteJournal<J> {
     /// Looks at a remote that is a folder when its branch has moved. What is decided on what it was comes too late, so
@@ -29,6 +29,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.link.settings.is_local() || !self.link.is_up() {
             return self.link.look();
         }
+        self.look_again();
+    }
+
+    /// Looks at the remote before anything is decided on what it was.
+    pub(super) fn look_again(&self) {
         if let Err(error) = self.link.fetch(Note::Judged, self.link.deadline()) {
             self.link.missed(&error);
         }
@@ -40,10 +45,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if self.link.is_local() || !self.link.is_elsewhere() {
             return;
         }
-        if self.lost > 0 {
-            pause(self.lost, PAUSE_MAX);
+        if self.turn.lost > 0 {
+            pause(self.turn.lost, PAUSE_MAX);
         }
-        self.lost += 1;
+        self.turn.lost();
         self.link.lost_a_race();
     }
 
@@ -54,7 +59,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         loop {
             let pushed = self.link.push(tip, lease, until);
             if pushed == Pushed::Accepted {
-                self.lost = 0;
+                self.turn.lost = 0;
                 self.link.is_well();
                 return Ok(());
             }
@@ -65,18 +70,18 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 self.link.pend(lease, tip);
                 return Err(RemoteError::Unknown.into());
             }
-            if self.lost > 0 {
-                pause(self.lost, PAUSE_MAX);
+            if self.turn.lost > 0 {
+                pause(self.turn.lost, PAUSE_MAX);
             }
             match (self.link.fetch(Note::Judged, until), pushed) {
                 (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
-                    self.lost = 0;
+                    self.turn.lost = 0;
                     self.link.is_well();
                     self.link.tell(tip);
                     return Ok(());
                 }
                 (Ok(head), _) if head != lease => {
-                    self.lost += 1;
+                    self.turn.lost();
                     self.link.lost_a_race();
                     return Err(StoreError::HeadMoved { expected: lease, found: head });
                 }
