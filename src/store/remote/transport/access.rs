@@ -114,7 +114,7 @@ pub fn askpass(arguments: &[String]) -> Option<String> {
     if prompt.starts_with("Username") {
         return std::env::var_os(USER)?.into_string().ok();
     }
-    let origin = std::env::var(ORIGIN).ok()?;
+    let origin = std::env::var_os(ORIGIN)?.into_string().ok()?;
     if asks_for(prompt).is_none_or(|asking| !asking.eq_ignore_ascii_case(&origin)) {
         return Some(String::new());
     }
