@@ -184,19 +184,21 @@ impl ActiveWatch {
 
     /// Watches every folder that is there, with a watcher of its own making: a folder that was
     /// replaced keeps its name but not its watch. What can't be watched is told once, and tried
-    /// again at every tick.
+    /// again at every tick. Of a folder that comes before the one above it is watched nobody tells, so what is
+    /// there is looked at until nothing is new.
     fn renew(&mut self) {
         let Some(make) = self.make else { return };
-        let folders = self.present();
         let mut trouble = BTreeSet::new();
         self.folders.clear();
         self.watcher = match make(Arc::clone(&self.meanings), self.notices.clone()) {
             Ok(mut watcher) => {
-                for folder in folders {
+                let mut tried = BTreeSet::new();
+                while let Some(folder) = self.present().difference(&tried).next().cloned() {
                     match watcher.watch(&folder, RecursiveMode::NonRecursive) {
-                        Ok(()) => drop(self.folders.insert(folder)),
+                        Ok(()) => drop(self.folders.insert(folder.clone())),
                         Err(error) => drop(trouble.insert(format!("{}: {error}", folder.display()))),
                     }
+                    tried.insert(folder);
                 }
                 Some(watcher)
             }

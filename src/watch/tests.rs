@@ -60,6 +60,22 @@ fn a_folder_that_comes_later_is_watched_then() {
 }
 
 #[test]
+fn a_folder_that_comes_while_others_are_being_watched_is_watched_too() {
+    /// Makes every folder on the way when what is there has been looked at.
+    fn late(meanings: Arc<Meanings>, notices: Sender<Notice>) -> notify::Result<RecommendedWatcher> {
+        meanings.folders().iter().for_each(|folder| std::fs::create_dir_all(folder).unwrap());
+        system_watcher(meanings, notices)
+    }
+    let root = tempfile::tempdir().unwrap();
+    let (notices, _inbox) = channel();
+    let folder = root.path().join("cms/collections");
+    let places = Places { work_tree: Some((root.path().to_owned(), folder)), ..Places::default() };
+    let mut watch = ActiveWatch::new(Some(late), Meanings::new(places), &notices);
+    watch.renew();
+    assert!(watch.is_complete());
+}
+
+#[test]
 fn a_folder_that_was_replaced_is_read_and_watched_anew() {
     let root = tempfile::tempdir().unwrap();
     let places = places(root.path());
