@@ -4,7 +4,7 @@ use std::fs::{self, File, FileTimes};
 use std::path::PathBuf;
 
 use crate::store::BlobId;
-use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::object::tree::FILE;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::*;
@@ -93,11 +93,38 @@ fn an_edit_that_is_saved_between_the_look_and_the_change_is_not_lost() {
     let replacer = Replacer::new(&layout, &folder).unwrap();
     let draft = replacer.draft("a.yaml", New { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
     repo.save("a.yaml", "by hand\n");
-    assert!(!replacer.exchange(&draft, "a.yaml", old).unwrap());
+    assert!(!replacer.exchange(&draft, "a.yaml", old, oid).unwrap());
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert!(!replacer.take_away(&draft, "a.yaml", old).unwrap());
     assert_eq!(repo.saved("a.yaml"), "by hand\n");
     assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
+}
+
+#[test]
+fn of_saves_while_a_file_is_replaced_and_put_back_the_last_one_stands() {
+    for saves in 1..=4 {
+        let repo = Repo::new();
+        repo.commit(&[("a.yaml", "a1\n")]);
+        let (layout, folder) = place_and_folder(&repo);
+        let [old, oid] = [b"a1\n", b"a2\n"].map(|bytes| BlobId::of(bytes));
+        let replacer = Replacer::new(&layout, &folder).unwrap();
+        let draft = replacer.draft("a.yaml", New { oid, mode: FILE, bytes: b"a2\n" }, None).unwrap();
+        repo.save("a.yaml", "by hand 1\n");
+        // Each look at what came out is behind another save.
+        let (path, beside, mut saved) = (repo.file("a.yaml"), repo.path().join("beside"), 1);
+        let hook = Hook::new(repo.path(), move |step, _| {
+            if matches!(step, Failpoint::Open(name) if name == "file-a.yaml") && saved < saves {
+                saved += 1;
+                fs::write(&beside, format!("by hand {saved}\n"))?;
+                fs::rename(&beside, &path)?;
+            }
+            Ok(())
+        });
+        assert!(!replacer.exchange(&draft, "a.yaml", old, oid).unwrap());
+        drop(hook);
+        assert_eq!(repo.saved("a.yaml"), format!("by hand {saves}\n"));
+        assert_eq!(fs::read_dir(layout.work_tree_state()).unwrap().count(), 0, "no draft is left");
+    }
 }
 
 #[test]

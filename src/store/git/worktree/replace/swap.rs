@@ -2,7 +2,7 @@
 //!
 //! A file is looked at before it is touched, and again after: the new content is exchanged with the
 //! old file in one step (`renameat2(2)` with `RENAME_EXCHANGE`), and what came out is looked at.
-//! When a person saved in between, it goes back the same way. New files are put in place only where
+//! When a person saved in between, it goes back the same way, and so does what they save while it does. New files are put in place only where
 //! nothing stands (`RENAME_NOREPLACE`), and a file to be deleted is moved away, looked at, and only
 //! then removed.
 //!
@@ -86,7 +86,7 @@ impl<'a> Replacer<'a> {
             }
             (Some(old), Some(new)) => {
                 let draft = self.draft(name, new, now.mode())?;
-                self.exchange(&draft, name, old)
+                self.exchange(&draft, name, old, new.oid)
             }
             (Some(old), None) => self.take_away(&self.staging.draft_of(name), name, old),
         }
@@ -137,8 +137,18 @@ impl<'a> Replacer<'a> {
         Ok(Some(content.oid))
     }
 
-    /// Puts a draft in the place of a file, unless that holds something else than when it was looked at.
-    pub(crate) fn exchange(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
+    /// Puts a draft in the place of a file, unless that holds something else than when it was looked at; answers
+    /// whether it stands there now.
+    ///
+    /// What a person saves meanwhile goes back to its place, and so does what they save while that happens: only
+    /// what was to be replaced, or what we have put there ourselves, ever goes.
+    pub(crate) fn exchange(
+        &self,
+        draft: &str,
+        name: &str,
+        old: BlobId,
+        new: BlobId,
+    ) -> Result<bool, StoreError> {
         match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
             Ok(()) => (),
             // The file has gone. If it has not, the draft has, and that is no edit of a person's.
@@ -151,23 +161,27 @@ impl<'a> Replacer<'a> {
                 return Err(self.folder.failed("replace", name, errno));
             }
         }
-        let is_done = self.is_done_with(draft, old);
-        if matches!(is_done, Ok(true)) {
-            return self.staging.remove(draft).map(|()| true);
-        }
-        // A person saved in the instant between the look and the exchange, or nobody can tell. What is in
-        // the draft now is theirs; where the file has gone meanwhile, theirs still goes back.
-        let back = match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
-            Err(Errno::NOENT) => {
-                self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::NOREPLACE)
+        let (mut replaced, mut placed) = (old, Some(new));
+        loop {
+            // What can't be read is nothing of ours.
+            let came_out = self.content_of(draft).unwrap_or(None);
+            if came_out == Some(replaced) {
+                return self.staging.remove(draft).map(|()| placed == Some(new));
             }
-            other => other,
-        };
-        if let Err(errno) = back {
-            self.staging.keep(draft, name)?;
-            return Err(self.folder.failed("put back", name, errno));
+            match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
+                Ok(()) => (),
+                // The file has gone meanwhile; theirs still goes back.
+                Err(Errno::NOENT) if self.rename_new(draft, name)? => return Ok(false),
+                Err(errno) => {
+                    self.staging.keep(draft, name)?;
+                    return Err(self.folder.failed("put back", name, errno));
+                }
+            }
+            let Some(before) = placed else {
+                return self.staging.keep(draft, name).map(|()| false);
+            };
+            (replaced, placed) = (before, came_out);
         }
-        self.staging.remove(draft).and(is_done)
     }
 
     fn overwrite(&self, draft: &str, name: &str, old: BlobId) -> Result<bool, StoreError> {
@@ -186,12 +200,12 @@ impl<'a> Replacer<'a> {
             Err(Errno::NOENT) => return Ok(true),
             Err(errno) => return Err(self.folder.failed("remove", name, errno)),
         }
-        let is_done = self.is_done_with(draft, old);
-        if matches!(is_done, Ok(true)) {
+        let came_out = self.content_of(draft);
+        if matches!(came_out, Ok(Some(content)) if content == old) {
             return self.staging.remove(draft).map(|()| true);
         }
         self.rename_new(draft, name)?;
-        is_done
+        came_out.map(|_| false)
     }
 
     /// Moves a draft to where nothing stands; answers whether it did.
@@ -233,9 +247,9 @@ impl<'a> Replacer<'a> {
         rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
     }
 
-    /// Whether a file that was moved here is what was to be replaced or removed, so that it can go.
-    fn is_done_with(&self, draft: &str, old: BlobId) -> Result<bool, StoreError> {
-        Ok(self.staging.folder.read(draft)?.is_some_and(|content| content.oid == old))
+    /// The content of a file that has come to the place of a draft.
+    fn content_of(&self, draft: &str) -> Result<Option<BlobId>, StoreError> {
+        Ok(self.staging.folder.read(draft)?.map(|content| content.oid))
     }
 }
 
