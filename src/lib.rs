@@ -34,7 +34,7 @@ pub use crate::http::{
 };
 pub use crate::service::{Guarded, Service, ServiceBuilder, StartError, StopError, Unguarded};
 pub use crate::store::StoreError;
-pub use crate::store::git::SigningKeyError;
+pub use crate::store::signature::SigningKeyError;
 
 /// What the binary is made of.
 #[doc(hidden)]

@@ -27,7 +27,7 @@ use crate::service::running::Running;
 pub use crate::service::running::StopError;
 use crate::shutdown::Shutdown;
 use crate::store::StoreError;
-use crate::store::git::SigningKeyError;
+use crate::store::signature::SigningKeyError;
 use crate::telemetry::{Limit, Reached};
 use crate::webhooks::Webhooks;
 

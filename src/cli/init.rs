@@ -20,7 +20,8 @@ use crate::domain::file_name;
 use crate::domain::{Event, Key};
 use crate::format::{self, message};
 use crate::http::Clock;
-use crate::store::git::{Access, GitJournal, Options, SigningKey, hooks_folder};
+use crate::store::git::{Access, GitJournal, Options, hooks_folder};
+use crate::store::signature::SigningKey;
 use crate::store::{Draft, Journal as _};
 
 /// Make a repository and commit a commented example

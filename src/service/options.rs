@@ -9,7 +9,8 @@ use crate::engine::history;
 use crate::engine::{self, MirrorOptions, Projection, Retention, WriterOptions};
 use crate::http::Clock;
 use crate::service::{StartError, signers};
-use crate::store::git::{Options, SigningKey};
+use crate::store::git::Options;
+use crate::store::signature::SigningKey;
 use crate::telemetry::Reached;
 use crate::watch;
 

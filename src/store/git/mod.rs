@@ -34,4 +34,3 @@ pub use repo::user_config::{SignatureFiles, hooks_folder, signature_files};
 pub(crate) use tests::fuzz;
 #[cfg(test)]
 pub(crate) use tests::support as testing;
-pub use write::sign::{SigningKey, SigningKeyError};

@@ -1,4 +1,4 @@
-//! Signatures of commits: do they hold, and whose are they?
+//! Signatures of commits: made with a [`SigningKey`]; and do those that there are hold, and whose are they?
 //!
 //! Git asks `ssh-keygen` (`verify_ssh_signed_buffer` in its `gpg-interface.c`); this answers the
 //! same without another program:
@@ -19,6 +19,7 @@
 
 mod allowed;
 mod armor;
+mod key;
 #[cfg(test)]
 mod tests;
 
@@ -29,6 +30,9 @@ use ssh_key::{HashAlg, PublicKey};
 
 use super::{Commit, RawSignature};
 pub use allowed::AllowedSigners;
+#[cfg(test)]
+pub(crate) use key::Unfit;
+pub use key::{SigningKey, SigningKeyError};
 
 /// What a signature is made for, so that none made for something else passes (PROTOCOL.sshsig).
 pub(super) const NAMESPACE: &str = "git";

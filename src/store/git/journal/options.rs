@@ -7,7 +7,7 @@ use crate::store::StoreError;
 use crate::store::git::maintenance::commit_graph;
 use crate::store::git::repo::branch::Access;
 use crate::store::git::repo::{branch, layout};
-use crate::store::git::write::sign::SigningKey;
+use crate::store::signature::SigningKey;
 
 /// How a repository is to be opened.
 #[derive(Debug, Clone)]

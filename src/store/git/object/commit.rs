@@ -42,6 +42,15 @@ pub(crate) fn encode_commit(
     format!("tree {tree}\n{parents}{author}{committer}\n{message}{end}").into_bytes()
 }
 
+/// A commit object with its signature in it: the header `gpgsig`, below all others (gitformat-signature(5)).
+pub(crate) fn with_signature(commit: &[u8], armor: &str) -> Vec<u8> {
+    let end = commit.windows(2).position(|pair| pair == b"\n\n");
+    let (headers, rest) = commit.split_at(end.expect("an empty line ends the headers") + 1);
+    // Every line of a header but its first begins with a blank.
+    let lines: String = armor.lines().map(|line| format!(" {line}\n")).collect();
+    [headers, b"gpgsig", lines.as_bytes(), rest].concat()
+}
+
 /// What a commit object tells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct RawCommit<'a> {

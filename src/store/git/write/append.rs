@@ -17,7 +17,7 @@ use crate::store::git::object::tree::{BadTree, FILE, FOLDER, Pointer, RawTree, S
 use crate::store::git::odb::objects::corrupt;
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::write::sign::Committer;
+use crate::store::git::write::committer::Committer;
 use crate::store::{BlobId, Committed, Draft, FileChange, Step, StoreError, TreeEntry, TreeId};
 
 /// Trees up to this size are packed whole: a delta saves nothing worth a chain.

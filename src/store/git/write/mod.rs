@@ -3,5 +3,5 @@
 //! Nothing here touches the work tree; the branch moves by compare-and-set only.
 
 pub(crate) mod append;
-pub(crate) mod sign;
+pub(crate) mod committer;
 pub(crate) mod writer;

@@ -21,7 +21,7 @@ use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::refs::Move;
 use crate::store::git::write::append::{self, Group};
-use crate::store::git::write::sign::Committer;
+use crate::store::git::write::committer::Committer;
 use crate::store::{Committed, Draft, StoreError};
 
 /// Makes commits.

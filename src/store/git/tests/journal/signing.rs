@@ -6,10 +6,9 @@ use std::path::{Path, PathBuf};
 
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::Options;
 use crate::store::git::tests::support::*;
-use crate::store::git::write::sign::Unfit;
-use crate::store::git::{Options, SigningKey};
-use crate::store::signature::{AllowedSigners, Checker, Signature};
+use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, Unfit};
 use crate::store::{Archive as _, Journal as _};
 
 /// A key of the fixtures, for nobody else's eyes.

@@ -1,9 +1,7 @@
-//! The signature of every commit that the service makes, in git's own format.
+//! The private key that signs every commit which the service makes, as git has them signed.
 //!
-//! It is an SSH signature in the namespace `git` (OpenSSH, `PROTOCOL.sshsig`). It stands in the
-//! header `gpgsig` of the commit, below all others, and signs the commit without that header
-//! (gitformat-signature(5)), so `git log --show-signature`, `git verify-commit` and
-//! `ssh-keygen -Y verify -n git` accept it. No other program is asked to make it.
+//! It is an SSH signature in the namespace `git` (OpenSSH, `PROTOCOL.sshsig`), so `git log --show-signature`,
+//! `git verify-commit` and `ssh-keygen -Y verify -n git` accept it. No other program is asked to make it.
 //!
 //! The key is read once and then lives in memory alone: what is logged or shown of it is its
 //! algorithm and its fingerprint.
@@ -20,14 +18,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use chrono::{DateTime, Utc};
 use ssh_key::private::KeypairData;
 use ssh_key::{EcdsaCurve, HashAlg, LineEnding, PrivateKey, PublicKey};
 
-use crate::domain::{Actor, Revision};
-use crate::store::git::object::commit::encode_commit;
+use crate::store::StoreError;
 use crate::store::signature::NAMESPACE;
-use crate::store::{Draft, StoreError, TreeId};
 
 /// The most bytes that the file of a signing key has.
 const KEY_FILE_BYTES_MAX: u64 = 64 * 1024;
@@ -122,24 +117,10 @@ impl SigningKey {
         self.0.public_key().to_openssh().expect("a key that was read can be written")
     }
 
-    /// Signs a commit object: the same one with its signature in it.
-    fn sign(&self, commit: &[u8]) -> Result<Vec<u8>, StoreError> {
+    /// The signature of a commit object, in its armor.
+    pub(in crate::store) fn sign(&self, commit: &[u8]) -> Result<String, StoreError> {
         let signature = self.0.sign(NAMESPACE, HashAlg::Sha512, commit);
-        let armor = signature.and_then(|signature| signature.to_pem(LineEnding::LF));
-        let armor = armor.map_err(StoreError::Sign)?;
-        let end = commit.windows(2).position(|pair| pair == b"\n\n");
-        let (headers, rest) = commit.split_at(end.expect("an empty line ends the headers") + 1);
-        let mut signed = Vec::with_capacity(commit.len() + armor.len() + armor.len() / 16);
-        signed.extend_from_slice(headers);
-        signed.extend_from_slice(b"gpgsig");
-        for line in armor.lines() {
-            // Every line of a header but its first begins with a blank.
-            signed.push(b' ');
-            signed.extend_from_slice(line.as_bytes());
-            signed.push(b'\n');
-        }
-        signed.extend_from_slice(rest);
-        Ok(signed)
+        signature.and_then(|signature| signature.to_pem(LineEnding::LF)).map_err(StoreError::Sign)
     }
 }
 
@@ -198,29 +179,5 @@ fn parse(text: &str) -> Result<SigningKey, Unfit> {
     match proof.and_then(|proof| key.public_key().verify(NAMESPACE, b"proof", &proof)) {
         Ok(()) => Ok(SigningKey(Arc::new(key))),
         Err(_) => Err(Unfit::NoKey),
-    }
-}
-
-/// Who commits, and what the commits are signed with.
-#[derive(Debug)]
-pub(crate) struct Committer {
-    pub(crate) actor: Actor,
-    pub(crate) key: Option<SigningKey>,
-}
-
-impl Committer {
-    /// The commit object of a draft.
-    pub(crate) fn commit(
-        &self,
-        tree: TreeId,
-        parents: &[Revision],
-        Draft { author, at, message, .. }: &Draft,
-    ) -> Result<Vec<u8>, StoreError> {
-        let at: DateTime<Utc> = *at;
-        let commit = encode_commit(tree, parents, [author, &self.actor], at, message);
-        match &self.key {
-            Some(key) => key.sign(&commit),
-            None => Ok(commit),
-        }
     }
 }

@@ -1,0 +1,28 @@
+//! The committer of what the service writes, and the signature below its name.
+
+use crate::domain::{Actor, Revision};
+use crate::store::git::object::commit::{encode_commit, with_signature};
+use crate::store::signature::SigningKey;
+use crate::store::{Draft, StoreError, TreeId};
+
+/// Who commits, and what the commits are signed with.
+#[derive(Debug)]
+pub(crate) struct Committer {
+    pub(crate) actor: Actor,
+    pub(crate) key: Option<SigningKey>,
+}
+
+impl Committer {
+    pub(crate) fn commit(
+        &self,
+        tree: TreeId,
+        parents: &[Revision],
+        draft: &Draft,
+    ) -> Result<Vec<u8>, StoreError> {
+        let commit = encode_commit(tree, parents, [&draft.author, &self.actor], draft.at, &draft.message);
+        match &self.key {
+            Some(key) => Ok(with_signature(&commit, &key.sign(&commit)?)),
+            None => Ok(commit),
+        }
+    }
+}
