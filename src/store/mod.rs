@@ -240,6 +240,16 @@ pub enum Saved {
 }
 
 impl Saved {
+    /// The content, the inner `None` for nothing; of anything but a file there is none to tell.
+    #[must_use]
+    pub const fn blob(&self) -> Option<Option<BlobId>> {
+        match self {
+            Self::File { blob, .. } => Some(Some(*blob)),
+            Self::Gone => Some(None),
+            Self::Special(_) => None,
+        }
+    }
+
     /// Whether it is what a revision has under the same name.
     #[must_use]
     pub fn is(&self, entry: Option<TreeEntry>) -> bool {

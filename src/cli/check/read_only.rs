@@ -7,7 +7,7 @@ use anyhow::anyhow;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::git::{GitJournal, rev_parse};
+use crate::store::git::{self, GitJournal};
 use crate::store::{
     BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Paths, Saved, StoreError, TreeEntry,
     WorkTree,
@@ -22,7 +22,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
         .filter_map(|change| Some((change.name, change.after?)))
         .collect();
     let mut edits = Vec::new();
-    for (name, entry) in rev_parse::staged(index, folder)? {
+    for (name, entry) in git::staged(index, folder)? {
         let is_new = match committed.iter().position(|(known, _)| *known == name) {
             Some(at) => committed.swap_remove(at).1 != entry,
             None => true,

@@ -18,6 +18,7 @@ mod write;
 
 #[cfg(test)]
 pub(crate) use disk::failpoint::{Failpoint, Hook};
+pub use index::staged::staged;
 pub use journal::GitJournal;
 pub use journal::options::Options;
 pub use maintenance::statistics::Statistics;

@@ -52,12 +52,10 @@ pub(crate) struct Barrier {
 }
 
 impl Barrier {
-    /// How many flushes there have been.
     pub(crate) fn flushes(&self) -> u64 {
         self.flushes.load(Ordering::Relaxed)
     }
 
-    /// What is counted of the store.
     pub(crate) const fn metrics(&self) -> &Arc<Metrics> {
         &self.metrics
     }
@@ -76,14 +74,12 @@ impl Barrier {
         outcome.map_err(|source| StoreError::at(action, path, source))
     }
 
-    /// Flushes the contents of several files.
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
         files.iter().for_each(|it| it.begin_writing());
         let flushed = (Failpoint::Flush, &self.metrics.files_flushed);
         files.iter().try_for_each(|it| self.flush(flushed, &it.path, || it.file.sync_data()))
     }
 
-    /// Flushes the entries of a folder.
     pub(crate) fn folder(&self, path: &Path) -> Result<(), StoreError> {
         let flushed = (Failpoint::Flush, &self.metrics.folders_flushed);
         self.flush(flushed, path, || File::open(path)?.sync_all())
@@ -152,7 +148,6 @@ impl Unflushed {
         }
     }
 
-    /// A file that was appended to.
     pub(crate) fn appended(file: File, path: PathBuf) -> Self {
         Self { file, path }
     }
@@ -171,12 +166,10 @@ impl Unflushed {
         }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The open file.
     pub(crate) fn into_file(self) -> File {
         self.file
     }

@@ -13,9 +13,7 @@ use crate::store::StoreError;
 /// A step that is about to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Failpoint<'a> {
-    /// A file or a folder is flushed.
     Flush,
-    /// A whole file system is flushed.
     FlushFileSystem,
     /// A file gets a second name.
     Link,

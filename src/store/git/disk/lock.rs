@@ -31,7 +31,6 @@ use crate::store::git::disk::open::{create_own, open_own, read_own};
 /// How often a taken lock is tried again.
 const RETRY_MS: u64 = 5;
 
-/// What the names of the private files begin with.
 const PRIVATE_PREFIX: &str = "lock-";
 
 /// A lock that we hold; dropped without [`commit`](Self::commit), it is released and nothing
@@ -67,7 +66,6 @@ impl LockDraft {
         Ok(Self { target: target.to_owned(), content })
     }
 
-    /// What there is to flush.
     pub(crate) fn content(&self) -> &Unflushed {
         self.content.as_ref().expect("there as long as the lock is not taken")
     }
@@ -191,7 +189,6 @@ fn check(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
     }
 }
 
-/// Removes a lock if it is this file.
 fn remove_if_ours(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
     match fs::symlink_metadata(path) {
         Ok(there) if same_inode(&there, ours) => remove_if_there(path),
@@ -220,14 +217,12 @@ pub(crate) fn release_left(state: &Path, target: &Path) -> Result<(), StoreError
     remove_if_there(&path)
 }
 
-/// The lock file of a file.
 pub(crate) fn lock_of(target: &Path) -> PathBuf {
     let mut path = target.as_os_str().to_owned();
     path.push(".lock");
     PathBuf::from(path)
 }
 
-/// The private name of a lock file.
 fn private(state: &Path, target: &Path) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     state.join(format!("{PRIVATE_PREFIX}{name}"))
@@ -316,7 +311,8 @@ fn remove_ours(path: &Path, is_ours: &dyn Fn(&Metadata) -> bool) -> Result<(), S
     Ok(())
 }
 
-fn same_inode(a: &Metadata, b: &Metadata) -> bool {
+/// Whether two looks were at one file.
+pub(crate) fn same_inode(a: &Metadata, b: &Metadata) -> bool {
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 

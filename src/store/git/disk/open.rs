@@ -13,7 +13,6 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     ordinary(OpenOptions::new().read(true), OFlags::NONBLOCK, path)
 }
 
-/// Reads a file of git's.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     whole(open(path)?)
 }
@@ -23,7 +22,6 @@ pub(crate) fn open_own(options: &mut OpenOptions, path: &Path) -> io::Result<Fil
     ordinary(options, OFlags::NONBLOCK | OFlags::NOFOLLOW, path)
 }
 
-/// Reads a file of our own.
 pub(crate) fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     whole(open_own(OpenOptions::new().read(true), path)?)
 }

@@ -15,13 +15,11 @@ const COARSE_TICK_NS: i128 = 2_000_000_000;
 /// What tells a file from all others: its device and its number there.
 pub(crate) type Inode = (u64, u64);
 
-/// Which file this is.
 #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
 pub(crate) const fn inode_of(stat: &Stat) -> Inode {
     (stat.st_dev as u64, stat.st_ino as u64)
 }
 
-/// The kind of what was found.
 pub(crate) const fn kind(stat: &Stat) -> FileType {
     FileType::from_raw_mode(stat.st_mode as _)
 }
@@ -37,7 +35,6 @@ pub(crate) struct Stamp {
 }
 
 impl Stamp {
-    /// The stamp of a file.
     #[expect(clippy::unnecessary_cast, reason = "the types differ between systems")]
     pub(crate) const fn of(stat: &Stat) -> Self {
         Self {
@@ -81,7 +78,6 @@ pub(crate) fn is_settled(stamp: &Stamp, now_ns: i128) -> bool {
     newest + tick < now_ns
 }
 
-/// Now, in nanoseconds since 1970.
 #[expect(clippy::disallowed_methods, reason = "compared with times that the file system's clock gave")]
 pub(crate) fn now_ns() -> i128 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

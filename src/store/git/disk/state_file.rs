@@ -59,7 +59,6 @@ pub(crate) fn remove_left(folder: &Path) -> Result<(), StoreError> {
     aside.try_for_each(|path| remove_if_there(&path))
 }
 
-/// A file of our own.
 #[derive(Debug, Clone)]
 pub(crate) struct StateFile {
     path: PathBuf,
@@ -72,12 +71,10 @@ impl StateFile {
         Self { path: folder.join(name), barrier: barrier.clone() }
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The folder that it is in.
     pub(crate) fn folder(&self) -> &Path {
         self.path.parent().expect("it is in a folder of ours")
     }
@@ -116,7 +113,6 @@ impl StateFile {
         write().map_err(|source| StoreError::at("write", &self.path, source))
     }
 
-    /// Adds a line to what it holds.
     pub(crate) fn append(&self, line: &str) -> Result<(), StoreError> {
         let file = open_own(OpenOptions::new().append(true).create(true), &self.path);
         let added = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));

@@ -10,7 +10,6 @@
 use crate::store::git::index::git_index::Cursor;
 use crate::store::git::object::id::Oid;
 
-/// A folder in the cached tree.
 #[derive(Debug)]
 pub(crate) struct Node {
     name: Vec<u8>,
@@ -63,7 +62,6 @@ impl Node {
         }
     }
 
-    /// Writes the extension.
     pub(crate) fn encode(&self, bytes: &mut Vec<u8>) {
         bytes.extend_from_slice(&self.name);
         bytes.extend_from_slice(format!("\0{} {}\n", self.entries, self.folders.len()).as_bytes());

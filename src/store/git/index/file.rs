@@ -25,9 +25,7 @@ const DRAFT: &str = "index-next";
 #[derive(Debug)]
 pub(crate) struct IndexFile {
     pub(crate) path: PathBuf,
-    // The folder for files in the making.
     state: PathBuf,
-    // As we wrote it last.
     left: Option<LeftIndex>,
 }
 
@@ -47,9 +45,9 @@ impl IndexFile {
         read_if_there(&self.path)
     }
 
-    /// What it says; `None` when there is none, or none that can be edited.
+    /// What it says, as [`read`] does.
     pub(crate) fn read(&self) -> Result<Option<GitIndex>, StoreError> {
-        Ok(self.bytes()?.and_then(|bytes| GitIndex::parse(bytes).ok()))
+        read(&self.path)
     }
 
     /// Whether nobody has written it since we did.
@@ -58,7 +56,6 @@ impl IndexFile {
         left.is_some_and(|left| fs::symlink_metadata(&self.path).is_ok_and(|there| left.is(&there)))
     }
 
-    /// Makes the draft of an index.
     pub(crate) fn draft(&self) -> Result<IndexDraft, StoreError> {
         IndexDraft::make(&self.state)
     }
@@ -82,6 +79,11 @@ impl IndexFile {
         self.left = LeftIndex::of(draft.put(&self.path)?);
         Ok(())
     }
+}
+
+/// What an index says; `None` when there is none, or none that can be edited.
+pub(crate) fn read(path: &Path) -> Result<Option<GitIndex>, StoreError> {
+    Ok(read_if_there(path)?.and_then(|bytes| GitIndex::parse(bytes).ok()))
 }
 
 /// The index file that we wrote last.
@@ -114,7 +116,6 @@ pub(crate) struct IndexDraft {
 }
 
 impl IndexDraft {
-    /// Makes the file.
     pub(crate) fn make(state: &Path) -> Result<Self, StoreError> {
         let path = state.join(DRAFT);
         let file = make_file(&path).map_err(|source| StoreError::at("make", &path, source))?;

@@ -27,6 +27,7 @@ use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
 use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{distance, read_distance};
+use crate::store::git::object::tree::Pointer;
 
 /// The part of an entry before its path: ten numbers, the id, the flags.
 const FIXED_LEN: usize = 62;
@@ -52,10 +53,8 @@ pub(crate) enum Unreadable {
     Variant(&'static str),
 }
 
-/// An index in memory.
 #[derive(Debug)]
 pub(crate) struct GitIndex {
-    /// The file as it was read.
     bytes: Vec<u8>,
     version: u32,
     entries: Vec<IndexEntry>,
@@ -105,6 +104,12 @@ impl IndexEntry {
         u16::from_be_bytes([fixed[60], fixed[61]])
     }
 
+    fn pointer(&self, bytes: &[u8]) -> Pointer {
+        let fixed = self.fixed(bytes);
+        let mode = u32::from_be_bytes(fixed[24..28].try_into().expect("four bytes"));
+        Pointer { mode, oid: fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
+    }
+
     fn stage(&self, bytes: &[u8]) -> u16 {
         self.flags(bytes) & STAGE_MASK
     }
@@ -118,19 +123,33 @@ impl IndexEntry {
     }
 }
 
-/// What the index has at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Staged {
     /// Nothing; a path that is only announced (`git add --intent-to-add`) stages nothing either.
     Nothing,
-    /// A file of this mode and content.
-    File { mode: u32, oid: Oid },
+    /// A file, its mode as git takes it.
+    File(Pointer),
     /// Both sides of a merge, or a file where a folder would have to be or the other way round.
     Conflict,
 }
 
+impl Staged {
+    /// What the index has where it has just what a tree has.
+    pub(crate) fn of(pointer: Option<Pointer>) -> Self {
+        pointer.map_or(Self::Nothing, |pointer| Self::File(pointer.canonical()))
+    }
+
+    /// The content, the inner `None` for nothing; of a conflict it can't be told.
+    pub(crate) fn blob(&self) -> Option<Option<BlobId>> {
+        match self {
+            Self::Nothing => Some(None),
+            Self::File(pointer) => Some(Some(pointer.blob())),
+            Self::Conflict => None,
+        }
+    }
+}
+
 impl GitIndex {
-    /// An index without entries.
     pub(crate) const fn empty() -> Self {
         Self {
             bytes: Vec::new(),
@@ -142,7 +161,6 @@ impl GitIndex {
         }
     }
 
-    /// Reads an index file.
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Unreadable> {
         let end = bytes.len().checked_sub(20).ok_or(Unreadable::Damaged)?;
         let (body, checksum) = bytes.split_at(end);
@@ -204,7 +222,6 @@ impl GitIndex {
         Ok(())
     }
 
-    /// What stands at a path.
     pub(crate) fn get(&self, path: &str) -> Staged {
         if self.is_blocked(path) {
             return Staged::Conflict;
@@ -213,12 +230,14 @@ impl GitIndex {
             None => Staged::Nothing,
             Some(entry) if entry.stage(&self.bytes) != 0 => Staged::Conflict,
             Some(entry) if entry.is_announced() => Staged::Nothing,
-            Some(entry) => {
-                let fixed = entry.fixed(&self.bytes);
-                let mode = u32::from_be_bytes(fixed[24..28].try_into().expect("four bytes"));
-                Staged::File { mode, oid: fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
-            }
+            Some(entry) => Staged::File(entry.pointer(&self.bytes)),
         }
+    }
+
+    /// What a commit would take, by path: what is not merged yet or only announced is left out.
+    pub(crate) fn staged(&self) -> impl Iterator<Item = (&[u8], Pointer)> {
+        let entries = self.entries.iter().filter(|it| it.stage(&self.bytes) == 0 && !it.is_announced());
+        entries.map(|entry| (entry.path(&self.bytes), entry.pointer(&self.bytes)))
     }
 
     /// Whether the entry says that a file of this age and length is what git checked out for a blob.
@@ -265,9 +284,16 @@ impl GitIndex {
         self.entries.get(index).is_some_and(|entry| entry.path(&self.bytes) == path)
     }
 
-    /// Sets the file at a path, with its stat as in
-    /// [`index_stat`] or zeros when git is to look for itself.
-    pub(crate) fn set(&mut self, path: &str, mode: u32, oid: &Oid, stat: [u32; 10]) {
+    /// Puts at a path what a tree has there, with its stat as in [`index_stat`] or zeros when git is to look
+    /// for itself.
+    pub(crate) fn put(&mut self, path: &str, pointer: Option<Pointer>, stat: [u32; 10]) {
+        match pointer {
+            Some(pointer) => self.set(path, pointer.canonical(), stat),
+            None => self.remove(path),
+        }
+    }
+
+    fn set(&mut self, path: &str, Pointer { mode, oid }: Pointer, stat: [u32; 10]) {
         let index = self.search(path.as_bytes());
         let exists = self.is_at(index, path.as_bytes());
         let mut fixed = Box::new([0; FIXED_LEN]);
@@ -275,7 +301,7 @@ impl GitIndex {
             let value = if field == 6 { mode } else { value };
             fixed[4 * field..][..4].copy_from_slice(&value.to_be_bytes());
         }
-        fixed[STAT_LEN..60].copy_from_slice(oid);
+        fixed[STAT_LEN..60].copy_from_slice(&oid);
         // `git update-index --assume-unchanged` and its like stay what they are; that the path is only
         // announced does not.
         let mut kept = if exists { self.entries[index].flags(&self.bytes) & !NAME_MASK } else { 0 };
@@ -296,8 +322,7 @@ impl GitIndex {
         self.invalidate(path);
     }
 
-    /// Removes the file at a path.
-    pub(crate) fn remove(&mut self, path: &str) {
+    fn remove(&mut self, path: &str) {
         let index = self.search(path.as_bytes());
         if self.is_at(index, path.as_bytes()) {
             self.entries.remove(index);
@@ -311,7 +336,6 @@ impl GitIndex {
         }
     }
 
-    /// The content of the index file.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.bytes.len() + GROWTH_LEN);
         bytes.extend_from_slice(b"DIRC");
@@ -362,14 +386,12 @@ fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
     bytes.extend_from_slice(content);
 }
 
-/// Takes one part after the other.
 pub(crate) struct Cursor<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) at: usize,
 }
 
 impl<'a> Cursor<'a> {
-    /// The next bytes.
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
         self.at += len;
@@ -419,21 +441,23 @@ impl<'a> Cursor<'a> {
 mod tests {
     use super::*;
 
+    const FILE: Pointer = Pointer { mode: 0o100_644, oid: [7; 20] };
+
     #[test]
     fn an_index_reads_as_it_was_written_in_every_version() {
         for version in [2, 3, 4] {
             let mut index = GitIndex { version, ..GitIndex::empty() };
             for name in ["collections/b.yaml", "collections/a.yaml", "README.md"] {
-                index.set(name, 0o100_644, &[7; 20], [1; 10]);
+                index.put(name, Some(FILE), [1; 10]);
             }
             let bytes = index.encode();
             let mut read = GitIndex::parse(bytes.clone()).unwrap();
             assert_eq!(read.encode(), bytes);
-            assert_eq!(read.get("collections/a.yaml"), Staged::File { mode: 0o100_644, oid: [7; 20] });
+            assert_eq!(read.get("collections/a.yaml"), Staged::File(FILE));
             assert_eq!(read.get("collections/c.yaml"), Staged::Nothing);
             assert_eq!(read.get("collections"), Staged::Conflict);
             assert_eq!(read.get("README.md/x"), Staged::Conflict);
-            read.remove("collections/a.yaml");
+            read.put("collections/a.yaml", None, [0; 10]);
             assert_eq!(read.get("collections/a.yaml"), Staged::Nothing);
         }
     }
@@ -441,7 +465,7 @@ mod tests {
     #[test]
     fn half_an_index_is_refused() {
         let mut index = GitIndex::empty();
-        index.set("a", 0o100_644, &[7; 20], [1; 10]);
+        index.put("a", Some(FILE), [1; 10]);
         let bytes = index.encode();
         for len in 0..bytes.len() {
             assert!(GitIndex::parse(bytes[..len].to_vec()).is_err(), "{len}");

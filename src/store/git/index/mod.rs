@@ -6,3 +6,4 @@ pub(crate) mod cached_tree;
 pub(crate) mod file;
 pub(crate) mod git_index;
 pub(crate) mod rollback;
+pub(crate) mod staged;

@@ -14,7 +14,8 @@
 //! * No byte that a person saved or staged is overwritten; see `worktree::apply`.
 //! * Nothing runs that the repository names, and no configuration but the repository's own has a
 //!   say in what is written; `repo::user_config` reads the user's to know who commits by hand. We parse the
-//!   few files that matter, and objects, ourselves and use libgit2 for nothing but configuration.
+//!   few files that matter, and objects, ourselves and use libgit2 for configuration, names of refs, and the
+//!   index that a pack has lost.
 //! * Nothing stays broken: what is cached is checked against the disk, and forgotten after trouble.
 //!
 //! What is not here: YAML, collections, JSON:API.

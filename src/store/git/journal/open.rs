@@ -1,7 +1,6 @@
 //! Opening a repository: which branch, alone or beside another, and after whom.
 
-use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
-use std::os::unix::fs::MetadataExt as _;
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
@@ -175,9 +174,8 @@ pub(crate) struct ServiceLock(File);
 impl ServiceLock {
     /// Whether whoever comes next would meet it: somebody may have put another `.git` in the place of this one.
     fn is_at(&self, path: &Path) -> bool {
-        let inode = |file: &Metadata| (file.dev(), file.ino());
         let (there, ours) = (fs::symlink_metadata(path), self.0.metadata());
-        matches!((there, ours), (Ok(there), Ok(ours)) if inode(&there) == inode(&ours))
+        matches!((there, ours), (Ok(there), Ok(ours)) if lock::same_inode(&there, &ours))
     }
 }
 

@@ -50,7 +50,6 @@ use crate::store::git::repo::branch::Branch;
 /// So many commits that the graph does not have are worth a new file of it.
 pub(crate) const COMMITS_MIN: usize = 1_000;
 
-/// How many commits are counted at most to say how many there are.
 const COUNTED_LEN_MAX: usize = 10_000;
 
 /// The lowest priority there is (setpriority(2)).
@@ -68,7 +67,6 @@ const NOTING_TIME: Duration = Duration::from_secs(5);
 /// So many attempts in a row that fail are the last: once may be for a `git gc` that came in between.
 const FAILURES_MAX: u32 = 2;
 
-/// How much of git's complaint is told.
 const COMPLAINT_BYTES_MAX: u64 = 1_000;
 
 const WRITE: [&str; 7] = [
@@ -100,7 +98,6 @@ pub(crate) struct Graph {
     running: Mutex<Running>,
 }
 
-/// The git that writes, to be ended from another thread.
 #[derive(Debug, Default)]
 struct Running {
     stopped: bool,
@@ -379,7 +376,6 @@ impl Graph {
         command
     }
 
-    /// Waits for git's end.
     fn wait(&self, mut child: Child) -> Result<Ended, StoreError> {
         let mut complaint = Vec::new();
         if let Some(mut stderr) = child.stderr.take() {

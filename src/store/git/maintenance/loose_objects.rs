@@ -14,6 +14,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime};
 
@@ -35,7 +36,6 @@ pub(crate) const LOOSE_LEN_MIN: usize = 100;
 /// How much content is packed at once, in memory; an object that is larger stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
 
-/// What came of looking for loose objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LooseOutcome {
     /// Some were packed; there may be more.
@@ -47,7 +47,6 @@ pub(crate) enum LooseOutcome {
     },
 }
 
-/// A file with an object.
 #[derive(Debug)]
 struct Loose {
     oid: Oid,
@@ -72,7 +71,7 @@ impl Loose {
 
 /// Packs loose objects, at most as many as fit into one pack.
 pub(crate) fn pack_loose(
-    packs: &Packs,
+    packs: &Arc<Packs>,
     barrier: &Barrier,
     stop: &AtomicBool,
 ) -> Result<LooseOutcome, StoreError> {
@@ -89,7 +88,7 @@ pub(crate) fn pack_loose(
         return Ok(LooseOutcome::Nothing { again_in: None });
     }
     let pack = pack.finish();
-    packs.write_whole(Purpose::Loose, &pack, Some(youngest), barrier)?;
+    drop(packs.write(Purpose::Loose, &pack, Some(youngest), &[], barrier)?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
         return Ok(LooseOutcome::Nothing { again_in: None });

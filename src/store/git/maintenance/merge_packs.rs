@@ -13,6 +13,7 @@
 //! before the parts are removed.
 
 use std::fs;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::StoreError;
@@ -22,7 +23,11 @@ use crate::store::git::packs::geometry::{MERGED_BYTES_MAX, Sized, chosen, object
 use crate::store::git::packs::store::{PACKS_MAX, Packs, Purpose};
 
 /// Merges small packs of ours once, if there are too many; answers whether that was done.
-pub(crate) fn merge_small(packs: &Packs, barrier: &Barrier, stop: &AtomicBool) -> Result<bool, StoreError> {
+pub(crate) fn merge_small(
+    packs: &Arc<Packs>,
+    barrier: &Barrier,
+    stop: &AtomicBool,
+) -> Result<bool, StoreError> {
     if packs.small_len() <= PACKS_MAX {
         return Ok(false);
     }
@@ -34,8 +39,8 @@ pub(crate) fn merge_small(packs: &Packs, barrier: &Barrier, stop: &AtomicBool) -
     let parts = chosen(&sized);
     let files: Vec<_> = parts.iter().map(|part| packs.file(&part.name, "pack")).collect();
     let Some(merged) = merge(&files, &packs.parts, stop)? else { return Ok(false) };
-    let name = packs.write_whole(Purpose::Merge, &merged, None, barrier)?;
-    packs.obsolete().add(parts, &name);
+    let whole = packs.write(Purpose::Merge, &merged, None, &[], barrier)?;
+    packs.obsolete().add(parts, &whole.name);
     Ok(true)
 }
 

@@ -30,7 +30,6 @@ const KEPT_LEN: usize = 6;
 
 const DAMAGED: &str = "the pack is damaged; `git fsck --full` tells more";
 
-/// Some packs and what is in them.
 pub(crate) struct Parts {
     paths: Vec<PathBuf>,
     packs: Vec<Vec<u8>>,
@@ -47,7 +46,6 @@ pub(crate) struct Parts {
 pub(crate) struct Entry {
     /// Its kind in the pack, which for a delta is that.
     pub(crate) kind: u8,
-    /// What it is a delta against.
     pub(crate) base: Option<Oid>,
     /// How many bytes its content has, or its delta.
     pub(crate) len: u32,
@@ -58,7 +56,6 @@ pub(crate) struct Entry {
     body: u8,
 }
 
-/// A pack that makes no sense.
 pub(crate) struct Damaged;
 
 impl Parts {
@@ -103,17 +100,14 @@ impl Parts {
         Some(())
     }
 
-    /// How many bytes the packs have together.
     pub(crate) fn bytes(&self) -> usize {
         self.packs.iter().map(Vec::len).sum()
     }
 
-    /// All objects, in the order of the packs.
     pub(crate) fn order(&self) -> &[Oid] {
         &self.order
     }
 
-    /// Where an object is.
     pub(crate) fn get(&self, oid: &Oid) -> Option<&Entry> {
         self.entries.get(oid)
     }

@@ -26,14 +26,12 @@ const GRAPH_LOOK_WAIT: Duration = Duration::from_secs(60);
 /// How long no statistics are told after some were.
 const STATISTICS_WAIT: Duration = Duration::from_secs(3_600);
 
-/// Something to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     /// The file system of this work tree, which was brought to this revision.
     Flush(PathBuf, Option<Revision>),
     /// Packs of ours that have lost their index.
     Mend,
-    /// One merge.
     Merge,
     /// The parts of merged packs.
     Sweep,
@@ -45,7 +43,6 @@ pub(crate) enum Task {
     Statistics,
 }
 
-/// What came of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// There is no more of it to do.
@@ -66,10 +63,8 @@ pub(crate) enum Outcome {
     },
 }
 
-/// What there is to do now.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Due {
-    /// This.
     Now(Task),
     /// Nothing yet; look again after this time, or when something is planned.
     Later(Option<Duration>),
@@ -105,7 +100,6 @@ impl Planned {
     }
 }
 
-/// Everything that is planned.
 #[derive(Debug, Default)]
 pub(crate) struct Schedule {
     flush: Option<(PathBuf, Option<Revision>)>,
@@ -116,7 +110,6 @@ pub(crate) struct Schedule {
     loose: Planned,
     graph: Planned,
     statistics: Planned,
-    // A task is under way.
     is_busy: bool,
     // Beside which the graph may be.
     is_graph_busy: bool,
@@ -130,17 +123,14 @@ struct Pace {
     hurry: bool,
     // No other tidying begins before.
     rested_at: Option<Instant>,
-    // A task has panicked.
     given_up: bool,
 }
 
 impl Schedule {
-    /// Plans the flush of a work tree.
     pub(crate) fn flush(&mut self, root: PathBuf, revision: Option<Revision>) {
         self.flush = Some((root, revision));
     }
 
-    /// Plans packs to be whole.
     pub(crate) fn mend(&mut self, now: Instant) {
         if !self.pace.given_up {
             self.mend.plan(now);
@@ -238,7 +228,6 @@ impl Schedule {
         self.statistics.at.is_some()
     }
 
-    /// Takes what is due.
     pub(crate) fn take(&mut self, now: Instant, is_crowd: bool) -> Due {
         if let Some((root, revision)) = self.flush.take() {
             self.is_busy = true;

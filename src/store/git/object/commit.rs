@@ -107,7 +107,6 @@ impl<'a> RawCommit<'a> {
         Commit { revision, parents: self.parents.clone(), author, committer, at, message }
     }
 
-    /// When it was committed.
     pub(crate) fn at(&self) -> DateTime<Utc> {
         person(&self.encoding.decode(self.committer)).1
     }
@@ -126,7 +125,6 @@ fn flaw(rest: &[&[u8]]) -> Option<&'static str> {
     }
 }
 
-/// The header and the message of a commit.
 fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let at = bytes.windows(2).position(|pair| pair == b"\n\n")?;
     Some((&bytes[..at], &bytes[at + 2..]))
@@ -171,7 +169,6 @@ pub(crate) fn signature(bytes: &[u8]) -> Option<RawSignature> {
     (!found.signature.is_empty()).then_some(found)
 }
 
-/// The header that a line belongs to.
 #[derive(Clone, Copy)]
 enum Inside {
     Signature,

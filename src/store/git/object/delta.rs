@@ -47,12 +47,9 @@ pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
 #[error("a delta does not fit its base")]
 pub(crate) struct BadDelta;
 
-/// One instruction of a delta.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Op {
-    /// Copy this much of the base.
     Copy(Range<usize>),
-    /// Insert these bytes of the delta.
     Insert(Range<usize>),
 }
 

@@ -7,7 +7,6 @@
 
 use std::borrow::Cow;
 
-/// How the text of a commit is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Encoding(&'static encoding_rs::Encoding);
 

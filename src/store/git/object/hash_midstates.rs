@@ -8,7 +8,6 @@ use sha1::{Digest as _, Sha1};
 
 use crate::store::git::object::id::Oid;
 
-/// How far the kept states are apart.
 const STEP_LEN: usize = 2 << 10;
 
 /// The states of the hash along one version of a tree.

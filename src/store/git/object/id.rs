@@ -24,7 +24,6 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    /// All of them.
     pub(crate) const ALL: [Self; 4] = [Self::Commit, Self::Tree, Self::Blob, Self::Tag];
 
     /// What it is called in an object's header.
@@ -69,7 +68,6 @@ impl BlobHasher {
         Self(hasher)
     }
 
-    /// Takes the next piece.
     pub(crate) fn update(&mut self, piece: &[u8]) {
         self.0.update(piece);
     }

@@ -23,7 +23,6 @@ use crate::store::git::object::zlib::{self, Deflater};
 /// The kind of an object that is a delta against an earlier one of its pack.
 pub(crate) const OFS_DELTA: u8 = 6;
 
-/// An object in a pack in the making.
 #[derive(Debug, Clone, Copy)]
 struct Packed {
     oid: Oid,
@@ -32,8 +31,6 @@ struct Packed {
     offset: u32,
 }
 
-/// A pack in the making.
-#[derive(Debug)]
 pub(crate) struct PackBuilder {
     bytes: Vec<u8>,
     objects: Vec<Packed>,
@@ -75,7 +72,6 @@ impl PackBuilder {
         self.bytes.len()
     }
 
-    /// Whether the object is in the pack already.
     pub(crate) fn contains(&self, oid: &Oid) -> bool {
         self.offsets.contains_key(oid)
     }
@@ -113,12 +109,10 @@ impl PackBuilder {
         self.record(oid, start);
     }
 
-    /// Where an object begins.
     pub(crate) fn offset(&self, oid: &Oid) -> Option<u32> {
         self.offsets.get(oid).copied()
     }
 
-    /// Closes the pack and makes its index.
     pub(crate) fn finish(mut self) -> Pack {
         let count = u32::try_from(self.objects.len()).expect("offsets of four bytes bound the number");
         self.bytes[8..12].copy_from_slice(&count.to_be_bytes());
@@ -180,7 +174,6 @@ pub(crate) fn distance(distance: u64) -> Vec<u8> {
     bytes
 }
 
-/// Reads such a distance.
 pub(crate) fn read_distance(bytes: &mut slice::Iter<'_, u8>) -> Option<u64> {
     let mut byte = *bytes.next()?;
     let mut value = u64::from(byte & 0x7f);

@@ -8,12 +8,10 @@ use crate::store::git::object::tree::Pointer;
 /// A path that a group changes, from what it was before to what it is after.
 #[derive(Debug, Clone)]
 pub(crate) struct PathChange {
-    /// What the old head has.
     pub(crate) before: Option<Pointer>,
     /// What commits between the old head and the new one have: an edit that was committed for a
     /// person stands in the work tree already, and is in the history now.
     pub(crate) passed: BTreeSet<Option<BlobId>>,
-    /// What the new head has.
     pub(crate) after: Option<Pointer>,
     /// Its content, when there is one.
     pub(crate) content: Option<Vec<u8>>,

@@ -13,14 +13,10 @@ use std::ops::Range;
 use crate::store::git::object::id::Oid;
 use crate::store::{BlobId, Special, TreeEntry};
 
-/// The mode of a folder's entry.
 pub(crate) const FOLDER: u32 = 0o040_000;
-/// The mode of an ordinary file's entry.
 pub(crate) const FILE: u32 = 0o100_644;
-/// The mode of an executable file's entry.
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
 
-/// What an entry points at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
     /// The mode, as git writes it.
@@ -29,12 +25,10 @@ pub(crate) struct Pointer {
 }
 
 impl Pointer {
-    /// Whether it is a regular file.
     pub(crate) const fn is_file(&self) -> bool {
         self.mode & 0o170_000 == 0o100_000
     }
 
-    /// Whether it is a folder.
     pub(crate) const fn is_folder(&self) -> bool {
         self.mode & 0o170_000 == FOLDER
     }
@@ -48,6 +42,11 @@ impl Pointer {
             kind @ (FOLDER | 0o120_000) => kind,
             _ => 0o160_000,
         }
+    }
+
+    /// The same as the index has it.
+    pub(crate) const fn canonical(self) -> Self {
+        Self { mode: self.canonical_mode(), oid: self.oid }
     }
 
     /// The id of the content, of a file.
@@ -86,9 +85,7 @@ impl<'a> Entry<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Splice {
     pub(crate) at: usize,
-    /// What stood there.
     pub(crate) old: Vec<u8>,
-    /// What stands there now.
     pub(crate) new: Vec<u8>,
 }
 
@@ -106,7 +103,6 @@ pub(crate) fn undone(tree: &[u8], splices: &[Splice]) -> Vec<u8> {
     tree
 }
 
-/// Bytes that are not a tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the tree object is damaged at byte {0}; `git fsck --full` tells more")]
 pub(crate) struct BadTree(usize);
@@ -149,7 +145,6 @@ impl RawTree {
         sorted
     }
 
-    /// The content of the tree object.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }

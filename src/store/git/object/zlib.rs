@@ -19,7 +19,6 @@ const DEFAULT: [u8; 2] = [0x78, 0x9c];
 /// Content up to this length is not tried: it is a delta or a small tree, random for the most part.
 const TINY_LEN_MAX: usize = 64;
 
-/// How many bytes a stored block has.
 const BLOCK_LEN_MAX: usize = 0xffff;
 
 /// What a stored stream of one block has beside its content: a header, the block's, and a checksum.
@@ -66,12 +65,6 @@ pub(crate) fn stored(stream: &[u8], len: usize) -> Option<&[u8]> {
 pub(crate) struct Deflater {
     small: Compress,
     large: Compress,
-}
-
-impl std::fmt::Debug for Deflater {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Deflater").finish_non_exhaustive()
-    }
 }
 
 impl Default for Deflater {

@@ -15,12 +15,10 @@ pub(crate) struct Cache<K, V> {
 }
 
 impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
-    /// An empty one.
     pub(crate) fn new(bytes_min: usize) -> Self {
         Self { bytes_min, young: HashMap::new(), old: HashMap::new(), young_bytes: 0 }
     }
 
-    /// A value, if it is here.
     pub(crate) fn get(&mut self, key: &K) -> Option<V> {
         if let Some((value, bytes)) = self.old.remove(key) {
             self.put(key.clone(), value, bytes);
@@ -28,7 +26,6 @@ impl<K: Eq + Hash + Clone, V: Clone> Cache<K, V> {
         self.young.get(key).map(|(value, _)| value.clone())
     }
 
-    /// Keeps a value of so many bytes.
     pub(crate) fn put(&mut self, key: K, value: V, bytes: usize) {
         if self.young_bytes >= self.bytes_min {
             self.old = std::mem::take(&mut self.young);

@@ -43,7 +43,6 @@ pub(crate) struct Known {
     unreadable: Option<Unreadable>,
 }
 
-/// A folder of objects.
 #[derive(Debug)]
 pub(crate) struct ObjectFolder {
     pub(crate) path: PathBuf,

@@ -45,7 +45,6 @@ pub(crate) struct Objects {
 }
 
 impl Objects {
-    /// A reader of these objects.
     pub(crate) fn new(database: &Arc<Database>) -> Self {
         Self {
             database: Arc::clone(database),
@@ -122,7 +121,6 @@ impl Objects {
         Ok(take(&commit.map_err(|why| corrupt(Kind::Commit, oid, why))?))
     }
 
-    /// The bytes of a whole commit.
     pub(crate) fn raw_commit(&mut self, revision: Revision) -> Result<Arc<Vec<u8>>, StoreError> {
         self.whole(Kind::Commit, revision.as_bytes())
     }
@@ -134,7 +132,6 @@ impl Objects {
             .map_err(|error| corrupt(Kind::Tree, id.as_bytes(), error.to_string()))
     }
 
-    /// The bytes of a tree.
     pub(crate) fn raw_tree(&mut self, id: TreeId) -> Result<Arc<Vec<u8>>, StoreError> {
         self.whole(Kind::Tree, id.as_bytes())
     }
@@ -149,7 +146,6 @@ impl Objects {
         self.whole(Kind::Blob, id.as_bytes()).map(Arc::unwrap_or_clone)
     }
 
-    /// An annotated tag.
     pub(crate) fn tag(&mut self, oid: &Oid) -> Result<Arc<Vec<u8>>, StoreError> {
         self.whole(Kind::Tag, oid)
     }

@@ -55,12 +55,10 @@ pub(crate) struct Head {
     pub(crate) head_len: usize,
 }
 
-/// What a delta is against.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Base {
     /// What begins there in the same pack.
     At(u64),
-    /// The object of this name.
     Named(Oid),
 }
 
@@ -94,7 +92,6 @@ impl Pack {
         Ok(Self { file, end, sum, places, is_doubtful })
     }
 
-    /// Where an object begins, if it is here.
     pub(crate) fn find(&self, oid: &Oid) -> Option<u64> {
         let at = self.places.binary_search_by(|(name, _)| name.cmp(oid)).ok()?;
         Some(self.places[at].1)
@@ -154,7 +151,6 @@ fn oid(bytes: &[u8]) -> Oid {
     bytes.try_into().expect("cut to twenty bytes")
 }
 
-/// A number, the highest byte first.
 fn number(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0, |number, byte| number << 8 | u64::from(*byte))
 }

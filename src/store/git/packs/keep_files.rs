@@ -22,10 +22,8 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Layout;
 
-/// What our marks hold.
 const REASON: &[u8] = b"collectory\n";
 
-/// The marks of a repository.
 #[derive(Debug)]
 pub(crate) struct KeepFiles {
     folder: PathBuf,
@@ -39,7 +37,6 @@ fn write_whole(path: &Path) -> io::Result<()> {
 }
 
 impl KeepFiles {
-    /// The marks in the folder of the packs.
     pub(crate) fn new(layout: &Layout, barrier: &Barrier) -> Self {
         Self { folder: layout.packs(), original: StateFile::new(&layout.state(), "mark", barrier) }
     }

@@ -53,7 +53,6 @@ impl ObsoletePacks {
         }
     }
 
-    /// Adds the parts of a merged pack.
     pub(crate) fn add(&mut self, parts: &[Sized], whole: &str) {
         self.bytes += parts.iter().map(|part| part.bytes).sum::<u64>();
         let parts = parts.iter().map(|part| (part.name.clone(), whole.to_owned()));

@@ -75,23 +75,9 @@ pub(crate) struct Packs {
 }
 
 /// A pack whose files are written and not flushed yet; its index has no name, so to git it is not there.
-#[must_use]
-#[derive(Debug)]
-pub(crate) struct PackDraft {
+struct PackDraft {
     name: String,
     files: [Unflushed; 2],
-}
-
-impl PackDraft {
-    /// What it is called, without an ending: `pack-` and 40 digits.
-    pub(crate) fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// What there is to flush.
-    pub(crate) const fn files(&self) -> &[Unflushed; 2] {
-        &self.files
-    }
 }
 
 /// For what a pack is written; each has its own names for files in the making.
@@ -119,7 +105,6 @@ impl Purpose {
 }
 
 impl Packs {
-    /// Reads which packs are ours.
     pub(crate) fn open(layout: &Layout, barrier: &Barrier) -> Self {
         let list = StateFile::new(&layout.state(), "packs", barrier);
         let text = list.read().ok().flatten().unwrap_or_default();
@@ -133,12 +118,10 @@ impl Packs {
         Self { folder, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
     }
 
-    /// The folder of all objects.
     pub(crate) fn objects(&self) -> &Path {
         self.folder.parent().expect("packs are below the objects")
     }
 
-    /// The folder of the packs.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -182,7 +165,6 @@ impl Packs {
         self.drop_halves()
     }
 
-    /// Forgets packs of ours that are gone.
     fn drop_halves(&self) -> Result<(), StoreError> {
         let ours = self.ours().clone();
         let gone: Vec<_> = ours.iter().filter(|name| !self.file(name, "pack").exists()).collect();
@@ -215,13 +197,27 @@ impl Packs {
         Ok(packs)
     }
 
-    /// Writes the files of a group's pack, for the caller to flush and then to
-    /// [`finish`](Self::finish).
-    pub(crate) fn draft(&self, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
-        self.draft_for(Purpose::Group, pack, barrier)
+    /// Puts a pack on disk, dated back if need be, and flushes `others` with its files. What it answers with keeps
+    /// the pack until the branch refers to it; nobody needs that of a pack whose objects are elsewhere as well.
+    pub(crate) fn write(
+        self: &Arc<Self>,
+        purpose: Purpose,
+        pack: &Pack,
+        modified: Option<SystemTime>,
+        others: &[&Unflushed],
+        barrier: &Barrier,
+    ) -> Result<KeepFile, StoreError> {
+        let draft = self.draft(purpose, pack, barrier)?;
+        let name = draft.name.clone();
+        let [content, index] = &draft.files;
+        let written = modified.map_or(Ok(()), |time| content.date(time));
+        let written = written.and_then(|()| barrier.files(&[&[content, index], others].concat()));
+        let written = written.and_then(|()| self.finish(&draft)).and_then(|()| barrier.folder(&self.folder));
+        written.inspect_err(|_| self.drop_drafts(purpose, &name))?;
+        Ok(KeepFile { packs: Arc::clone(self), name })
     }
 
-    fn draft_for(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
+    fn draft(&self, purpose: Purpose, pack: &Pack, barrier: &Barrier) -> Result<PackDraft, StoreError> {
         barrier.make_folder(self.objects(), &self.folder)?;
         let reserved = self.take_reserved()?;
         let write = |ending: &str, bytes: &[u8]| Unflushed::write(self.draft_path(purpose, ending), bytes);
@@ -238,14 +234,13 @@ impl Packs {
         Ok(PackDraft { name, files: files? })
     }
 
-    /// Gives a pack its name and a mark, now that its content is on disk. The folder is the
-    /// caller's to flush, and the mark to [`release`](Self::release).
-    pub(crate) fn finish(&self, draft: PackDraft) -> Result<(), StoreError> {
+    /// Gives a pack its name and a mark, now that its content is on disk.
+    fn finish(&self, draft: &PackDraft) -> Result<(), StoreError> {
         self.keep_files.put(&draft.name)?;
         self.remember(&draft.name);
         // Readers look for the index first, so the pack gets its name before.
-        let named = draft.files.iter().zip(["pack", "idx"]);
-        named.into_iter().try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
+        let mut named = draft.files.iter().zip(["pack", "idx"]);
+        named.try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
     }
 
     /// Gives a file of a pack its name, unless that was reserved for it.
@@ -258,11 +253,6 @@ impl Packs {
             if file.path() == path { Ok(()) } else { fs::rename(file.path(), &path) }
         };
         finish().map_err(|source| StoreError::at("finish", &path, source))
-    }
-
-    /// Removes what is left of a group's pack that was not finished.
-    pub(crate) fn abandon(&self, name: &str) {
-        self.drop_drafts(Purpose::Group, name);
     }
 
     /// Removes files in the making after trouble; what can't be removed now is at the next start.
@@ -278,28 +268,6 @@ impl Packs {
 
     pub(super) fn draft_path(&self, purpose: Purpose, ending: &str) -> PathBuf {
         self.folder.join(format!("{}-{ending}", purpose.draft()))
-    }
-
-    /// Puts a pack on disk that nobody waits for, dated back if need be. What is in it is elsewhere as
-    /// well, so the mark is only for a kill to leave. Answers the pack's name.
-    pub(crate) fn write_whole(
-        &self,
-        purpose: Purpose,
-        pack: &Pack,
-        modified: Option<SystemTime>,
-        barrier: &Barrier,
-    ) -> Result<String, StoreError> {
-        let draft = self.draft_for(purpose, pack, barrier)?;
-        let name = draft.name.clone();
-        let [content, index] = draft.files();
-        let written = modified.map_or(Ok(()), |time| content.date(time));
-        let written = written.and_then(|()| barrier.files(&[content, index]));
-        let written = written.and_then(|()| self.finish(draft)).and_then(|()| barrier.folder(&self.folder));
-        match &written {
-            Ok(()) => self.release(&name),
-            Err(_) => self.drop_drafts(purpose, &name),
-        }
-        written.map(|()| name)
     }
 
     pub(crate) fn file(&self, name: &str, ending: &str) -> PathBuf {
@@ -338,19 +306,13 @@ pub(super) fn new_name() -> String {
     format!("pack-{}", hex(&Sha1::digest(Uuid::new_v4()).into()))
 }
 
-/// The mark of the pack of a group that is under way; dropped, it is taken back.
+/// The mark of a pack that nothing refers to yet; dropped, it is taken back.
 #[must_use]
 #[derive(Debug)]
 pub(crate) struct KeepFile {
     packs: Arc<Packs>,
-    name: String,
-}
-
-impl KeepFile {
-    /// The mark of a pack that is about to be written.
-    pub(crate) fn of(packs: &Arc<Packs>, name: &str) -> Self {
-        Self { packs: Arc::clone(packs), name: name.to_owned() }
-    }
+    /// What the pack is called, without an ending: `pack-` and 40 digits.
+    pub(crate) name: String,
 }
 
 impl Drop for KeepFile {

@@ -11,7 +11,6 @@ use crate::store::git::read::walk::FollowedFolder;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError, TreeEntry, TreeId};
 
-/// What differs in the folder.
 pub(crate) fn changes(
     objects: &mut Objects,
     layout: &Layout,

@@ -11,7 +11,6 @@ use crate::store::git::read::trees::{Trees, check_folder};
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError};
 
-/// Reads what is committed.
 pub(crate) struct Reader {
     pub(crate) layout: Arc<Layout>,
     pub(crate) objects: Objects,
@@ -21,7 +20,6 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// A reader of this repository.
     pub(crate) fn new(layout: &Arc<Layout>) -> Self {
         Self {
             layout: Arc::clone(layout),

@@ -1,15 +1,13 @@
-//! Looking where the journal does not: at a commit by any of its names, and at what is staged.
+//! Looking where the journal does not: at a commit by any of its names.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::domain::Revision;
-use crate::store::git::disk::open;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::archive::name::{by_id, by_ref};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::refs::{self, Head};
-use crate::store::{BlobId, NameError, Special, StoreError, TreeEntry};
+use crate::store::{NameError, StoreError};
 
 /// Where git looks for a name, in its order (gitrevisions(7)).
 const PREFIXES: [&str; 5] = ["", "refs/", "refs/tags/", "refs/heads/", "refs/remotes/"];
@@ -73,107 +71,9 @@ fn ancestor(objects: &mut Objects, from: Revision, count: usize) -> Result<Optio
     Ok(at)
 }
 
-/// What an index has in a folder, by the names in it; what is not merged yet or only announced is
-/// left out.
-///
-/// # Errors
-///
-/// Says so when the index can't be read.
-pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
-    let failed = |source| StoreError::Git { action: format!("read the index {}", index.display()), source };
-    // Looked at first, so that nobody waits for the other end of a pipe.
-    if let Err(source) = open::open(index)
-        && source.kind() != std::io::ErrorKind::NotFound
-    {
-        return Err(StoreError::at("read", index, source));
-    }
-    let index = git2::Index::open(index).map_err(failed)?;
-    let prefix = match folder.trim_matches('/') {
-        "" | "." => String::new(),
-        folder => format!("{folder}/"),
-    };
-    let would_be_committed = |entry: &git2::IndexEntry| {
-        entry.flags & STAGE_MASK == 0 && entry.flags_extended & ANNOUNCED_FLAG == 0
-    };
-    let entries = index.iter().filter(would_be_committed).filter_map(|entry| {
-        let path = String::from_utf8(entry.path).ok()?;
-        let name = path.strip_prefix(&prefix)?;
-        Some(match name.split_once('/') {
-            Some((folder, _)) => (folder.to_owned(), TreeEntry::Special(Special::Folder)),
-            None => (name.to_owned(), kind(entry.mode, entry.id)?),
-        })
-    });
-    Ok(entries.collect())
-}
-
-/// The stage of an entry, 0 once it is merged (gitformat-index(5), "flags").
-const STAGE_MASK: u16 = 0x3000;
-/// In the extended flags: `git add --intent-to-add`, of which a commit takes nothing.
-const ANNOUNCED_FLAG: u16 = 0x2000;
-
-/// Reads a mode as gitformat-index(5) gives it.
-fn kind(mode: u32, id: git2::Oid) -> Option<TreeEntry> {
-    Some(match mode & 0o170_000 {
-        0o100_000 => TreeEntry::File(BlobId::new(id.as_bytes().try_into().ok()?)),
-        0o120_000 => TreeEntry::Special(Special::Link),
-        _ => TreeEntry::Special(Special::Submodule),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_staged_is_told_by_name_and_kind() {
-        let folder = tempfile::tempdir().unwrap();
-        let repository = git2::Repository::init(folder.path()).unwrap();
-        let blob = repository.blob(b"type: media\n").unwrap();
-        let mut index = repository.index().unwrap();
-        for (path, mode) in [
-            ("cols/a.yaml", 0o100_644),
-            ("cols/b.yaml", 0o120_000),
-            ("cols/c.yaml/d", 0o100_644),
-            ("e.yaml", 0o100_755),
-        ] {
-            let entry = git2::IndexEntry { mode, path: path.into(), ..blank(blob) };
-            index.add(&entry).unwrap();
-        }
-        let announced = git2::IndexEntry {
-            path: b"cols/d.yaml".into(),
-            mode: 0o100_644,
-            flags_extended: ANNOUNCED_FLAG,
-            ..blank(blob)
-        };
-        index.add(&announced).unwrap();
-        index.write().unwrap();
-
-        let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();
-        let expected = [
-            ("a.yaml", TreeEntry::File(BlobId::new(blob.as_bytes().try_into().unwrap()))),
-            ("b.yaml", TreeEntry::Special(Special::Link)),
-            ("c.yaml", TreeEntry::Special(Special::Folder)),
-        ];
-        assert_eq!(found, expected.map(|(name, entry)| (name.to_owned(), entry)).into());
-    }
-
-    fn blank(id: git2::Oid) -> git2::IndexEntry {
-        let never = git2::IndexTime::new(0, 0);
-        git2::IndexEntry {
-            ctime: never,
-            mtime: never,
-            dev: 0,
-            ino: 0,
-            mode: 0,
-            uid: 0,
-            gid: 0,
-            file_size: 0,
-            id,
-            flags: 0,
-            flags_extended: 0,
-            path: Vec::new(),
-        }
-    }
 
     #[test]
     fn a_commit_is_found_by_its_names() {

@@ -2,7 +2,7 @@
 
 use crate::domain::Revision;
 use crate::store::git::object::hash_midstates::HashMidstates;
-use crate::store::git::object::tree::{RawTree, find};
+use crate::store::git::object::tree::{FOLDER, Pointer, RawTree, find};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, StoreError, TreeEntry, TreeId};
@@ -14,7 +14,6 @@ pub(crate) struct Trees {
     pub(crate) revision: Option<Revision>,
     /// The root first, the collections folder last.
     pub(crate) levels: Vec<RawTree>,
-    /// What is known of the hash of each.
     pub(crate) midstates: Vec<HashMidstates>,
 }
 
@@ -56,7 +55,6 @@ impl Trees {
         Ok(Self { revision: Some(revision), levels, midstates })
     }
 
-    /// The collections folder.
     pub(crate) fn folder(&self) -> &RawTree {
         self.levels.last().expect("there is a root")
     }
@@ -68,19 +66,14 @@ pub(crate) fn object_at(
     revision: Revision,
     path: &str,
 ) -> Result<Option<BlobId>, StoreError> {
-    let mut id = objects.commit(revision, |commit| commit.tree)?;
-    let mut parts = path.split('/').peekable();
-    while let Some(part) = parts.next() {
-        let Some(pointer) = find(&objects.raw_tree(id)?, part.as_bytes()) else { return Ok(None) };
-        if parts.peek().is_none() {
-            return Ok(Some(BlobId::new(pointer.oid)));
-        }
-        if !pointer.is_folder() {
-            return Ok(None);
-        }
-        id = TreeId::new(pointer.oid);
+    let root = objects.commit(revision, |commit| commit.tree)?;
+    let mut at = Pointer { mode: FOLDER, oid: *root.as_bytes() };
+    for part in path.split('/') {
+        let folder = if at.is_folder() { objects.raw_tree(TreeId::new(at.oid))? } else { return Ok(None) };
+        let Some(found) = find(&folder, part.as_bytes()) else { return Ok(None) };
+        at = found;
     }
-    Ok(None)
+    Ok(Some(at.blob()))
 }
 
 /// Refuses a revision in which something else stands where a folder should be.

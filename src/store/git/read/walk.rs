@@ -93,19 +93,16 @@ impl<'a> FollowedFolder<'a> {
         Ok(id)
     }
 
-    /// The folder's tree in a revision.
     pub(super) fn at(&mut self, revision: Revision) -> Result<Option<TreeId>, StoreError> {
         let root = self.objects.commit(revision, |commit| commit.tree)?;
         self.below(root)
     }
 
-    /// The bytes of a tree; none for no tree.
     pub(super) fn bytes(&mut self, id: Option<TreeId>) -> Result<Bytes, StoreError> {
         id.map_or_else(|| Ok(Bytes::default()), |id| self.objects.raw_tree(id))
     }
 }
 
-/// A commit as it is read once.
 struct ReadCommit {
     commit: Commit,
     root: TreeId,
@@ -331,10 +328,7 @@ impl Search {
             if is_above && self.below.contains(&revision) {
                 continue;
             }
-            let parents = if self.cut.contains(&revision) { Vec::new() } else { links(objects, revision)?.1 };
-            for parent in parents {
-                self.push(objects, parent, side)?;
-            }
+            self.push_parents(objects, revision, side)?;
             if is_above {
                 return Ok(Some(revision));
             }
@@ -346,12 +340,14 @@ impl Search {
     fn follow_ancestor(&mut self, objects: &mut Objects, until: DateTime<Utc>) -> Result<(), StoreError> {
         while self.queue.peek().is_some_and(|(at, ..)| *at >= until) {
             let Some((_, revision, side)) = self.queue.pop() else { break };
-            let parents = if self.cut.contains(&revision) { Vec::new() } else { links(objects, revision)?.1 };
-            for parent in parents {
-                self.push(objects, parent, side)?;
-            }
+            self.push_parents(objects, revision, side)?;
         }
         Ok(())
+    }
+
+    fn push_parents(&mut self, objects: &mut Objects, of: Revision, side: Side) -> Result<(), StoreError> {
+        let parents = if self.cut.contains(&of) { Vec::new() } else { links(objects, of)?.1 };
+        parents.into_iter().try_for_each(|parent| self.push(objects, parent, side))
     }
 
     fn push(&mut self, objects: &mut Objects, revision: Revision, side: Side) -> Result<(), StoreError> {

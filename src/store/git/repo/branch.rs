@@ -15,7 +15,6 @@ const BRANCHES: &str = "refs/heads/";
 /// What stands for a branch while a survey looks at a commit that is checked out by itself.
 pub(crate) const DETACHED: &str = "HEAD";
 
-/// How many branches an error names.
 const NAMED_MAX: usize = 10;
 
 /// Whether git would make a branch of this name, given with or without `refs/heads/`
@@ -38,10 +37,8 @@ pub enum Access {
     Survey,
 }
 
-/// The branch that is served.
 #[derive(Debug, Clone)]
 pub(crate) struct Branch {
-    /// The repository that it is in.
     pub(crate) layout: Arc<Layout>,
     /// Its whole name, or [`DETACHED`].
     pub(crate) name: String,
@@ -161,7 +158,6 @@ fn listed(names: &[String]) -> String {
     }
 }
 
-/// The short names of all branches, sorted.
 fn all(layout: &Layout) -> Result<Vec<String>, StoreError> {
     let mut names = refs::names(&layout.common_dir, BRANCHES)?;
     names.retain(|name| is_name(name));

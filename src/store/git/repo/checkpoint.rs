@@ -24,7 +24,6 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::unhex;
 use crate::store::git::repo::refs::NO_COMMIT;
 
-/// The checkpoint of one work tree.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     file: StateFile,
@@ -34,7 +33,6 @@ pub(crate) struct Checkpoint {
     noted: Mutex<Option<Checkpointed>>,
 }
 
-/// What a checkpoint says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Checkpointed {
     /// The revision that the work tree was brought to, or a newer one.
@@ -46,7 +44,6 @@ pub(crate) struct Checkpointed {
 }
 
 impl Checkpoint {
-    /// The checkpoint in a folder of our own.
     pub(crate) fn new(state: &Path, barrier: &Barrier) -> Self {
         let file = StateFile::new(state, "work-tree", barrier);
         Self { file, system: system_id(), noted: Mutex::default() }

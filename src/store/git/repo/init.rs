@@ -9,7 +9,6 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::repo::layout::Layout;
 
-/// The branch of a new repository.
 const BRANCH: &str = "main";
 
 /// What a new repository is to be.
@@ -62,7 +61,7 @@ pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Re
 
 fn fill(git_dir: &Path, new: NewRepository<'_>) -> io::Result<()> {
     FOLDERS.iter().try_for_each(|folder| fs::create_dir_all(git_dir.join(folder)))?;
-    fs::write(git_dir.join("config"), if new.is_bare { BARE_CONFIG } else { CONFIG })?;
+    fs::write(git_dir.join("config"), config(new.is_bare))?;
     fs::write(git_dir.join("description"), DESCRIPTION)?;
     fs::write(git_dir.join(HEAD_DRAFT), format!("ref: refs/heads/{}\n", new.branch))
 }
@@ -94,26 +93,16 @@ fn holds_only(folder: &Path, made: &BTreeSet<PathBuf>) -> bool {
     })
 }
 
-/// The folders of a repository.
 const FOLDERS: [&str; 5] = ["objects/info", "objects/pack", "refs/heads", "refs/tags", "info"];
 
 /// `HEAD` in the making.
 const HEAD_DRAFT: &str = "HEAD.new";
 
-/// What `git init` writes.
-const CONFIG: &str = "[core]
-\trepositoryformatversion = 0
-\tfilemode = true
-\tbare = false
-\tlogallrefupdates = true
-";
-
-/// What `git init --bare` writes, and reflogs, which tell what was where before.
-const BARE_CONFIG: &str = "[core]
-\trepositoryformatversion = 0
-\tfilemode = true
-\tbare = true
-\tlogallrefupdates = true
-";
+/// What `git init` writes, and reflogs of a bare repository as well, which tell what was where before.
+fn config(is_bare: bool) -> String {
+    format!(
+        "[core]\n\trepositoryformatversion = 0\n\tfilemode = true\n\tbare = {is_bare}\n\tlogallrefupdates = true\n"
+    )
+}
 
 const DESCRIPTION: &str = "Unnamed repository; edit this file 'description' to name the repository.\n";

@@ -24,7 +24,7 @@ pub(crate) fn keep(layout: &Layout, kept: Kept, barrier: &Barrier) -> Result<Kep
         return Ok(known);
     }
     barrier.file_system(&layout.common_dir)?;
-    create(layout, &format!("{}{}", Kept::REFS, kept.name), kept.revision, barrier)?;
+    create(layout, &name_of(&kept), kept.revision, barrier)?;
     Ok(kept)
 }
 
@@ -42,9 +42,12 @@ pub(crate) fn current(
 
 /// Lets go what nobody wants kept any more.
 pub(crate) fn let_go(layout: &Layout, kept: &[Kept], barrier: &Barrier) -> Result<(), StoreError> {
-    let refs: Vec<String> = kept.iter().map(|kept| format!("{}{}", Kept::REFS, kept.name)).collect();
-    let names: Vec<&str> = refs.iter().map(String::as_str).collect();
+    let names: Vec<String> = kept.iter().map(name_of).collect();
     if names.is_empty() { Ok(()) } else { remove(layout, &names, barrier) }
+}
+
+fn name_of(kept: &Kept) -> String {
+    format!("{}{}", Kept::REFS, kept.name)
 }
 
 /// What is kept, the oldest first. What is named otherwise, or can't be read, is not ours.
@@ -56,25 +59,19 @@ fn all(layout: &Layout) -> Result<Vec<Kept>, StoreError> {
     Ok(refs::names(&layout.common_dir, Kept::REFS)?.into_iter().filter_map(read).collect())
 }
 
-/// Lets go what was kept for long enough.
 fn expire(layout: &Layout, now: DateTime<Utc>, barrier: &Barrier) -> Result<(), StoreError> {
-    let kept = all(layout)?;
+    let mut kept = all(layout)?;
     if kept.is_empty() {
         return Ok(());
     }
     let setting = layout::reflog_expire(layout)?;
     let Some(until) = expired_until(setting.as_deref().unwrap_or(EXPIRE_DEFAULT), now) else { return Ok(()) };
-    let expired: Vec<String> = kept
-        .into_iter()
-        .filter(|kept| kept.at <= until)
-        .map(|kept| format!("{}{}", Kept::REFS, kept.name))
-        .collect();
-    if expired.is_empty() {
-        return Ok(());
+    kept.retain(|kept| kept.at <= until);
+    if !kept.is_empty() {
+        let refs = kept.iter().map(name_of).collect::<Vec<_>>().join(" ");
+        tracing::info!(refs, "what was kept of a rewritten branch is let go (gc.reflogExpire)");
     }
-    let names: Vec<&str> = expired.iter().map(String::as_str).collect();
-    tracing::info!(refs = names.join(" "), "what was kept of a rewritten branch is let go (gc.reflogExpire)");
-    remove(layout, &names, barrier)
+    let_go(layout, &kept, barrier)
 }
 
 /// Makes a ref that nobody else makes, durably; what it names is on disk already.
@@ -91,7 +88,7 @@ fn create(layout: &Layout, name: &str, target: Revision, barrier: &Barrier) -> R
 
 /// Removes refs that nobody else moves. A packed one goes first, as `files_transaction_finish` in
 /// `refs/files-backend.c` does it: when its file goes, it would be back.
-fn remove(layout: &Layout, names: &[&str], barrier: &Barrier) -> Result<(), StoreError> {
+fn remove(layout: &Layout, names: &[String], barrier: &Barrier) -> Result<(), StoreError> {
     let path = layout.common_dir.join("packed-refs");
     let before = refs::packed(&layout.common_dir)?.unwrap_or_default();
     let after = without(&before, names);
@@ -114,7 +111,7 @@ fn remove(layout: &Layout, names: &[&str], barrier: &Barrier) -> Result<(), Stor
 }
 
 /// What is left of `packed-refs`, with what a tag points at as long as the tag stays.
-fn without(refs: &[u8], names: &[&str]) -> Vec<u8> {
+fn without(refs: &[u8], names: &[String]) -> Vec<u8> {
     let mut goes = false;
     let lines = refs.split_inclusive(|byte| *byte == b'\n');
     let stays = lines.filter(|line| {

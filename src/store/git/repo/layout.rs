@@ -12,7 +12,6 @@ use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
 
-/// The parts of a repository.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
     /// What was asked for; named in errors.
@@ -39,7 +38,6 @@ pub(crate) struct Layout {
 /// A configuration of more than so many bytes is nobody's: reading it takes thirty times its size.
 const CONFIG_BYTES_MAX: u64 = 1_024 * 1_024;
 
-/// Our own folder inside the repository.
 pub(crate) const STATE_FOLDER: &str = "collectory";
 
 /// What is known of the remote that the branch is shared with stands here, below the repository.
@@ -104,7 +102,6 @@ impl Layout {
         ))
     }
 
-    /// What is checked out.
     pub(crate) fn head(&self) -> Result<Head, StoreError> {
         refs::head(&self.git_dir)
     }
@@ -124,7 +121,6 @@ impl Layout {
         self.git_dir.join(STATE_FOLDER)
     }
 
-    /// The folder of the packs.
     pub(crate) fn packs(&self) -> PathBuf {
         self.common_dir.join("objects/pack")
     }
@@ -159,7 +155,6 @@ fn not_a_repository(path: &Path) -> String {
     }
 }
 
-/// The parts of the collections folder's path.
 pub(crate) fn parse_folder(folder: &str) -> Result<Vec<String>, StoreError> {
     let trimmed = folder.trim_end_matches('/');
     if matches!(trimmed, "" | ".") && !folder.starts_with('/') {
@@ -246,7 +241,6 @@ fn is_readable(path: &Path) -> Result<bool, StoreError> {
     }
 }
 
-/// The repository's own configuration.
 struct Config(git2::Config);
 
 impl Config {

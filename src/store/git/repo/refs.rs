@@ -26,16 +26,13 @@ const REF_BYTES_MAX: usize = 256;
 /// What stands for a commit where there is none, in reflogs and in the checkpoint.
 pub(crate) const NO_COMMIT: Revision = Revision::new([0; 20]);
 
-/// What `HEAD` names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Head {
     /// A ref by its whole name, born or not.
     Ref(String),
-    /// A commit, by itself.
     Detached(Revision),
 }
 
-/// Reads `HEAD`.
 pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
     let path = git_dir.join("HEAD");
     // Git of 2005 made it a symbolic link, and still reads it so.
@@ -94,7 +91,6 @@ fn damaged(path: &Path, why: &str) -> StoreError {
     StoreError::at("read", path, io::Error::new(io::ErrorKind::InvalidData, why.to_owned()))
 }
 
-/// `packed-refs`, if there is one.
 pub(crate) fn packed(common_dir: &Path) -> Result<Option<Vec<u8>>, StoreError> {
     read_if_there(&common_dir.join("packed-refs"))
 }
@@ -145,9 +141,7 @@ fn find_packed(refs: &[u8], name: &str) -> Option<Oid> {
 /// A move of the branch over one or more new commits.
 #[derive(Debug)]
 pub(crate) struct Move<'a> {
-    /// The whole name of the branch.
     pub(crate) branch: &'a str,
-    /// Where it must be.
     pub(crate) expected: Option<Revision>,
     /// The commits to go over, the last one being the new place, each with its reflog message.
     pub(crate) steps: &'a [(Revision, String)],

@@ -25,12 +25,9 @@ pub fn keep_to_sharing(path: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What a repository asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rights {
-    /// At least these rights.
     AtLeast(u32),
-    /// Just these.
     Exactly(u32),
 }
 

@@ -21,7 +21,7 @@ type Variable<'a> = &'a dyn Fn(&str) -> Option<OsString>;
 
 /// On whose behalf hand edits are committed.
 pub(crate) fn person(layout: &Layout) -> Actor {
-    let config = open(layout, &|name| env::var_os(name));
+    let config = open(layout);
     let text = |name| config.get_string(name).unwrap_or_default();
     Actor::new(&text("user.name"), &text("user.email"))
 }
@@ -55,7 +55,7 @@ impl SignatureFiles {
 /// Fails when there is no repository, or one that can't be served.
 pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> {
     let layout = Layout::find(repository, ".")?;
-    let config = open(&layout, &|name| env::var_os(name));
+    let config = open(&layout);
     let root = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     let path = |name| config.get_path(name).ok().map(|path| root.join(path));
     Ok(SignatureFiles {
@@ -72,7 +72,7 @@ pub fn signature_files(repository: &Path) -> Result<SignatureFiles, StoreError> 
 /// Fails when there is no repository, or one that can't be served.
 pub fn hooks_folder(repository: &Path) -> Result<Option<PathBuf>, StoreError> {
     let layout = Layout::find(repository, ".")?;
-    let named = open(&layout, &|name| env::var_os(name)).get_path("core.hooksPath").ok();
+    let named = open(&layout).get_path("core.hooksPath").ok();
     let root = layout.work_tree.as_ref().unwrap_or(&layout.git_dir);
     Ok(named.map(|path| root.join(path)))
 }
@@ -103,13 +103,13 @@ pub(crate) fn safe_directories() -> Vec<String> {
 
 /// All that git would read, but for `git -c` and its variables. A file that can't be read says
 /// nothing.
-fn open(layout: &Layout, variable: Variable<'_>) -> Config {
+fn open(layout: &Layout) -> Config {
     let mut config = Config::new().expect("libgit2 has memory for an empty configuration");
     let own = [
         (ConfigLevel::Local, layout.common_dir.join("config")),
         (ConfigLevel::Worktree, layout.git_dir.join("config.worktree")),
     ];
-    for (level, path) in outside(variable).into_iter().chain(own) {
+    for (level, path) in outside(&environment).into_iter().chain(own) {
         if level == ConfigLevel::Worktree && !config.get_bool("extensions.worktreeconfig").unwrap_or(false) {
             continue;
         }

@@ -27,22 +27,18 @@ const WHOLE_TREE_BYTES_MAX: usize = 512;
 /// (`pack.depth`); a chain as long as the longest group saves a second whole tree in it.
 const CHAIN_LEN_MAX: usize = 128;
 
-/// A group of commits, ready to be written.
 #[derive(Debug)]
 pub(crate) struct Group {
-    /// What each draft became.
     pub(crate) committed: Vec<Committed>,
     /// The same as who reads the commits would tell it.
     pub(crate) steps: Vec<Step>,
     pub(crate) pack: Pack,
-    /// The trees of the last commit.
     pub(crate) trees: Trees,
     /// What changes for the work tree.
     pub(crate) changes: PathChanges,
 }
 
 impl Group {
-    /// Its last commit.
     pub(crate) fn tip(&self) -> Revision {
         self.trees.revision.expect("a group has commits")
     }
@@ -250,7 +246,6 @@ impl Builder<'_> {
     }
 }
 
-/// The content that a file got.
 const fn blob_of(file: &FileChange) -> Option<BlobId> {
     match file.after {
         Some(TreeEntry::File(blob)) => Some(blob),

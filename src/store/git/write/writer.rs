@@ -7,6 +7,7 @@
 //!
 //! What is flushed when, and why that is enough, `disk::barrier` says.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::domain::Revision;
 use crate::store::git::disk::barrier::{Barrier, Unflushed};
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::LockDraft;
-use crate::store::git::packs::store::{KeepFile, PackDraft, Packs};
+use crate::store::git::packs::store::{KeepFile, Packs, Purpose};
 use crate::store::git::read::trees::Trees;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::refs::Move;
@@ -24,7 +25,6 @@ use crate::store::git::write::append::{self, Group};
 use crate::store::git::write::committer::Committer;
 use crate::store::{Committed, Draft, StoreError};
 
-/// Makes commits.
 pub(crate) struct Writer {
     pub(crate) branch: Branch,
     pub(crate) committer: Committer,
@@ -33,11 +33,10 @@ pub(crate) struct Writer {
     pub(crate) barrier: Barrier,
     pub(crate) packs: Arc<Packs>,
     // The revision up to which everything is on disk; `None` as long as that is not known.
-    durable: Option<Option<Revision>>,
+    durable: Cell<Option<Option<Revision>>>,
 }
 
 impl Writer {
-    /// Writes to a branch.
     pub(crate) const fn new(
         branch: Branch,
         committer: Committer,
@@ -45,24 +44,22 @@ impl Writer {
         barrier: Barrier,
         packs: Arc<Packs>,
     ) -> Self {
-        Self { branch, committer, lock_wait, barrier, packs, durable: None }
+        Self { branch, committer, lock_wait, barrier, packs, durable: Cell::new(None) }
     }
 
-    /// Forgets what was known of the disk.
-    pub(crate) const fn forget(&mut self) {
-        self.durable = None;
+    pub(crate) fn forget(&self) {
+        self.durable.set(None);
     }
 
     /// See [`Journal::make_durable`](crate::store::Journal::make_durable).
-    pub(crate) fn make_durable(&mut self, head: Option<Revision>) -> Result<(), StoreError> {
-        if self.durable != Some(head) {
+    pub(crate) fn make_durable(&self, head: Option<Revision>) -> Result<(), StoreError> {
+        if self.durable.get() != Some(head) {
             self.barrier.file_system(&self.branch.layout.common_dir)?;
-            self.durable = Some(head);
+            self.durable.set(Some(head));
         }
         Ok(())
     }
 
-    /// Builds the objects of a group on top of `trees`.
     pub(crate) fn build(&self, trees: Trees, drafts: &[Draft]) -> Result<Group, StoreError> {
         append::build(&self.branch.layout, trees, (None, drafts), &self.committer)
     }
@@ -80,69 +77,46 @@ impl Writer {
     /// Puts a group on disk and moves the branch to it. `prepare` is called right before the branch moves, when
     /// git can read the new objects; it gets the keep file of their pack.
     pub(crate) fn publish(
-        &mut self,
+        &self,
         before: Option<Revision>,
         group: &Group,
         drafts: &[Draft],
         prepare: impl FnOnce(KeepFile) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
-        self.make_durable(before)?;
-        // After trouble nothing is known of the disk.
-        self.durable = None;
         let steps: Vec<_> = group.committed.iter().zip(drafts).map(step).collect();
-        let step = Move {
-            branch: &self.branch.name,
-            expected: before,
-            steps: &steps,
-            actor: &self.committer.actor,
-            at: drafts.last().expect("a group has commits").at,
-            wait: self.lock_wait,
-        };
-        let pack = self.packs.draft(&group.pack, &self.barrier)?;
-        let name = pack.name().to_owned();
-        let draft = self.put_contents(pack, &step).inspect_err(|_| self.packs.abandon(&name))?;
-        prepare(KeepFile::of(&self.packs, &name)).and_then(|()| self.move_branch(&step, draft))?;
-        self.durable = Some(group.trees.revision);
+        let at = drafts.last().expect("a group has commits").at;
+        let step = self.step(before, &steps, at);
+        self.begin(before)?;
+        let draft = step.draft(&self.branch.layout)?;
+        let keep_file = self.put_with(group, &[draft.content()])?;
+        prepare(keep_file).and_then(|()| self.move_branch(&step, draft))?;
+        self.durable.set(Some(group.trees.revision));
         Ok(())
     }
 
     /// Puts a group on disk, and leaves the branch where it is.
-    pub(crate) fn put(&mut self, before: Option<Revision>, group: &Group) -> Result<(), StoreError> {
-        self.make_durable(before)?;
-        // After trouble nothing is known of the disk.
-        self.durable = None;
-        let pack = self.packs.draft(&group.pack, &self.barrier)?;
-        let name = pack.name().to_owned();
-        self.put_pack(pack, &[]).inspect_err(|_| self.packs.abandon(&name))?;
-        drop(KeepFile::of(&self.packs, &name));
-        self.durable = Some(group.trees.revision);
+    pub(crate) fn put(&self, before: Option<Revision>, group: &Group) -> Result<(), StoreError> {
+        self.begin(before)?;
+        drop(self.put_with(group, &[])?);
+        self.durable.set(Some(group.trees.revision));
         Ok(())
     }
 
     /// Moves the branch to a commit that is there, durably.
     pub(crate) fn advance(
-        &mut self,
+        &self,
         expected: Option<Revision>,
         to: Revision,
         why: &str,
         at: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        self.make_durable(Some(to))?;
         let steps = [(to, format!("collectory: {why}"))];
-        let step = Move {
-            branch: &self.branch.name,
-            expected,
-            steps: &steps,
-            actor: &self.committer.actor,
-            at,
-            wait: self.lock_wait,
-        };
-        // After trouble nothing is known of the disk.
-        self.durable = None;
+        let step = self.step(expected, &steps, at);
+        self.begin(Some(to))?;
         let draft = step.draft(&self.branch.layout)?;
         self.barrier.files(&[draft.content()])?;
         self.move_branch(&step, draft)?;
-        self.durable = Some(Some(to));
+        self.durable.set(Some(Some(to)));
         Ok(())
     }
 
@@ -152,20 +126,31 @@ impl Writer {
         self.branch.tip().is_ok_and(|tip| tip == group.trees.revision)
     }
 
-    /// Flushes the contents of everything new, and gives the pack its name, durably: only what can be found
-    /// after a power cut may be named by what may survive one.
-    fn put_contents(&self, pack: PackDraft, step: &Move<'_>) -> Result<LockDraft, StoreError> {
-        let draft = step.draft(&self.branch.layout)?;
-        self.put_pack(pack, &[draft.content()])?;
-        Ok(draft)
+    /// Makes what is there durable; until something new is, and after trouble, nothing is known of the disk.
+    fn begin(&self, head: Option<Revision>) -> Result<(), StoreError> {
+        self.make_durable(head).map(|()| self.forget())
     }
 
-    /// The same for a pack and whatever is to be flushed along with it.
-    fn put_pack(&self, pack: PackDraft, others: &[&Unflushed]) -> Result<(), StoreError> {
-        let [content, index] = pack.files();
-        self.barrier.files(&[&[content, index], others].concat())?;
-        self.packs.finish(pack)?;
-        self.barrier.folder(self.packs.folder())
+    /// Puts the pack of a group on disk, durably: only what can be found after a power cut may be named by what may
+    /// survive one.
+    fn put_with(&self, group: &Group, others: &[&Unflushed]) -> Result<KeepFile, StoreError> {
+        self.packs.write(Purpose::Group, &group.pack, None, others, &self.barrier)
+    }
+
+    fn step<'a>(
+        &'a self,
+        expected: Option<Revision>,
+        steps: &'a [(Revision, String)],
+        at: DateTime<Utc>,
+    ) -> Move<'a> {
+        Move {
+            branch: &self.branch.name,
+            expected,
+            steps,
+            actor: &self.committer.actor,
+            at,
+            wait: self.lock_wait,
+        }
     }
 
     fn move_branch(&self, step: &Move<'_>, draft: LockDraft) -> Result<(), StoreError> {

@@ -24,16 +24,11 @@ use crate::store::{
 };
 
 /// The read side of a git repository.
+#[derive(Debug)]
 pub struct GitArchive {
     branch: Branch,
     database: Arc<Database>,
     recent_commits: Arc<RecentCommits>,
-}
-
-impl std::fmt::Debug for GitArchive {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("GitArchive").field("branch", &self.branch).finish_non_exhaustive()
-    }
 }
 
 impl GitArchive {

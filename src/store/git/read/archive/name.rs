@@ -10,7 +10,6 @@ use crate::store::git::repo::refs;
 /// The fewest digits of an abbreviated id.
 pub(super) const DIGITS_MIN: usize = 7;
 
-/// Finds the commit that a text names.
 pub(super) fn resolve(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Revision, NameError> {
     if name.len() == 40 && is_id(name) {
         return by_id(objects, name)?.ok_or(NameError::Unknown);
@@ -56,7 +55,6 @@ pub(crate) fn by_ref(
     }
 }
 
-/// What an annotated tag names.
 fn tagged(tag: &[u8]) -> Option<Oid> {
     unhex(tag.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"object "))?)
 }

@@ -210,7 +210,6 @@ fn changes_since(
     Ok(changes)
 }
 
-/// What a commit did.
 fn changes_of(reader: &mut Reader, commit: Revision) -> Result<Vec<FileChange>, StoreError> {
     let parent = reader.objects.commit(commit, |commit| commit.parents.first().copied())?;
     diff::changes(&mut reader.objects, &reader.layout, [parent, Some(commit)])

@@ -97,13 +97,8 @@ impl Checkout {
         change: &PathChange,
         there: Option<Pointer>,
     ) -> Result<(), StoreError> {
-        let read = |pointer: Pointer| {
-            let bytes = objects.blob(pointer.blob())?;
-            Ok::<_, StoreError>((pointer, bytes))
-        };
-        let content = there.map(read).transpose()?;
-        let new =
-            content.as_ref().map(|(pointer, bytes)| New { oid: pointer.blob(), mode: pointer.mode, bytes });
+        let content = there.map(|pointer| objects.blob(pointer.blob())).transpose()?;
+        let new = New::of(there, content.as_deref());
         let path = self.layout.inside(name);
         let mut stat = None;
         if let Found::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
@@ -112,10 +107,7 @@ impl Checkout {
                 stat = folder.stat(name)?.as_ref().map(index_stat);
             }
         }
-        match there {
-            Some(there) => index.set(&path, there.canonical_mode(), &there.oid, stat.unwrap_or_default()),
-            None => index.remove(&path),
-        }
+        index.put(&path, there, stat.unwrap_or_default());
         Ok(())
     }
 }

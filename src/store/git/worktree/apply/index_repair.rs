@@ -107,26 +107,20 @@ impl Checkout {
 
     /// Whether an entry is what we replaced.
     pub(crate) fn is_put_back(&self, index: &GitIndex, name: &str, change: &PathChange) -> bool {
-        let staged = index.get(&self.layout.inside(name));
-        is_known(&staged, change)
+        is_known(&index.get(&self.layout.inside(name)), change)
     }
 
     /// Brings entries that were put back up to what the files beside them are.
     pub(crate) fn repair(&self, index: &mut GitIndex) -> Result<bool, StoreError> {
         let repaired = self.repaired(index)?;
-        for (path, entry) in &repaired {
-            match entry {
-                Some(RepairedEntry { pointer, stat }) => {
-                    index.set(path, pointer.canonical_mode(), &pointer.oid, *stat);
-                }
-                None => index.remove(path),
-            }
+        for (path, pointer, stat) in &repaired {
+            index.put(path, *pointer, *stat);
         }
         Ok(!repaired.is_empty())
     }
 
     /// The entries that were put back and whose files are what we made them, and what they are to be.
-    fn repaired(&self, index: &GitIndex) -> Result<Vec<(String, Option<RepairedEntry>)>, StoreError> {
+    fn repaired(&self, index: &GitIndex) -> Result<Vec<RepairedEntry>, StoreError> {
         let mut stale = self.recent.get();
         stale.retain(|name, change| self.is_put_back(index, name, change));
         if stale.is_empty() {
@@ -139,21 +133,14 @@ impl Checkout {
         let mut repaired = Vec::new();
         for (name, change) in stale {
             let there = folder.as_ref().map(|folder| folder.read(&name)).transpose()?.flatten();
-            let entry = match (change.after, there) {
-                (Some(pointer), Some(content)) if content.oid == pointer.blob() => {
-                    Some(RepairedEntry { pointer, stat: index_stat(&content.stat) })
-                }
-                (None, None) => None,
-                (Some(_), _) | (None, Some(_)) => continue,
-            };
-            repaired.push((self.layout.inside(&name), entry));
+            if there.as_ref().map(|content| content.oid) == change.after.map(|after| after.blob()) {
+                let stat = there.map(|content| index_stat(&content.stat)).unwrap_or_default();
+                repaired.push((self.layout.inside(&name), change.after, stat));
+            }
         }
         Ok(repaired)
     }
 }
 
-/// An entry with the stat of its file.
-struct RepairedEntry {
-    pointer: Pointer,
-    stat: [u32; 10],
-}
+/// The path of an entry, what it is to be, and the stat of its file.
+type RepairedEntry = (String, Option<Pointer>, [u32; 10]);

@@ -20,21 +20,19 @@ use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::swap::{New, Replacer};
-use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// The files that are behind, by their names in the collections folder.
 #[derive(Debug)]
 pub(crate) struct Lagging {
     file: StateFile,
     files: Files,
-    /// What is kept of them.
     kept: Files,
 }
 
 /// What each file may have of ours; `None` for nothing.
 type Files = BTreeMap<String, BTreeSet<Option<BlobId>>>;
 
-/// How it is kept: ids as digits.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Kept(BTreeMap<String, Vec<Option<String>>>);
 
@@ -70,12 +68,8 @@ impl Lagging {
 
     /// Whether a file has what it has because it could not be brought up to the branch.
     fn explains(&self, edit: &Edit) -> bool {
-        let now = match &edit.now {
-            Saved::Gone => None,
-            Saved::File { blob, .. } => Some(*blob),
-            Saved::Special(_) => return false,
-        };
-        self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now))
+        let now = edit.now.blob();
+        now.is_some_and(|now| self.files.get(&edit.name).is_some_and(|ids| ids.contains(&now)))
     }
 
     /// Takes out what is no edit.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::domain::Revision;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
 use crate::store::git::object::tree::RawTree;
-use crate::store::{BlobId, Edit, Saved, WorkTree};
+use crate::store::{BlobId, Edit, WorkTree};
 
 /// For how long what we replaced is taken for a race, where it is found again, and not for a person's wish.
 pub(crate) const STALE_AGE_MAX: Duration = Duration::from_secs(2);
@@ -93,11 +93,7 @@ impl Recent {
     }
 
     fn has_replaced(&self, edit: &Edit) -> bool {
-        let was = match &edit.now {
-            Saved::File { blob, .. } => Some(*blob),
-            Saved::Gone => None,
-            Saved::Special(_) => return false,
-        };
+        let Some(was) = edit.now.blob() else { return false };
         self.groups.iter().any(|group| group.is_recent() && group.has_replaced(&edit.name, was))
     }
 

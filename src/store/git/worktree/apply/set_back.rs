@@ -13,11 +13,10 @@ use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::time::Duration;
 
 use crate::domain::Revision;
-use crate::store::git::index::git_index::Staged;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
-use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
+use crate::store::{BlobId, Edit, StoreError, WorkTree};
 
 /// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
@@ -65,18 +64,10 @@ impl Checkout {
         let Some(index) = self.index.read()? else { return Ok(Vec::new()) };
         let recent = self.recent.get();
         let is_set_back = |name: &str, was: Option<BlobId>| {
-            let is_staged = match index.get(&self.layout.inside(name)) {
-                Staged::File { oid, .. } => was == Some(BlobId::new(oid)),
-                Staged::Nothing => was.is_none(),
-                Staged::Conflict => false,
-            };
-            is_staged && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
+            index.get(&self.layout.inside(name)).blob() == Some(was)
+                && recent.get(name).is_some_and(|change| self.is_put_back(&index, name, change))
         };
-        let each = edits.iter().filter_map(|Edit { name, now }| match now {
-            Saved::File { blob, .. } => Some((name.clone(), Some(*blob))),
-            Saved::Gone => Some((name.clone(), None)),
-            Saved::Special(_) => None,
-        });
+        let each = edits.iter().filter_map(|Edit { name, now }| Some((name.clone(), now.blob()?)));
         let mut set_back: Vec<SetBack> = each.filter(|(name, was)| is_set_back(name, *was)).collect();
         if !set_back.is_empty() {
             let reflog = self.end_of_reflog()?;

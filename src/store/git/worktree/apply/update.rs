@@ -22,7 +22,6 @@ use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::git_index::{GitIndex, Staged};
 use crate::store::git::object::id::Kind;
 use crate::store::git::object::path_change::{PathChange, PathChanges};
-use crate::store::git::object::tree::FOLDER;
 use crate::store::git::odb::objects::{Objects, corrupt};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::catch_up::changes_between;
@@ -30,7 +29,7 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::replace::staging::{is_blank, keep_aside};
 use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::line_ends;
-use crate::store::{BlobId, StoreError, TreeId};
+use crate::store::{StoreError, TreeId};
 
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,10 +54,7 @@ impl Checkout {
         for (name, change) in changes {
             let path = self.layout.inside(name);
             if is_known(&index.get(&path), change) {
-                match change.after {
-                    Some(after) => index.set(&path, after.canonical_mode(), &after.oid, [0; 10]),
-                    None => index.remove(&path),
-                }
+                index.put(&path, change.after, [0; 10]);
             }
         }
         Ok(index)
@@ -136,10 +132,8 @@ impl Checkout {
         for commit in &self.under_way {
             for (name, change) in changes_between(reader, head, Some(*commit))? {
                 let path = self.layout.inside(&name);
-                match change.before {
-                    _ if !is_after(&index.get(&path), &change) => (),
-                    Some(before) => index.set(&path, before.canonical_mode(), &before.oid, [0; 10]),
-                    None => index.remove(&path),
+                if is_after(&index.get(&path), &change) {
+                    index.put(&path, change.before, [0; 10]);
                 }
             }
         }
@@ -186,14 +180,14 @@ impl Checkout {
     }
 }
 
-/// Adds all files of a tree.
 fn add_all(objects: &mut Objects, index: &mut GitIndex, above: &str, tree: TreeId) -> Result<(), StoreError> {
     for entry in objects.tree(tree)?.iter() {
         let Ok(name) = std::str::from_utf8(entry.name) else { continue };
         let path = format!("{above}{name}");
-        match entry.pointer.canonical_mode() {
-            FOLDER => add_all(objects, index, &format!("{path}/"), TreeId::new(entry.pointer.oid))?,
-            mode => index.set(&path, mode, &entry.pointer.oid, [0; 10]),
+        if entry.pointer.is_folder() {
+            add_all(objects, index, &format!("{path}/"), TreeId::new(entry.pointer.oid))?;
+        } else {
+            index.put(&path, Some(entry.pointer), [0; 10]);
         }
     }
     Ok(())
@@ -259,10 +253,7 @@ pub(crate) fn apply_one(
     if let Some(index) = index.filter(|_| is_old || is_ahead) {
         // Zeros make git look into the file.
         let stat = stat.as_ref().map(index_stat).unwrap_or_default();
-        match change.after {
-            Some(after) => index.set(path, after.canonical_mode(), &after.oid, stat),
-            None => index.remove(path),
-        }
+        index.put(path, change.after, stat);
     }
     is_new.map(drop)
 }
@@ -285,25 +276,12 @@ fn change_file(
     replacer.change_any(name, olds, New::of(change.after, change.content.as_deref()))
 }
 
-/// Whether an index entry is what the new head has.
 pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {
-    match (staged, change.after) {
-        (Staged::File { mode, oid }, Some(after)) => after.oid == *oid && after.canonical_mode() == *mode,
-        (Staged::Nothing, after) => after.is_none(),
-        (Staged::File { .. } | Staged::Conflict, _) => false,
-    }
+    *staged == Staged::of(change.after)
 }
 
 /// Whether an index entry is what a revision before the new head had, and not what the new head has.
 pub(crate) fn is_known(staged: &Staged, change: &PathChange) -> bool {
-    let (before, passed) = (change.before, &change.passed);
-    match staged {
-        _ if is_after(staged, change) => false,
-        Staged::Nothing => before.is_none() || passed.contains(&None),
-        Staged::File { mode, oid } => {
-            before.is_some_and(|pointer| pointer.oid == *oid && pointer.canonical_mode() == *mode)
-                || passed.contains(&Some(BlobId::new(*oid)))
-        }
-        Staged::Conflict => false,
-    }
+    let is_passed = || staged.blob().is_some_and(|blob| change.passed.contains(&blob));
+    !is_after(staged, change) && (*staged == Staged::of(change.before) || is_passed())
 }

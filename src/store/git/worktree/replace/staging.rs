@@ -43,7 +43,6 @@ impl Staging {
         })
     }
 
-    /// What the draft of a file is called.
     pub(crate) fn draft_of(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
@@ -80,7 +79,6 @@ impl Staging {
         keep(&self.folder.path.join(draft), &self.folder.path, &self.prefix, name)
     }
 
-    /// Removes a draft, if it is there.
     pub(crate) fn remove(&self, draft: &str) -> Result<(), StoreError> {
         match rustix::fs::unlinkat(&self.folder.fd, draft, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),

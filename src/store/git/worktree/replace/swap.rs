@@ -30,7 +30,6 @@ pub(crate) struct Replacer<'a> {
     kept: PathBuf,
 }
 
-/// The new content of a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct New<'a> {
     pub(crate) oid: BlobId,
@@ -46,13 +45,11 @@ impl<'a> New<'a> {
 }
 
 impl<'a> Replacer<'a> {
-    /// Prepares to change files of `folder`.
     pub(crate) fn new(layout: &Layout, folder: &'a Folder) -> Result<Self, StoreError> {
         let (staging, kept) = (Staging::near(layout, folder)?, layout.work_tree_state());
         Ok(Self { folder, staging, kept })
     }
 
-    /// The folder whose files are changed.
     pub(crate) const fn folder(&self) -> &Folder {
         self.folder
     }
@@ -253,7 +250,6 @@ impl<'a> Replacer<'a> {
     }
 }
 
-/// What stands under a name.
 #[derive(Debug)]
 enum Holds {
     Nothing,

@@ -10,10 +10,9 @@
 use std::fs;
 use std::time::{Duration, SystemTime};
 
-use crate::store::git::disk::barrier::read_if_there;
-use crate::store::git::index::git_index::{GitIndex, Staged};
+use crate::store::git::index::file;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{BlobId, Edit, Saved, StoreError, WorkTree};
+use crate::store::{Edit, StoreError, WorkTree};
 
 /// How long git may take from the index to `HEAD` or the branch; both are flushed in between.
 pub(crate) const CHECKOUT_TIME_MAX: Duration = Duration::from_millis(100);
@@ -32,17 +31,12 @@ pub(crate) fn may_be_checkout(
     if edits.is_empty() || !is_younger(&path, checkout_time_max) {
         return Ok(false);
     }
-    let Some(bytes) = read_if_there(&path)? else { return Ok(false) };
-    let Ok(index) = GitIndex::parse(bytes) else { return Ok(false) };
-    Ok(edits.iter().any(|edit| is_staged(layout, &index, edit)))
-}
-
-fn is_staged(layout: &Layout, index: &GitIndex, edit: &Edit) -> bool {
-    match (&edit.now, index.get(&layout.inside(&edit.name))) {
-        (Saved::File { blob, .. }, Staged::File { oid, .. }) => *blob == BlobId::new(oid),
-        (Saved::Gone, Staged::Nothing) => true,
-        (Saved::File { .. } | Saved::Gone | Saved::Special(_), _) => false,
-    }
+    let Some(index) = file::read(&path)? else { return Ok(false) };
+    let is_staged = |edit: &Edit| {
+        let saved = edit.now.blob();
+        saved.is_some() && index.get(&layout.inside(&edit.name)).blob() == saved
+    };
+    Ok(edits.iter().any(is_staged))
 }
 
 #[expect(clippy::disallowed_methods, reason = "compared with a time that the file system's clock gave")]

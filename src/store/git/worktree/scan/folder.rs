@@ -35,16 +35,13 @@ const OPEN_FILE: OFlags =
 #[derive(Debug)]
 pub(crate) struct Folder {
     pub(crate) fd: OwnedFd,
-    /// Its path, for errors.
     pub(crate) path: PathBuf,
 }
 
 /// What was found where the collections folder should be.
 #[derive(Debug)]
 pub(crate) enum Found {
-    /// The folder.
     Folder(Folder),
-    /// Nothing.
     Nothing,
     /// A link or a file at this path.
     Obstacle(PathBuf),
@@ -59,7 +56,6 @@ pub(crate) fn is_shortage(error: &StoreError) -> bool {
 }
 
 impl Folder {
-    /// Opens any folder.
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
         let fd = rustix::fs::open(path, OPEN_FOLDER, Mode::empty());
         let fd = fd.map_err(|errno| StoreError::at("open the folder", path, errno.into()))?;
@@ -142,13 +138,11 @@ impl Folder {
         rustix::fs::openat(&self.fd, name, OPEN_FILE, Mode::empty())
     }
 
-    /// The error of a failed action on a name.
     pub(crate) fn failed(&self, action: &'static str, name: impl AsRef<OsStr>, errno: Errno) -> StoreError {
         StoreError::at(action, &self.path.join(name.as_ref()), errno.into())
     }
 }
 
-/// A file's content.
 #[derive(Debug)]
 pub(crate) struct Content {
     /// What it is in the file system.
@@ -160,7 +154,6 @@ pub(crate) struct Content {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Whether a file is too large to be read whole.
 pub(crate) fn is_unread(stat: &Stat) -> bool {
     u64::try_from(stat.st_size).is_ok_and(|len| len > FILE_BYTES_HASHED_MAX)
 }

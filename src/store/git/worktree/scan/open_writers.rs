@@ -163,7 +163,6 @@ mod system {
             !self.is_over
         }
 
-        /// Takes all notices that wait.
         pub(super) fn take(&mut self) {
             let mut notices = [MaybeUninit::uninit(); NOTICES_LEN];
             let mut reader = Reader::new(self.notices.as_fd(), &mut notices);

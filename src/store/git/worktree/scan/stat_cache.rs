@@ -14,7 +14,6 @@ use crate::store::git::disk::stamp::{Stamp, is_settled, now_ns};
 use crate::store::git::object::path_change::PathChanges;
 use crate::store::git::worktree::scan::folder::Content;
 
-/// What is known of the files of the work tree.
 #[derive(Debug, Default)]
 pub(crate) struct StatCache {
     known: HashMap<String, Known>,
@@ -30,12 +29,10 @@ struct Known {
 }
 
 impl StatCache {
-    /// Forgets all but some names.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         self.known.retain(|name, _| is_there(name));
     }
 
-    /// Forgets a name.
     pub(crate) fn forget(&mut self, name: &str) {
         self.known.remove(name);
     }
@@ -46,7 +43,6 @@ impl StatCache {
         Some(known.oid)
     }
 
-    /// Keeps what was read.
     pub(crate) fn keep(&mut self, name: &str, content: &Content) {
         let (stamp, oid) = (Stamp::of(&content.stat), content.oid);
         let settled = is_settled(&stamp, now_ns());

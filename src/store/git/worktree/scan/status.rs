@@ -6,9 +6,8 @@ use std::time::Duration;
 use rustix::fs::{FileType, Stat};
 
 use crate::domain::file_name::is_collection_file;
-use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::disk::stamp::kind;
-use crate::store::git::index::git_index::GitIndex;
+use crate::store::git::index::file;
 use crate::store::git::object::tree::RawTree;
 use crate::store::git::repo::branch::{Branch, DETACHED};
 use crate::store::git::repo::layout::Layout;
@@ -41,7 +40,6 @@ impl Scan {
         }
     }
 
-    /// Compares; see [`Journal::work_tree`](crate::store::Journal::work_tree).
     pub(crate) fn compare(
         &mut self,
         branch: &Branch,
@@ -101,8 +99,7 @@ impl Scan {
         if !edits.iter().any(is_candidate) {
             return Ok(());
         }
-        let Some(bytes) = read_if_there(&layout.git_dir.join("index"))? else { return Ok(()) };
-        let Ok(index) = GitIndex::parse(bytes) else { return Ok(()) };
+        let Some(index) = file::read(&layout.git_dir.join("index"))? else { return Ok(()) };
         let mut kept = Vec::with_capacity(edits.len());
         for edit in edits.drain(..) {
             let committed = head.get(edit.name.as_bytes()).filter(|pointer| pointer.is_file());
@@ -209,8 +206,7 @@ impl Scan {
 /// Takes out what git was told to leave out of the work tree (`git sparse-checkout`): nobody has
 /// deleted it.
 fn forget_skipped(layout: &Layout, edits: &mut Vec<Edit>) -> Result<(), StoreError> {
-    let Some(bytes) = read_if_there(&layout.git_dir.join("index"))? else { return Ok(()) };
-    if let Ok(index) = GitIndex::parse(bytes) {
+    if let Some(index) = file::read(&layout.git_dir.join("index"))? {
         edits.retain(|edit| edit.now != Saved::Gone || !index.is_skipped(&layout.inside(&edit.name)));
     }
     Ok(())

@@ -1,0 +1,89 @@
+//! What a person has staged, for who looks at the next commit before it is made.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+
+use crate::store::git::disk::barrier::read_if_there;
+use crate::store::git::index::git_index::GitIndex;
+use crate::store::{Special, StoreError, TreeEntry};
+
+/// What an index has in a folder, by the names in it; what is not merged yet or only announced is left out.
+///
+/// # Errors
+///
+/// Says so when the index can't be read.
+pub fn staged(index: &Path, folder: &str) -> Result<BTreeMap<String, TreeEntry>, StoreError> {
+    let Some(bytes) = read_if_there(index)? else { return Ok(BTreeMap::new()) };
+    let failed = |why| StoreError::at("read", index, io::Error::new(io::ErrorKind::InvalidData, why));
+    let read = GitIndex::parse(bytes).map_err(failed)?;
+    let prefix = match folder.trim_matches('/') {
+        "" | "." => String::new(),
+        folder => format!("{folder}/"),
+    };
+    let entries = read.staged().filter_map(|(path, pointer)| {
+        let name = std::str::from_utf8(path).ok()?.strip_prefix(&prefix)?;
+        Some(match name.split_once('/') {
+            Some((folder, _)) => (folder.to_owned(), TreeEntry::Special(Special::Folder)),
+            None => (name.to_owned(), pointer.entry()),
+        })
+    });
+    Ok(entries.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::BlobId;
+
+    #[test]
+    fn what_is_staged_is_told_by_name_and_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let repository = git2::Repository::init(folder.path()).unwrap();
+        let blob = repository.blob(b"type: media\n").unwrap();
+        let mut index = repository.index().unwrap();
+        for (path, mode) in [
+            ("cols/a.yaml", 0o100_644),
+            ("cols/b.yaml", 0o120_000),
+            ("cols/c.yaml/d", 0o100_644),
+            ("e.yaml", 0o100_755),
+        ] {
+            let entry = git2::IndexEntry { mode, path: path.into(), ..blank(blob) };
+            index.add(&entry).unwrap();
+        }
+        let announced = git2::IndexEntry {
+            path: b"cols/d.yaml".into(),
+            mode: 0o100_644,
+            flags_extended: 0x2000,
+            ..blank(blob)
+        };
+        index.add(&announced).unwrap();
+        index.write().unwrap();
+
+        let found = staged(&folder.path().join(".git/index"), "cols/").unwrap();
+        let expected = [
+            ("a.yaml", TreeEntry::File(BlobId::new(blob.as_bytes().try_into().unwrap()))),
+            ("b.yaml", TreeEntry::Special(Special::Link)),
+            ("c.yaml", TreeEntry::Special(Special::Folder)),
+        ];
+        assert_eq!(found, expected.map(|(name, entry)| (name.to_owned(), entry)).into());
+    }
+
+    fn blank(id: git2::Oid) -> git2::IndexEntry {
+        let never = git2::IndexTime::new(0, 0);
+        git2::IndexEntry {
+            ctime: never,
+            mtime: never,
+            dev: 0,
+            ino: 0,
+            mode: 0,
+            uid: 0,
+            gid: 0,
+            file_size: 0,
+            id,
+            flags: 0,
+            flags_extended: 0,
+            path: Vec::new(),
+        }
+    }
+}
