@@ -102,7 +102,7 @@ pub(crate) mod resources {
     pub(crate) fn list(snapshot: &Snapshot) -> Bytes {
         let mut list = document::List::new(Vec::new());
         snapshot.catalog().iter().for_each(|entry| list.push(entry, &BasePath::root(), None));
-        list.finish(br#"{"self":"/collections"}"#, snapshot.uncommitted, None)
+        list.finish(br#"{"self":"/collections"}"#, snapshot.hand_edits.served, None)
     }
 
     /// An event.

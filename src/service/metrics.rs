@@ -137,7 +137,7 @@ fn served(page: &mut Page<'_>, snapshot: &Snapshot, history: &History) {
     let problems = faults + snapshot.rewritten.len();
     page.gauge("collectory_collections", "Collections that are served.", snapshot.catalog().len() as f64);
     page.gauge("collectory_problems", "Problems in the repository.", problems as f64);
-    page.gauge("collectory_uncommitted", "Uncommitted hand edits.", snapshot.uncommitted as f64);
+    page.gauge("collectory_uncommitted", "Uncommitted hand edits.", snapshot.hand_edits.served as f64);
     let at = history.head_time().map(|at| at.timestamp() as f64);
     page.gauge("collectory_revision_timestamp_seconds", "When the served revision was committed.", at);
 }

@@ -24,7 +24,7 @@ impl Message {
     /// An event, as far as a receiver is told of its keys.
     pub(crate) fn event(event: &EventRecord, allowed: &Allowed) -> Self {
         let resource = resources::event_seen(event, allowed);
-        let (action, at) = (event.action.as_str(), written(event.at));
+        let (action, at) = (event.action.as_str(), written(event.commit.at));
         let data = String::from_utf8_lossy(&resource);
         let body = format!(r#"{{"type":"collection.{action}","timestamp":"{at}","data":{data}}}"#);
         Self { id: event.id.to_string(), body }

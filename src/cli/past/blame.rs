@@ -34,9 +34,9 @@ impl Blame {
                     screen.resource(&resources::blame(&self.key, blame))?;
                     continue;
                 }
-                let revision = screen.ink(Style::Name, &blame.event.revision.to_string()[..SHORT_LEN]);
-                let at = blame.event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-                let (who, attribute) = (plain(blame.event.actor.name()), plain(&blame.attribute));
+                let revision = screen.ink(Style::Name, &blame.event.commit.revision.to_string()[..SHORT_LEN]);
+                let at = blame.event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+                let (who, attribute) = (plain(blame.event.commit.actor.name()), plain(&blame.attribute));
                 let value = screen.ink(Style::Good, &blame.value.to_string());
                 screen.line(&format!("{revision} {at} {who}: {attribute}: {value}"))?;
             }

@@ -190,22 +190,22 @@ impl Screen {
 
     /// One event: a line that names it, and what it did below.
     fn event(&mut self, event: &EventRecord) -> io::Result<()> {
-        let revision = self.ink(Style::Name, &event.revision.to_string()[..SHORT_LEN]);
-        let at = event.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        let revision = self.ink(Style::Name, &event.commit.revision.to_string()[..SHORT_LEN]);
+        let at = event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
         let what = self.ink(Style::Good, &format!("{} {}", event.action.as_str(), event.key));
-        let who = plain(event.actor.name());
-        let origin = self.ink(Style::Faint, event.origin.as_str());
+        let who = plain(event.commit.actor.name());
+        let origin = self.ink(Style::Faint, event.commit.origin.as_str());
         let moved = event.moved.as_ref().map_or_else(String::new, |other| match event.action {
             Action::Deleted => format!(", moved to {other}"),
             Action::Created | Action::Updated => format!(", moved from {other}"),
         });
         self.line(&format!("{revision} {at} {what}{moved} by {who} ({origin})"))?;
-        match &event.message.reverses {
+        match &event.commit.message.reverses {
             Some(Reverses::Event(id)) => self.line(&format!("    undoes {id}"))?,
             Some(Reverses::Since(revision)) => self.line(&format!("    restores {revision}"))?,
             None => {}
         }
-        for line in event.message.reason.iter().flat_map(|reason| reason.lines()) {
+        for line in event.commit.message.reason.iter().flat_map(|reason| reason.lines()) {
             self.line(format!("    {}", plain(line)).trim_end())?;
         }
         match &event.effect {

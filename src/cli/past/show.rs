@@ -40,8 +40,10 @@ impl Show {
                     continue;
                 }
                 screen.event(event)?;
-                let told =
-                    [("event", Some(event.id.to_string())), ("request", event.message.request_id.clone())];
+                let told = [
+                    ("event", Some(event.id.to_string())),
+                    ("request", event.commit.message.request_id.clone()),
+                ];
                 for (name, text) in told.into_iter().filter_map(|(name, text)| Some((name, text?))) {
                     let text = screen.ink(Style::Faint, &format!("{name} {text}"));
                     screen.line(&format!("    {text}"))?;

@@ -52,14 +52,14 @@ use tokio::sync::Notify;
 
 use crate::domain::{Key, Revision};
 pub use crate::engine::history::error::HistoryError;
-#[cfg(test)]
-pub(crate) use crate::engine::history::event::EventMessage;
 pub use crate::engine::history::event::blame::Blame;
 pub use crate::engine::history::event::difference::CollectionDifference;
 pub(crate) use crate::engine::history::event::difference::unified;
 pub(crate) use crate::engine::history::event::table::EventTable;
 pub use crate::engine::history::event::verify::{Maker, Rules, Verdict};
 pub use crate::engine::history::event::{Action, Effect, EventRecord, Fault, Origin, Position};
+#[cfg(test)]
+pub(crate) use crate::engine::history::event::{EventCommit, EventMessage};
 pub use crate::engine::history::follow::feed::{Followed, Subscription};
 pub use crate::engine::history::follow::{History, Options};
 pub use crate::engine::history::past::AsOf;

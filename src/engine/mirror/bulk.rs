@@ -66,9 +66,12 @@ impl<J: Journal> Mirror<J> {
     /// only file of it, nobody edited it, and no other key is in its way.
     fn is_plain(&self, key: &Key, name: &str, next: &Snapshot) -> bool {
         let is_known = |name: &String| {
-            self.edits.contains_key(name) || self.aside.contains_key(name) || self.unbuilt.contains(name)
+            self.work_tree.edits.contains_key(name)
+                || self.aside.contains_key(name)
+                || self.unbuilt.contains(name)
         };
-        let knows_some = !(self.edits.is_empty() && self.aside.is_empty() && self.unbuilt.is_empty());
+        let knows_some =
+            !(self.work_tree.edits.is_empty() && self.aside.is_empty() && self.unbuilt.is_empty());
         let known = knows_some && names_of(key).iter().any(is_known);
         let fits = |entry: &Arc<Entry>| {
             entry.is_in(name) && !entry.uncommitted && !entry.stale && entry.problem.is_none()

@@ -18,7 +18,7 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn event_by_hand(&mut self, key: &Key) -> Result<Option<Event>, StoreError> {
         let before = self.good_at_head(key)?;
         let after = names_of(key).into_iter().find_map(|name| {
-            match self.edits.get(&name).map(|edit| &edit.content) {
+            match self.work_tree.edits.get(&name).map(|edit| &edit.content) {
                 Some(Some(Content::Good(good))) => Some(Some(Arc::clone(&good.collection))),
                 Some(Some(Content::Broken(_) | Content::Special(_))) => Some(None),
                 Some(None) | None => None,
@@ -192,6 +192,7 @@ impl<J: Journal> Mirror<J> {
     /// Reads one content.
     pub(crate) fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         if let Some(edit) = self
+            .work_tree
             .edits
             .values()
             .find(|edit| matches!(&edit.saved, Saved::File { blob: it, .. } if *it == blob))

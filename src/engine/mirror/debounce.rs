@@ -35,24 +35,29 @@ impl<J: Journal> Mirror<J> {
     /// to go on waiting.
     pub(crate) fn note_busy(&mut self) -> bool {
         let now = Instant::now();
-        let since = self.busy.map_or(now, |busy| busy.since);
+        let since = self.work_tree.busy.map_or(now, |busy| busy.since);
         let late = now - since >= self.options.busy_max;
         let wait = if late { self.options.busy_max } else { BUSY_LOOK_WAIT };
-        self.busy = Some(Busy { since, again_at: now + wait });
+        self.work_tree.busy = Some(Busy { since, again_at: now + wait });
         late
     }
 
     /// When to look again without being asked, if something is not believed yet.
     pub(crate) fn look_again_at(&self) -> Option<Instant> {
-        let busy = self.busy.map(|busy| busy.again_at);
-        self.suspects.values().map(|suspect| suspect.since + self.options.settle_patience).chain(busy).min()
+        let busy = self.work_tree.busy.map(|busy| busy.again_at);
+        self.work_tree
+            .suspects
+            .values()
+            .map(|suspect| suspect.since + self.options.settle_patience)
+            .chain(busy)
+            .min()
     }
 
     /// The hint for what [`look_again_at`](Self::look_again_at) waits for.
     pub(crate) fn look_again_hint(&self) -> Hint {
-        match self.pending.hint() {
+        match self.work_tree.pending.hint() {
             Hint::Files(mut names) => {
-                names.extend(self.suspects.keys().cloned());
+                names.extend(self.work_tree.suspects.keys().cloned());
                 Hint::Files(names)
             }
             hint @ (Hint::Everything | Hint::Branch) => hint,
@@ -62,39 +67,41 @@ impl<J: Journal> Mirror<J> {
     /// Whether a file of this key, or of one that differs from it in letter case only, is being
     /// watched for whether it stays broken or gone.
     pub(crate) fn is_suspect(&self, key: &Key) -> bool {
-        self.suspects.keys().any(|name| is_of(name, key))
+        self.work_tree.suspects.keys().any(|name| is_of(name, key))
     }
 
     /// Looks at everything that is to be looked at; says whether it could be seen.
     pub(crate) fn look_at_pending(&mut self, head: Option<Revision>) -> Result<bool, StoreError> {
-        let all = self.pending.all || (self.away && self.pending.branch);
-        let names: Vec<String> = self.pending.names.iter().cloned().collect();
+        let all = self.work_tree.pending.all || (self.work_tree.away && self.work_tree.pending.branch);
+        let names: Vec<String> = self.work_tree.pending.names.iter().cloned().collect();
         self.look(head, if all { Paths::All } else { Paths::Only(&names) })
     }
 
     /// Looks at the work tree and notes what is believed of it; says whether it could be seen.
     fn look(&mut self, head: Option<Revision>, paths: Paths<'_>) -> Result<bool, StoreError> {
         let mut looked: BTreeSet<String> = match paths {
-            Paths::All => self.edits.keys().chain(self.suspects.keys()).cloned().collect(),
+            Paths::All => {
+                self.work_tree.edits.keys().chain(self.work_tree.suspects.keys()).cloned().collect()
+            }
             Paths::Only(names) => names.iter().cloned().collect(),
         };
         let mut seen = self.journal.work_tree(head, paths, false)?;
         if seen != WorkTree::Busy {
-            self.busy = None;
-            self.pending = Pending::default();
+            self.work_tree.busy = None;
+            self.work_tree.pending = Pending::default();
         } else if self.note_busy() {
             seen = self.journal.work_tree(head, paths, true)?;
         }
         let (edits, unfinished, note) = match seen {
             WorkTree::Busy => return Ok(false),
             WorkTree::Away(why) => {
-                looked = self.edits.keys().cloned().collect();
-                self.suspects.clear();
-                self.away = true;
+                looked = self.work_tree.edits.keys().cloned().collect();
+                self.work_tree.suspects.clear();
+                self.work_tree.away = true;
                 (Vec::new(), BTreeMap::new(), Some(why))
             }
             WorkTree::Here { edits, unfinished, half_done } => {
-                if std::mem::take(&mut self.away) && matches!(paths, Paths::Only(_)) {
+                if std::mem::take(&mut self.work_tree.away) && matches!(paths, Paths::Only(_)) {
                     return self.look(head, Paths::All);
                 }
                 let note = half_done.map(|what| format!("{what} stands half-done in the work tree"));
@@ -131,8 +138,8 @@ impl<J: Journal> Mirror<J> {
     /// Decides whether to believe what a file is now, which somebody may be in the middle of writing
     /// and has left alone for a while; returns whether that changes anything.
     pub(crate) fn believe(&mut self, name: &str, now: Option<Saved>, unfinished: Option<Duration>) -> bool {
-        if self.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
-            self.suspects.remove(name);
+        if self.work_tree.edits.get(name).map(|edit| &edit.saved) == now.as_ref() {
+            self.work_tree.suspects.remove(name);
             return false;
         }
         let found = now.as_ref().map(|saved| read_saved(name, saved));
@@ -141,13 +148,13 @@ impl<J: Journal> Mirror<J> {
         if is_doubtful && !self.is_patience_over(name, &now, unfinished.filter(|_| is_good)) {
             return false;
         }
-        self.suspects.remove(name);
+        self.work_tree.suspects.remove(name);
         match now.zip(found) {
             Some((saved, (content, bytes))) => {
                 let believed = Believed { content, bytes: Arc::new(bytes), saved };
-                self.edits.insert(name.to_owned(), believed);
+                self.work_tree.edits.insert(name.to_owned(), believed);
             }
-            None => drop(self.edits.remove(name)),
+            None => drop(self.work_tree.edits.remove(name)),
         }
         true
     }
@@ -155,13 +162,13 @@ impl<J: Journal> Mirror<J> {
     /// Whether a file has stayed as it is for long enough, of which `alone` is known already.
     fn is_patience_over(&mut self, name: &str, now: &Option<Saved>, alone: Option<Duration>) -> bool {
         let patience = self.options.settle_patience;
-        let is_known = self.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
+        let is_known = self.work_tree.suspects.get(name).is_some_and(|suspect| suspect.saved == *now);
         if !is_known {
             let began = Instant::now();
             let since = alone.and_then(|alone| began.checked_sub(alone.min(patience))).unwrap_or(began);
-            self.suspects.insert(name.to_owned(), Suspect { saved: now.clone(), since });
+            self.work_tree.suspects.insert(name.to_owned(), Suspect { saved: now.clone(), since });
         }
-        self.suspects[name].since.elapsed() >= patience
+        self.work_tree.suspects[name].since.elapsed() >= patience
     }
 }
 

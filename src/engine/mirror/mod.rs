@@ -73,15 +73,21 @@ pub(crate) struct Mirror<J> {
     aside: BTreeMap<String, TreeEntry>,
     /// Contents that the repository has lost, and under which name they were wanted.
     damaged: BTreeSet<(String, BlobId)>,
-    edits: BTreeMap<String, Believed>,
-    suspects: BTreeMap<String, Suspect>,
-    /// Whether the work tree was not ours to look at the last time.
-    away: bool,
-    busy: Option<Busy>,
-    pending: Pending,
+    work_tree: WorkTreeView,
     conflicts: Conflicts,
     /// Names for which what is believed has changed since the last snapshot.
     unbuilt: BTreeSet<String>,
+}
+
+/// What is known of the files that people save, and not yet.
+#[derive(Default)]
+struct WorkTreeView {
+    edits: BTreeMap<String, Believed>,
+    suspects: BTreeMap<String, Suspect>,
+    /// Whether it was not ours to look at the last time.
+    away: bool,
+    busy: Option<Busy>,
+    pending: Pending,
 }
 
 /// What is to be looked at in the work tree and was not yet, because git stood in the middle of
@@ -132,11 +138,7 @@ impl<J: Journal> Mirror<J> {
             followed: None,
             aside: BTreeMap::new(),
             damaged: BTreeSet::new(),
-            edits: BTreeMap::new(),
-            suspects: BTreeMap::new(),
-            away: true,
-            busy: None,
-            pending: Pending::default(),
+            work_tree: WorkTreeView { away: true, ..WorkTreeView::default() },
             conflicts: Conflicts::default(),
             unbuilt: BTreeSet::new(),
         };
@@ -173,7 +175,7 @@ impl<J: Journal> Mirror<J> {
 
     /// Notes what the next refresh is to look at as well.
     pub(crate) fn expect(&mut self, hint: &Hint) {
-        self.pending.add(hint);
+        self.work_tree.pending.add(hint);
     }
 
     /// Brings the picture up to date, as far as the hint says that it may be out of date.
@@ -201,7 +203,7 @@ impl<J: Journal> Mirror<J> {
         let head = self.journal.head()?;
         let is_moved = head != self.snapshot.revision;
         let changes = if is_moved { self.changes_to(head)? } else { Vec::new() };
-        let is_seen = (!self.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
+        let is_seen = (!self.work_tree.pending.branch || self.catch_up()) && self.look_at_pending(head)?;
         if is_moved && !is_seen && !self.is_forward(&changes, head)? {
             return Ok(());
         }
@@ -215,7 +217,7 @@ impl<J: Journal> Mirror<J> {
         let mut next = self.next(head);
         let (moved, readings) = self.take_plain(changes, &mut next)?;
         for name in &committed {
-            self.edits.remove(name);
+            self.work_tree.edits.remove(name);
         }
         self.rebuild(next, moved, self.unbuilt.clone(), readings, &Catalog::default())?;
         self.unbuilt.clear();
@@ -230,10 +232,13 @@ impl<J: Journal> Mirror<J> {
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
         let changes = self.journal.changes(from, head)?;
-        self.pending.branch = true;
-        if !self.pending.all {
-            self.pending.names.extend(changes.iter().map(|change| change.name.clone()));
-            self.pending.names.extend(self.edits.keys().chain(self.suspects.keys()).cloned());
+        self.work_tree.pending.branch = true;
+        if !self.work_tree.pending.all {
+            self.work_tree.pending.names.extend(changes.iter().map(|change| change.name.clone()));
+            self.work_tree
+                .pending
+                .names
+                .extend(self.work_tree.edits.keys().chain(self.work_tree.suspects.keys()).cloned());
         }
         Ok(changes)
     }
@@ -251,8 +256,9 @@ impl<J: Journal> Mirror<J> {
 
     /// The edits that have become what is committed: they are none any more.
     fn committed_edits(&self, changes: &[FileChange]) -> Vec<String> {
-        let is_edit =
-            |change: &&FileChange| self.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after));
+        let is_edit = |change: &&FileChange| {
+            self.work_tree.edits.get(&change.name).is_some_and(|it| it.saved.is(change.after))
+        };
         changes.iter().filter(is_edit).map(|change| change.name.clone()).collect()
     }
 
@@ -274,10 +280,10 @@ impl<J: Journal> Mirror<J> {
             }
         }
         let edited: Vec<String> =
-            names.iter().filter(|name| self.edits.contains_key(*name)).cloned().collect();
+            names.iter().filter(|name| self.work_tree.edits.contains_key(*name)).cloned().collect();
         for name in &names {
-            self.edits.remove(name);
-            self.suspects.remove(name);
+            self.work_tree.edits.remove(name);
+            self.work_tree.suspects.remove(name);
         }
         let moved = files.into_iter().map(|(name, blob)| (name, blob.map(TreeEntry::File))).collect();
         let before = self.snapshot.revision;
@@ -294,7 +300,7 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn is_special(&self, key: &Key) -> bool {
         names_of(key).iter().any(|name| {
             matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
-                || matches!(self.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
+                || matches!(self.work_tree.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
         })
     }
 
@@ -302,7 +308,7 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn edits_of(&self, key: &Key) -> Vec<(String, Saved)> {
         names_of(key)
             .into_iter()
-            .filter_map(|name| self.edits.get(&name).map(|edit| (name, edit.saved.clone())))
+            .filter_map(|name| self.work_tree.edits.get(&name).map(|edit| (name, edit.saved.clone())))
             .collect()
     }
 
@@ -312,7 +318,7 @@ impl<J: Journal> Mirror<J> {
             .into_iter()
             .filter(|name| {
                 self.aside.contains_key(name)
-                    || self.edits.contains_key(name)
+                    || self.work_tree.edits.contains_key(name)
                     || self.snapshot.get(key.as_str()).is_some_and(|entry| entry.is_in(name))
             })
             .collect()

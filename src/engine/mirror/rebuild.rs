@@ -11,7 +11,7 @@ use crate::engine::mirror::layers::{Claim, Content, File, Good, LastGood, Wrong,
 use crate::engine::mirror::provenance::{Files, Provenances, provenance};
 use crate::engine::mirror::{Mirror, Moved, Readings};
 use crate::engine::projection::problem::{Problem, Serving};
-use crate::engine::projection::{Entry, Snapshot};
+use crate::engine::projection::{Entry, HandEdits, Snapshot};
 use crate::format::Fault;
 use crate::store::{Journal, Saved, StoreError, TreeEntry};
 
@@ -50,9 +50,11 @@ impl<J: Journal> Mirror<J> {
         if problems != *self.snapshot.problems {
             next.problems = Arc::new(problems);
         }
-        next.uncommitted = self.count_uncommitted(&next);
-        next.edited = Arc::new(self.edited());
-        next.saved = Arc::new(self.saved());
+        next.hand_edits = HandEdits {
+            served: self.count_uncommitted(&next),
+            keys: Arc::new(self.edited()),
+            saved: Arc::new(self.saved()),
+        };
         self.snapshot = Arc::new(next);
         Ok(())
     }
@@ -66,7 +68,7 @@ impl<J: Journal> Mirror<J> {
     ) -> Result<[Option<File>; 2], StoreError> {
         let mut files = [None, None];
         for (slot, name) in files.iter_mut().zip(names_of(key)) {
-            let edit = self.edits.get(&name).filter(|_| self.options.serve_uncommitted);
+            let edit = self.work_tree.edits.get(&name).filter(|_| self.options.serve_uncommitted);
             if let Some(edit) = edit {
                 *slot = edit.content.clone().map(|content| File { name, content, uncommitted: true });
                 continue;
@@ -247,7 +249,7 @@ impl<J: Journal> Mirror<J> {
             Some(committed) => self.aside.insert(name.to_owned(), committed),
             None => self.aside.remove(name),
         };
-        let edit = self.edits.get(name).filter(|_| self.options.serve_uncommitted);
+        let edit = self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted);
         let stands = edit.map_or(committed.is_some(), |edit| edit.saved != Saved::Gone);
         let uncommitted = edit.is_some();
         let path = self.path(name);
@@ -312,7 +314,7 @@ impl<J: Journal> Mirror<J> {
 
     /// The collections that have an uncommitted hand edit, if such edits are served.
     fn edited(&self) -> BTreeSet<Key> {
-        let names = self.edits.keys().filter(|_| self.options.serve_uncommitted);
+        let names = self.work_tree.edits.keys().filter(|_| self.options.serve_uncommitted);
         let keys = names.filter_map(|name| match FileName::parse(name) {
             FileName::Collection { key, .. } => Some(key),
             FileName::BadKey(_) | FileName::Other => None,
@@ -322,7 +324,7 @@ impl<J: Journal> Mirror<J> {
 
     /// What stands in the regular files that are saved and not committed, if such edits are served.
     fn saved(&self) -> BTreeMap<String, Arc<Vec<u8>>> {
-        let edits = self.edits.iter().filter(|_| self.options.serve_uncommitted);
+        let edits = self.work_tree.edits.iter().filter(|_| self.options.serve_uncommitted);
         let files = edits.filter(|(_, edit)| matches!(edit.saved, Saved::File { .. }));
         files.map(|(name, edit)| (self.path(name), Arc::clone(&edit.bytes))).collect()
     }
@@ -332,7 +334,8 @@ impl<J: Journal> Mirror<J> {
         if !self.options.serve_uncommitted {
             return 0;
         }
-        self.edits
+        self.work_tree
+            .edits
             .iter()
             .filter(|(name, edit)| match FileName::parse(name) {
                 FileName::Collection { key, .. } => {

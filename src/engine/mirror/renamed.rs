@@ -17,9 +17,9 @@ impl<J: Journal> Mirror<J> {
     pub(crate) fn believe_renamed(&mut self) {
         let gone: Vec<String> = self.unbuilt.iter().filter_map(|name| self.renamed_from(name)).collect();
         for name in gone {
-            self.suspects.remove(&name);
+            self.work_tree.suspects.remove(&name);
             let gone = Believed { content: None, bytes: Arc::default(), saved: Saved::Gone };
-            self.edits.insert(name.clone(), gone);
+            self.work_tree.edits.insert(name.clone(), gone);
             self.unbuilt.insert(name);
         }
     }
@@ -28,8 +28,12 @@ impl<J: Journal> Mirror<J> {
     fn renamed_from(&self, name: &str) -> Option<String> {
         let FileName::Collection { key, .. } = FileName::parse(name) else { return None };
         let good = |edit: &&Believed| matches!(edit.content, Some(Content::Good(_)));
-        self.edits.get(name).filter(good)?;
+        self.work_tree.edits.get(name).filter(good)?;
         let other = names_of(&key).into_iter().find(|other| other != name)?;
-        self.suspects.get(&other).filter(|suspect| suspect.saved == Some(Saved::Gone)).map(|_| other)
+        self.work_tree
+            .suspects
+            .get(&other)
+            .filter(|suspect| suspect.saved == Some(Saved::Gone))
+            .map(|_| other)
     }
 }

@@ -12,7 +12,8 @@ impl<J: Journal> Mirror<J> {
     /// work tree, or seem to.
     pub(crate) fn rivals_of(&self, key: &Key) -> BTreeSet<Key> {
         let served = self.snapshot.catalog().in_other_case(key).cloned();
-        let names = self.aside.keys().chain(self.edits.keys()).chain(self.suspects.keys());
+        let names =
+            self.aside.keys().chain(self.work_tree.edits.keys()).chain(self.work_tree.suspects.keys());
         let others = names.filter(|name| is_of(name, key)).filter_map(|name| match FileName::parse(name) {
             FileName::Collection { key, .. } => Some(key),
             FileName::BadKey(_) | FileName::Other => None,
@@ -28,7 +29,7 @@ impl<J: Journal> Mirror<J> {
     /// Whether something stands under this name where it counts: in the work tree if that is
     /// served, else in the head.
     pub(crate) fn stands(&self, name: &str) -> bool {
-        let edit = self.edits.get(name).filter(|_| self.options.serve_uncommitted);
+        let edit = self.work_tree.edits.get(name).filter(|_| self.options.serve_uncommitted);
         edit.map_or_else(|| self.is_committed(name), |edit| edit.saved != Saved::Gone)
     }
 }

@@ -147,12 +147,8 @@ pub struct Snapshot {
     pub rewritten: Arc<Vec<Rewritten>>,
     /// What merges have left that both sides had changed.
     pub conflicts: Arc<Vec<Conflicted>>,
-    /// How many uncommitted hand edits are served, deleted files included.
-    pub uncommitted: usize,
-    /// The collections that have an uncommitted hand edit, whatever is served of it.
-    pub edited: Arc<BTreeSet<Key>>,
-    /// What stands in the saved files that are not committed, by the path inside the repository.
-    pub saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
+    /// What is saved and not committed.
+    pub hand_edits: HandEdits,
     /// Why the work tree is not looked at, or what stands half-done there.
     pub work_tree: Option<Arc<str>>,
     /// The sum of what the entries weigh: follows a change without visiting the others.
@@ -161,6 +157,17 @@ pub struct Snapshot {
     pub memo: Memo,
     /// The same in fewer bytes.
     pub memo_compressed: Memo,
+}
+
+/// What people have saved and not committed.
+#[derive(Debug, Clone, Default)]
+pub struct HandEdits {
+    /// How many of them are served, deleted files included.
+    pub served: usize,
+    /// The collections that have one, whatever is served of it.
+    pub keys: Arc<BTreeSet<Key>>,
+    /// What stands in the files, by the path inside the repository.
+    pub saved: Arc<BTreeMap<String, Arc<Vec<u8>>>>,
 }
 
 impl Snapshot {
@@ -187,7 +194,7 @@ impl Snapshot {
     /// The opaque part of the list's entity tag; differs whenever the list's body does.
     #[must_use]
     pub fn list_tag(&self) -> String {
-        format!("{:032x}-{}", self.digest, self.uncommitted)
+        format!("{:032x}-{}", self.digest, self.hand_edits.served)
     }
 
     /// The sum of what the entries weigh.
@@ -198,7 +205,7 @@ impl Snapshot {
     /// The collections of which something else may be served than the commit alone tells.
     pub(crate) fn apart(&self) -> BTreeSet<&Key> {
         let broken = self.problems.values().filter_map(|problem| problem.collection.as_ref());
-        self.edited.iter().chain(broken).collect()
+        self.hand_edits.keys.iter().chain(broken).collect()
     }
 
     /// What was served at a revision.
@@ -217,9 +224,7 @@ impl Snapshot {
             problems: Arc::clone(&self.problems),
             rewritten: Arc::clone(&self.rewritten),
             conflicts: Arc::clone(&self.conflicts),
-            uncommitted: self.uncommitted,
-            edited: Arc::clone(&self.edited),
-            saved: Arc::clone(&self.saved),
+            hand_edits: self.hand_edits.clone(),
             work_tree: self.work_tree.clone(),
             digest: self.digest,
             memo: Memo::default(),

@@ -81,7 +81,7 @@ fn an_update_of_a_file_renamed_by_hand_commits_the_whole_renaming_first() {
         &[("Delete a by hand", &[]), ("Create A by hand", &[UPPER]), ("Update A: name", &[UPPER])];
     check(&journal, expected);
     assert_eq!(journal.saved_files(), journal.files_at(running.snapshot().revision));
-    assert_eq!(running.snapshot().uncommitted, 0);
+    assert_eq!(running.snapshot().hand_edits.served, 0);
     assert!(running.snapshot().problems.is_empty());
     running.stop();
 }
@@ -156,7 +156,7 @@ fn a_removal_stays_the_person_s_when_the_write_is_refused_or_of_another_key() {
     assert!(violation.is_err(), "{violation:?}");
     running.submit(create("b")).unwrap();
     check(&journal, &[("Create b", &[LOWER, "b.yaml"])]);
-    assert_eq!(running.snapshot().uncommitted, 1);
+    assert_eq!(running.snapshot().hand_edits.served, 1);
     running.stop();
 }
 

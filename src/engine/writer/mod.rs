@@ -366,7 +366,7 @@ fn publish<J: Journal>(projection: &Projection, ledger: &Ledger, mirror: &mut Mi
 
 /// Counts the saved files of which something else is served than before.
 fn count_saved<J: Journal>(options: &Options, before: &Snapshot, mirror: &Mirror<J>) {
-    let now = mirror.snapshot();
+    let (now, before) = (&mirror.snapshot().hand_edits, &before.hand_edits);
     if Arc::ptr_eq(&now.saved, &before.saved) {
         return;
     }

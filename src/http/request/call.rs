@@ -273,8 +273,12 @@ impl<'a> Call<'a> {
         let filter = Filter { collections: vec![key.clone()], ..Filter::default() };
         let found = self.looking(move || Ok(view.events(&filter, &Page::first(1))?.events)).await.ok()?;
         let last = found.first().filter(|event| event.action == history::Action::Deleted)?;
-        let at = last.at.to_rfc3339_opts(SecondsFormat::Secs, true);
-        Some(format!("It was deleted by {} at {at}, by the commit {}.", last.actor.name(), last.revision))
+        let at = last.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true);
+        Some(format!(
+            "It was deleted by {} at {at}, by the commit {}.",
+            last.commit.actor.name(),
+            last.commit.revision
+        ))
     }
 
     /// Looks into the past where waiting for the disk is no harm to other requests, and not with too many at a time.

@@ -65,7 +65,7 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
     meta["collections"] = snapshot.catalog().len().into();
     let faults: usize = snapshot.problems.values().map(|problem| problem.faults.len()).sum();
     meta["problems"] = (faults + snapshot.rewritten.len() + snapshot.conflicts.len()).into();
-    meta["uncommitted"] = snapshot.uncommitted.into();
+    meta["uncommitted"] = snapshot.hand_edits.served.into();
     if let Some(note) = &snapshot.work_tree {
         meta["workTree"] = (&**note).into();
     }

@@ -134,22 +134,39 @@ pub(crate) struct Frame {
     /// What else was asked for, for the control that shows it as it was.
     pub(crate) kept: Vec<(String, String)>,
     pub(crate) as_of: Option<AsOf>,
+    pub(crate) problems: usize,
+    pub(crate) live: Option<Live>,
+    pub(crate) visitor: Visitor,
+}
+
+/// Who looks at a page, and may do what.
+#[derive(Debug)]
+pub(crate) struct Visitor {
+    /// Their name, where somebody decides who may look.
+    pub(crate) who: Option<String>,
     pub(crate) can_audit: bool,
     pub(crate) can_read: bool,
-    pub(crate) problems: usize,
-    /// Who looks, where somebody decides who may.
-    pub(crate) who: Option<String>,
-    pub(crate) live: Option<Live>,
+    pub(crate) signed_in: bool,
     /// What a form has to send back.
     pub(crate) token: String,
-    pub(crate) signed_in: bool,
+}
+
+impl Visitor {
+    async fn of(ui: &Ui, call: &Call<'_>) -> Self {
+        let guarded = !call.context.access.guard.is_open();
+        Self {
+            who: call.identity().await.ok().filter(|_| guarded).map(|it| it.actor.name().to_owned()),
+            can_audit: call.authorize(Action::ListEvents { key: None }).await.is_ok(),
+            can_read: call.authorize(Action::List).await.is_ok(),
+            signed_in: ui.sessions.of(call).is_some(),
+            token: ui.form_token(call),
+        }
+    }
 }
 
 impl Frame {
     /// The frame of a page about the present.
     pub(crate) async fn of(ui: &Ui, call: &Call<'_>, title: impl Into<String>, nav: Nav) -> Self {
-        let guarded = !call.context.access.guard.is_open();
-        let who = call.identity().await.ok().filter(|_| guarded).map(|it| it.actor.name().to_owned());
         let query = call.query().unwrap_or_default();
         let kept = query.pairs().filter(|(name, _)| *name != AS_OF);
         Self {
@@ -159,13 +176,9 @@ impl Frame {
             path: format!("/{}", below(call).unwrap_or_default()),
             kept: kept.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
             as_of: None,
-            can_audit: call.authorize(Action::ListEvents { key: None }).await.is_ok(),
-            can_read: call.authorize(Action::List).await.is_ok(),
             problems: problems(call).await,
-            who,
             live: None,
-            token: ui.form_token(call),
-            signed_in: ui.sessions.of(call).is_some(),
+            visitor: Visitor::of(ui, call).await,
         }
     }
 

@@ -79,7 +79,7 @@ impl MemoryJournal {
         for (name, content) in files {
             state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
         }
-        (state.head, state.brought_to) = (Some(revision), Some(revision));
+        (state.head, state.work_tree.brought_to) = (Some(revision), Some(revision));
         revision
     }
 
@@ -121,7 +121,7 @@ impl MemoryJournal {
         for (name, content) in files {
             state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
         }
-        (state.head, state.brought_to) = (Some(revision), Some(revision));
+        (state.head, state.work_tree.brought_to) = (Some(revision), Some(revision));
         revision
     }
 
@@ -143,7 +143,7 @@ impl MemoryJournal {
         for (name, content) in files {
             state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
         }
-        (state.head, state.brought_to) = (Some(merge), Some(merge));
+        (state.head, state.work_tree.brought_to) = (Some(merge), Some(merge));
         Some(merge)
     }
 
@@ -151,7 +151,7 @@ impl MemoryJournal {
     /// commit knows stay.
     pub(crate) fn reset_hard(&self, to: Option<Revision>) {
         let mut state = self.lock();
-        let known = [state.brought_to, state.head];
+        let known = [state.work_tree.brought_to, state.head];
         state.head = to;
         for old in known {
             state.check_out(old, to);
@@ -172,7 +172,7 @@ impl MemoryJournal {
     /// writes all of it and closes it.
     pub(crate) fn begin_to_save(&self, name: &str, content: impl Into<Vec<u8>>) {
         self.save(name, content);
-        self.lock().unfinished.insert(name.to_owned(), Duration::ZERO);
+        self.lock().work_tree.unfinished.insert(name.to_owned(), Duration::ZERO);
     }
 
     /// Removes a file from the work tree.
@@ -183,7 +183,7 @@ impl MemoryJournal {
     /// The content of a file in the work tree.
     #[must_use]
     pub(crate) fn saved(&self, name: &str) -> Option<Vec<u8>> {
-        match self.lock().work_tree.get(name)? {
+        match self.lock().work_tree.files.get(name)? {
             Held::File(content) => Some(content.clone()),
             Held::Special(_) => None,
         }
@@ -205,7 +205,7 @@ impl MemoryJournal {
             Held::File(content) => Some((name.clone(), content.clone())),
             Held::Special(_) => None,
         };
-        state.work_tree.iter().filter_map(file).collect()
+        state.work_tree.files.iter().filter_map(file).collect()
     }
 
     /// Every commit that was ever made, on the branch or not.
@@ -236,59 +236,59 @@ impl MemoryJournal {
     /// How often commits were appended, groups counted once, failures included.
     #[must_use]
     pub(crate) fn appends(&self) -> usize {
-        self.lock().appends
+        self.lock().counts.appends
     }
 
     /// Makes the next append go wrong; several wait in line.
     pub(crate) fn fail_next(&self, fault: Fault) {
-        self.lock().faults.push_back(fault);
+        self.lock().faults.appends.push_back(fault);
     }
 
     /// Takes back the faults that have not come yet, and tells how many there were.
     pub(crate) fn forget_faults(&self) -> usize {
-        std::mem::take(&mut self.lock().faults).len()
+        std::mem::take(&mut self.lock().faults.appends).len()
     }
 
     /// Makes the next flush that an answer waits for fail; several wait in line.
     pub(crate) fn fail_next_flush(&self) {
-        self.lock().flush_faults += 1;
+        self.lock().faults.flushes += 1;
     }
 
     /// How often a flush was needed though nothing was appended, failures included.
     #[must_use]
     pub(crate) fn flushes(&self) -> usize {
-        self.lock().flushes
+        self.lock().counts.flushes
     }
 
     /// How often it was asked to do its housekeeping.
     #[must_use]
     pub(crate) fn tends(&self) -> usize {
-        self.lock().tends
+        self.lock().counts.tends
     }
 
     /// Makes everything unreadable, or readable again.
     pub(crate) fn set_unreadable(&self, is_unreadable: bool) {
-        self.lock().is_unreadable = is_unreadable;
+        self.lock().faults.is_unreadable = is_unreadable;
     }
 
     /// Makes the work tree look as if git were changing it, or not any more.
     pub(crate) fn set_busy(&self, is_busy: bool) {
-        self.lock().is_busy = is_busy;
+        self.lock().work_tree.is_busy = is_busy;
     }
 
     /// Makes the work tree show something else, or the served branch again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
-        self.lock().away = why.map(str::to_owned);
+        self.lock().work_tree.away = why.map(str::to_owned);
     }
 
     /// Makes something stand half-done, or nothing.
     pub(crate) fn set_half_done(&self, what: Option<&'static str>) {
-        self.lock().half_done = what;
+        self.lock().work_tree.half_done = what;
     }
 
     /// Makes the next keeping of a former head fail.
     pub(crate) fn fail_next_keep(&self) {
-        self.lock().keep_faults += 1;
+        self.lock().faults.keeps += 1;
     }
 
     /// Lets go of all that is kept, as `git update-ref -d` does.
@@ -302,7 +302,7 @@ impl MemoryJournal {
 
     fn readable(&self) -> Result<MutexGuard<'_, State>, StoreError> {
         let state = self.lock();
-        if state.is_unreadable {
+        if state.faults.is_unreadable {
             return Err(failed("read", io::ErrorKind::PermissionDenied));
         }
         Ok(state)
@@ -333,10 +333,10 @@ impl Journal for MemoryJournal {
 
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         let mut state = self.readable()?;
-        state.appends += 1;
+        state.counts.appends += 1;
         state.bring_forward()?;
         state.check_lock()?;
-        let fault = state.faults.pop_front();
+        let fault = state.faults.appends.pop_front();
         match &fault {
             Some(Fault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
             Some(Fault::Locked) => {
@@ -351,7 +351,7 @@ impl Journal for MemoryJournal {
                 let (old, new) = (state.head, state.commit(&draft, &Actor::anonymous()));
                 state.head = Some(new);
                 state.bring(old, Some(new));
-                state.is_busy = matches!(fault, Some(Fault::BusyRace(_)));
+                state.work_tree.is_busy = matches!(fault, Some(Fault::BusyRace(_)));
             }
             Some(Fault::AfterTheBranch) | None => (),
         }
@@ -379,19 +379,23 @@ impl Journal for MemoryJournal {
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         let state = self.readable()?;
-        if let Some(why) = &state.away {
+        if let Some(why) = &state.work_tree.away {
             return Ok(WorkTree::Away(why.clone()));
         }
-        if state.is_busy && !despite_locks {
+        if state.work_tree.is_busy && !despite_locks {
             return Ok(WorkTree::Busy);
         }
         let tree = state.tree(head);
         let names: BTreeSet<&String> = match paths {
-            Paths::All => state.work_tree.keys().chain(tree.keys()).collect(),
+            Paths::All => state.work_tree.files.keys().chain(tree.keys()).collect(),
             Paths::Only(names) => names.iter().collect(),
         };
         let edits = names.into_iter().filter_map(|name| state.edit(&tree, name)).collect();
-        Ok(WorkTree::Here { edits, unfinished: state.unfinished.clone(), half_done: state.half_done })
+        Ok(WorkTree::Here {
+            edits,
+            unfinished: state.work_tree.unfinished.clone(),
+            half_done: state.work_tree.half_done,
+        })
     }
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
@@ -441,7 +445,7 @@ impl Journal for MemoryJournal {
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {
-        self.lock().tends += 1;
+        self.lock().counts.tends += 1;
         Ok(())
     }
 

@@ -22,27 +22,45 @@ pub(super) struct State {
     pub(super) commits: HashMap<Revision, (Commit, Tree)>,
     pub(super) blobs: HashMap<BlobId, Vec<u8>>,
     pub(super) head: Option<Revision>,
-    // What the work tree was last brought to.
+    pub(super) work_tree: Checkout,
+    pub(super) faults: Faults,
+    // The revision up to which everything would survive a power cut, as far as is known.
+    pub(super) durable: Option<Option<Revision>>,
+    pub(super) counts: Counts,
+    pub(super) person: Option<Actor>,
+    // What was noted as served last.
+    pub(super) served: Option<Revision>,
+    pub(super) kept: Vec<Kept>,
+}
+
+/// The work tree, and what stands half-done there.
+#[derive(Debug, Default)]
+pub(super) struct Checkout {
+    pub(super) files: BTreeMap<String, Held>,
+    // What it was last brought to.
     pub(super) brought_to: Option<Revision>,
-    pub(super) work_tree: BTreeMap<String, Held>,
     // What somebody has begun to write.
     pub(super) unfinished: BTreeMap<String, Duration>,
     pub(super) away: Option<String>,
     pub(super) is_busy: bool,
     pub(super) half_done: Option<&'static str>,
-    pub(super) is_unreadable: bool,
-    pub(super) faults: VecDeque<Fault>,
-    // The revision up to which everything would survive a power cut, as far as is known.
-    pub(super) durable: Option<Option<Revision>>,
-    pub(super) flush_faults: usize,
+}
+
+/// What is to go wrong next.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    pub(super) appends: VecDeque<Fault>,
     pub(super) flushes: usize,
-    pub(super) person: Option<Actor>,
+    pub(super) keeps: usize,
+    pub(super) is_unreadable: bool,
+}
+
+/// How often what was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    pub(super) flushes: usize,
     pub(super) appends: usize,
     pub(super) tends: usize,
-    // What was noted as served last.
-    pub(super) served: Option<Revision>,
-    pub(super) kept: Vec<Kept>,
-    pub(super) keep_faults: usize,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +92,10 @@ impl State {
     }
 
     pub(super) fn place(&mut self, name: &str, held: Option<Held>) {
-        self.unfinished.remove(name);
+        self.work_tree.unfinished.remove(name);
         match held {
-            Some(held) => self.work_tree.insert(name.to_owned(), held),
-            None => self.work_tree.remove(name),
+            Some(held) => self.work_tree.files.insert(name.to_owned(), held),
+            None => self.work_tree.files.remove(name),
         };
     }
 
@@ -126,9 +144,9 @@ impl State {
         if self.durable == Some(head) {
             return Ok(());
         }
-        self.flushes += 1;
-        if self.flush_faults > 0 {
-            self.flush_faults -= 1;
+        self.counts.flushes += 1;
+        if self.faults.flushes > 0 {
+            self.faults.flushes -= 1;
             return Err(failed("flush", io::ErrorKind::Other));
         }
         self.durable = Some(head);
@@ -137,7 +155,7 @@ impl State {
 
     /// Makes files that are what `old` has, or a commit between the two, what `new` has.
     pub(super) fn bring(&mut self, old: Option<Revision>, new: Option<Revision>) {
-        if self.away.is_some() {
+        if self.work_tree.away.is_some() {
             return;
         }
         for change in self.touched(old, new) {
@@ -148,14 +166,14 @@ impl State {
             let held = change.after.and_then(|entry| self.held(entry));
             self.place(&change.name, held);
         }
-        self.brought_to = new;
+        self.work_tree.brought_to = new;
     }
 
     /// Brings the work tree forward to the head, where that descends from what it was last brought
     /// to; nothing else is touched.
     pub(super) fn bring_forward(&mut self) -> Result<(), StoreError> {
-        let (old, new) = (self.brought_to, self.head);
-        if self.away.is_some() || old == new {
+        let (old, new) = (self.work_tree.brought_to, self.head);
+        if self.work_tree.away.is_some() || old == new {
             return Ok(());
         }
         self.check_lock()?;
@@ -164,13 +182,13 @@ impl State {
         {
             self.bring(old, Some(new));
         }
-        self.brought_to = new;
+        self.work_tree.brought_to = new;
         Ok(())
     }
 
     /// Fails while git holds the lock of the index.
     pub(super) fn check_lock(&self) -> Result<(), StoreError> {
-        if self.is_busy && self.away.is_none() {
+        if self.work_tree.is_busy && self.work_tree.away.is_none() {
             return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
         }
         Ok(())
@@ -182,7 +200,7 @@ impl State {
             let held = change.after.and_then(|entry| self.held(entry));
             self.place(&change.name, held);
         }
-        self.brought_to = new;
+        self.work_tree.brought_to = new;
     }
 
     /// The content of a regular file, `None` inside for nothing; `None` for what is no file.
@@ -238,7 +256,7 @@ impl State {
     }
 
     pub(super) fn held_as_entry(&self, name: &str) -> Option<TreeEntry> {
-        self.work_tree.get(name).map(|held| match held {
+        self.work_tree.files.get(name).map(|held| match held {
             Held::File(content) => TreeEntry::File(BlobId::of(content)),
             Held::Special(what) => TreeEntry::Special(*what),
         })
@@ -263,7 +281,7 @@ impl State {
         if !is_collection_file(name) || self.held_as_entry(name) == committed {
             return None;
         }
-        let now = match self.work_tree.get(name) {
+        let now = match self.work_tree.files.get(name) {
             None => Saved::Gone,
             Some(Held::Special(what)) => Saved::Special(*what),
             Some(Held::File(content)) => Saved::File { blob: BlobId::of(content), bytes: content.clone() },
@@ -272,8 +290,8 @@ impl State {
     }
 
     pub(super) fn keep(&mut self, kept: Kept) -> Result<Kept, StoreError> {
-        if self.keep_faults > 0 {
-            self.keep_faults -= 1;
+        if self.faults.keeps > 0 {
+            self.faults.keeps -= 1;
             return Err(failed("keep a former head in", io::ErrorKind::StorageFull));
         }
         if let Some(known) = self.kept.iter().find(|known| known.revision == kept.revision) {

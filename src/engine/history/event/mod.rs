@@ -102,18 +102,10 @@ pub struct EventRecord {
     pub action: Action,
     /// The collection.
     pub key: Key,
-    /// The commit.
-    pub revision: Revision,
+    /// What its commit says of it.
+    pub commit: EventCommit,
     /// Where the event stands in the history, for the stream.
     pub position: Position,
-    /// The committer's time.
-    pub at: DateTime<Utc>,
-    /// The author.
-    pub actor: Arc<Actor>,
-    /// Where the change came from.
-    pub origin: Origin,
-    /// What the message of its commit says.
-    pub message: EventMessage,
     /// What it changed.
     pub effect: Effect,
     /// The collection that the file moved to or from in the same commit, with its content unchanged: to,
@@ -126,6 +118,21 @@ pub struct EventRecord {
     pub memo: Memo,
     /// How it is told to who follows along.
     pub memo_streamed: Memo,
+}
+
+/// The commit of an event: which it is, and who made it, when, how and why.
+#[derive(Debug)]
+pub struct EventCommit {
+    /// Its id.
+    pub revision: Revision,
+    /// The committer's time.
+    pub at: DateTime<Utc>,
+    /// The author.
+    pub actor: Arc<Actor>,
+    /// Where the change came from.
+    pub origin: Origin,
+    /// What its message says.
+    pub message: EventMessage,
 }
 
 /// What the message of a commit says about its events.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use crate::domain::{Key, changes};
 use crate::engine::history::event::{
-    Action, Effect, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
+    Action, Effect, EventCommit, EventMessage, EventRecord, Fault, Origin, Position, TOGETHER_MAX,
 };
 use crate::engine::history::index::number;
 use crate::engine::history::index::row::CommitRow;
@@ -81,12 +81,14 @@ impl View {
             id: row.id,
             action: row.action,
             key: key.clone(),
-            revision: commit.revision,
+            commit: EventCommit {
+                revision: commit.revision,
+                at: commit.time(),
+                actor: Arc::clone(self.index.actor(commit.actor)),
+                origin: commit.origin,
+                message: event_message(commit.origin, message),
+            },
             position: self.position_of(event),
-            at: commit.time(),
-            actor: Arc::clone(self.index.actor(commit.actor)),
-            origin: commit.origin,
-            message: event_message(commit.origin, message),
             effect,
             moved: self.index.moved(event).map(|other| self.index.key(self.index.event(other).key).clone()),
             together: self.together(row.commit),

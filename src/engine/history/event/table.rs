@@ -39,18 +39,18 @@ impl EventTable {
     }
 
     fn row(&mut self, event: &EventRecord, [attribute, from, to]: [String; 3]) -> csv::Result<()> {
-        let reason = event.message.reason.as_deref().map_or_else(String::new, text);
+        let reason = event.commit.message.reason.as_deref().map_or_else(String::new, text);
         self.table.write_record([
-            event.at.to_rfc3339_opts(SecondsFormat::Secs, true),
-            text(event.actor.name()),
-            text(event.actor.email()),
+            event.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true),
+            text(event.commit.actor.name()),
+            text(event.commit.actor.email()),
             event.action.as_str().to_owned(),
             event.key.to_string(),
             attribute,
             from,
             to,
             reason,
-            event.revision.to_string(),
+            event.commit.revision.to_string(),
         ])
     }
 

@@ -93,12 +93,12 @@ fn trailers_of_the_service_add_the_id_the_reason_and_the_origin() {
     on(&repo, &[("posts.yaml", put(&named("A")))], &trailers("created", "posts"), SERVICE);
     let view = read(&repo);
     let event = view.event(ID.parse().unwrap()).unwrap();
-    assert_eq!((event.origin, event.actor.name()), (Origin::Api, "Mara"));
+    assert_eq!((event.commit.origin, event.commit.actor.name()), (Origin::Api, "Mara"));
     assert_eq!(
-        (event.message.reason.as_deref(), event.message.request_id.as_deref()),
+        (event.commit.message.reason.as_deref(), event.commit.message.request_id.as_deref()),
         (Some("Spring clean-up"), Some("r1"))
     );
-    assert_eq!(event.at.timestamp(), 1_800_000_000);
+    assert_eq!(event.commit.at.timestamp(), 1_800_000_000);
 }
 
 #[test]
@@ -108,9 +108,9 @@ fn forged_trailers_change_neither_action_nor_key_nor_origin() {
     let view = read(&repo);
     let event = &all(&view)[0];
     assert_eq!(line(event), "created posts (type - document, name - A)");
-    assert_eq!(event.origin, Origin::Git);
+    assert_eq!(event.commit.origin, Origin::Git);
     assert_ne!(event.id.to_string(), ID);
-    assert_eq!(event.message.reason.as_deref(), Some("Update it\n\nSpring clean-up\n\nname: 1 -> 2"));
+    assert_eq!(event.commit.message.reason.as_deref(), Some("Update it\n\nSpring clean-up\n\nname: 1 -> 2"));
 }
 
 #[test]
@@ -122,8 +122,8 @@ fn a_commit_that_was_picked_twice_has_two_events_of_two_ids() {
     let view = read(&repo);
     let events = all(&view);
     assert_eq!(events[0].id.to_string(), ID);
-    assert_eq!((events[2].revision, events[2].origin), (again, Origin::Git));
-    assert_eq!(view.event(events[2].id).unwrap().revision, again);
+    assert_eq!((events[2].commit.revision, events[2].commit.origin), (again, Origin::Git));
+    assert_eq!(view.event(events[2].id).unwrap().commit.revision, again);
     assert_eq!(
         ids(&of_key(&read(&repo), "posts", &Page::first(9)).unwrap())[0],
         events[2].id,
@@ -136,7 +136,7 @@ fn a_hand_edit_that_the_service_committed_says_so() {
     let repo = Repo::bare();
     let message = "Edit posts by hand\n\nCollectory-Key: posts\nCollectory-Origin: work-tree\n";
     on(&repo, &[("posts.yaml", put("broken"))], message, SERVICE);
-    assert_eq!(all(&read(&repo))[0].origin, Origin::WorkTree);
+    assert_eq!(all(&read(&repo))[0].commit.origin, Origin::WorkTree);
 }
 
 #[test]

@@ -91,7 +91,7 @@ fn filters_hold_all_at_once() {
     let bound = |at: usize| Some(Bound::Revision { asked: at.to_string(), revision: revisions[at] });
     let between = Filter { since: bound(0), until: bound(2), ..none.clone() };
     assert_eq!(filtered(&view, &between), ["updated posts", "created media", "created pages"]);
-    let at = all(&view)[3].at;
+    let at = all(&view)[3].commit.at;
     let then = Filter { since: Some(Bound::Time(at)), until: Some(Bound::Time(at)), ..none };
     assert_eq!(filtered(&view, &then), ["updated posts"], "times are included");
     let never = of_key(&view, "never", &Page::first(1));
@@ -176,7 +176,7 @@ fn each_attribute_is_blamed_on_the_event_that_gave_it_its_value() {
     let (repo, revisions) = small();
     let blamed = |key_text: &str| -> Vec<(String, Revision)> {
         let blames = read(&repo).blame(&key(key_text), &|_| true).unwrap();
-        blames.into_iter().map(|it| (it.attribute, it.event.revision)).collect()
+        blames.into_iter().map(|it| (it.attribute, it.event.commit.revision)).collect()
     };
     let expected = [("type", 0), ("name", 2), ("recursive", 4)];
     assert_eq!(blamed("posts"), expected.map(|(name, at)| (name.to_owned(), revisions[at])));
@@ -386,15 +386,15 @@ fn a_total_counts_what_the_pages_show_whatever_is_asked_for() {
                     let at = |revision| made.iter().position(|it| *it == revision).unwrap();
                     let after = |bound: &Option<Bound>| match bound {
                         None => (false, false),
-                        Some(Bound::Time(time)) => (event.at < *time, event.at > *time),
+                        Some(Bound::Time(time)) => (event.commit.at < *time, event.commit.at > *time),
                         Some(Bound::Revision { revision, .. }) => {
-                            let at = (at(event.revision), at(*revision));
+                            let at = (at(event.commit.revision), at(*revision));
                             (at.0 <= at.1, at.0 > at.1)
                         }
                     };
                     !after(since).0
                         && !after(until).1
-                        && actor.is_none_or(|actor| event.actor.name() == actor)
+                        && actor.is_none_or(|actor| event.commit.actor.name() == actor)
                         && collection.as_ref().is_none_or(|key| event.key == *key)
                         && action.is_none_or(|action| event.action == action)
                 };

@@ -127,12 +127,12 @@ async fn who_was_answered_finds_the_event_at_once_and_undone_it_leaves_the_ident
     running.rename("All posts").await;
     let event = running.newest().await;
     assert_eq!(line(&event), "updated posts (name Posts All posts)");
-    assert_eq!((event.origin, event.message.reason.as_deref()), (Origin::Api, Some("because")));
+    assert_eq!((event.commit.origin, event.commit.message.reason.as_deref()), (Origin::Api, Some("because")));
     running.undo(event.id).await.unwrap();
     assert_eq!(running.file("posts.yaml").unwrap(), FILE);
     let undoing = running.newest().await;
     assert_eq!(line(&undoing), "updated posts (name All posts Posts)");
-    assert_eq!((undoing.actor.name(), undoing.message.reason.as_deref()), ("Ada", Some("Oh")));
+    assert_eq!((undoing.commit.actor.name(), undoing.commit.message.reason.as_deref()), ("Ada", Some("Oh")));
     let message = running.repo.git(&["log", "-1", "--format=%B", "main"]);
     assert!(message.starts_with("Update posts: name\n\nOh\n"), "{message}");
     assert!(message.contains(&format!("\nUndoes {}\n", event.id)), "{message}");
@@ -280,7 +280,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     let created = Filter { actions: vec![Action::Created], ..Filter::default() };
     let mut created = running.history.subscribe(Some(first.into()), created);
     running.rename("B").await;
-    let second = running.newest().await.revision;
+    let second = running.newest().await.commit.revision;
     assert_eq!(heard(&mut since, 1).await, [format!("updated {second}")]);
     assert_eq!(since.caught_up(), Some(second));
     let made = running.repo.add_commit(&[("a.yaml", &named("a")), ("b.yaml", &named("b"))], "hand");
@@ -299,7 +299,7 @@ async fn a_subscriber_hears_each_event_once_and_is_told_when_the_branch_was_rewr
     let mut lost = running.history.subscribe(Some(made.into()), Filter::default());
     assert_eq!(heard(&mut lost, 1).await, [format!("reset {other}")]);
     running.rename("C").await;
-    let third = running.newest().await.revision;
+    let third = running.newest().await.commit.revision;
     assert_eq!(heard(&mut since, 1).await, [format!("updated {third}")], "it goes on from there");
     let both = [format!("created {other}"), format!("updated {third}")];
     assert_eq!(heard(&mut now, 2).await, both, "the branch still descends from where it began");
@@ -312,7 +312,7 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
     let repo = Repo::bare();
     repo.add_commit(&[("posts.yaml", FILE)], "Posts");
     let running = Running::with(repo, Options { lag_events_max: 3, ..Options::new("collections") }).await;
-    let first = running.newest().await.revision;
+    let first = running.newest().await.commit.revision;
     let mut slow = running.history.subscribe(Some(first.into()), Filter::default());
     running.rename("0").await;
     running.history.view().await.unwrap();
@@ -321,7 +321,7 @@ async fn a_subscriber_that_is_too_slow_is_told_to_read_everything_again() {
         running.rename(&n.to_string()).await;
         running.history.view().await.unwrap();
     }
-    let head = running.newest().await.revision;
+    let head = running.newest().await.commit.revision;
     assert_eq!(heard(&mut slow, 1).await, [format!("reset {head}")]);
     let mut replay = running.history.subscribe(Some(first.into()), Filter::default());
     assert_eq!(heard(&mut replay, 10).await.len(), 10, "who comes back later is not slow");
@@ -414,10 +414,10 @@ mod any_change {
                 let repo = Repo::bare();
                 repo.add_commit(&[("posts.yml", &file)], "Posts");
                 let running = Running::on(repo).await;
-                let before = running.newest().await.revision;
+                let before = running.newest().await.commit.revision;
                 running.patch(change.0, change.1).await;
                 let newest = running.newest().await;
-                if newest.revision != before {
+                if newest.commit.revision != before {
                     running.undo(newest.id).await.unwrap();
                 }
                 assert_eq!(running.file("posts.yml"), Some(file));

@@ -10,7 +10,7 @@ fn mara() -> Actor {
 impl Story {
     /// Saves, removes or renames a file.
     pub(crate) fn by_hand(&mut self, is_noticed: bool) {
-        if !self.is_here {
+        if !self.hands.is_here {
             return self.come_back(is_noticed);
         }
         let name = self.file();
@@ -22,7 +22,7 @@ impl Story {
             9 if self.options.mirror.settle_patience.is_zero() => {
                 let [yaml, yml] = names(plain::key_of(&name));
                 let (from, to) = if self.rng.bool() { (yaml, yml) } else { (yml, yaml) };
-                if let Some(text) = self.work_tree.get(&from).cloned() {
+                if let Some(text) = self.hands.files.get(&from).cloned() {
                     self.save(&to, Some(text));
                     self.save(&from, None);
                     self.notice_if(is_noticed, Hint::Files(vec![to, from]));
@@ -36,10 +36,10 @@ impl Story {
 
     /// Moves the branch in one of git's ways.
     pub(crate) fn with_git(&mut self, is_noticed: bool) {
-        if !self.is_here {
+        if !self.hands.is_here {
             return self.come_back(is_noticed);
         }
-        let has_moved = std::mem::replace(&mut self.has_moved, true);
+        let has_moved = std::mem::replace(&mut self.quiet.has_moved, true);
         let log = self.journal.log();
         let parent = log.get(1).map(|commit| commit.revision);
         let is_clean = work_tree(&self.journal) == head(&self.journal);
@@ -59,7 +59,7 @@ impl Story {
             16 if is_clean && parent.is_some() => {
                 self.note("another branch is checked out");
                 self.journal.set_away(Some("the branch `other` is checked out"));
-                self.is_here = false;
+                self.hands.is_here = false;
             }
             17 if !is_clean => self.stash(is_noticed),
             18 => {
@@ -103,51 +103,55 @@ impl Story {
     }
 
     fn save(&mut self, name: &str, text: Option<String>) {
-        self.kept.retain(|(it, _)| it != name);
+        self.hands.kept.retain(|(it, _)| it != name);
         if let Some(text) = text {
             self.note(&format!("save {name}: {text:?}"));
             self.journal.save(name, text.as_str());
-            self.kept.push((name.to_owned(), text.clone()));
-            self.work_tree.insert(name.to_owned(), text);
+            self.hands.kept.push((name.to_owned(), text.clone()));
+            self.hands.files.insert(name.to_owned(), text);
         } else {
             self.note(&format!("remove {name}"));
             self.journal.remove(name);
-            self.work_tree.remove(name);
+            self.hands.files.remove(name);
         }
     }
 
     fn commit_all(&mut self) {
-        let names = differing(&head(&self.journal), &self.work_tree);
+        let names = differing(&head(&self.journal), &self.hands.files);
         self.commit_names(&names);
     }
 
     fn commit_one(&mut self) {
-        let mut names = differing(&head(&self.journal), &self.work_tree);
+        let mut names = differing(&head(&self.journal), &self.hands.files);
         names.truncate(1);
         self.commit_names(&names);
     }
 
     fn commit_names(&mut self, names: &[String]) {
         self.note(&format!("commit {names:?}"));
-        let files: Vec<_> =
-            names.iter().map(|name| (name.as_str(), self.work_tree.get(name).map(String::as_str))).collect();
+        let files: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), self.hands.files.get(name).map(String::as_str)))
+            .collect();
         self.journal.commit_by_hand(&files, &mara(), "By hand", DateTime::UNIX_EPOCH);
     }
 
     fn amend(&mut self) {
-        let names = differing(&head(&self.journal), &self.work_tree);
+        let names = differing(&head(&self.journal), &self.hands.files);
         self.note(&format!("commit --amend {names:?}"));
-        let files: Vec<_> =
-            names.iter().map(|name| (name.as_str(), self.work_tree.get(name).map(String::as_str))).collect();
+        let files: Vec<_> = names
+            .iter()
+            .map(|name| (name.as_str(), self.hands.files.get(name).map(String::as_str)))
+            .collect();
         self.journal.amend_by_hand(&files, &mara(), "Amended", DateTime::UNIX_EPOCH);
     }
 
     fn reset_hard(&mut self, to: Option<Revision>) {
         self.note("reset --hard");
         self.journal.reset_hard(to);
-        self.work_tree = work_tree(&self.journal);
+        self.hands.files = work_tree(&self.journal);
         // Whoever does this takes back what was saved.
-        self.kept.retain(|(name, text)| self.work_tree.get(name) == Some(text));
+        self.hands.kept.retain(|(name, text)| self.hands.files.get(name) == Some(text));
     }
 
     fn check_out_old(&mut self, parent: Option<Revision>) {
@@ -161,10 +165,10 @@ impl Story {
     fn push(&mut self) {
         let (name, text) = (self.file(), self.text());
         self.note(&format!("push {name}: {text:?}"));
-        if self.work_tree.get(&name) == head(&self.journal).get(&name) {
-            self.work_tree.insert(name.clone(), text.clone());
+        if self.hands.files.get(&name) == head(&self.journal).get(&name) {
+            self.hands.files.insert(name.clone(), text.clone());
         }
-        self.is_behind = true;
+        self.quiet.is_behind = true;
         self.journal.push(&[(&name, Some(&text))], &mara(), "Pushed", DateTime::UNIX_EPOCH);
     }
 
@@ -173,13 +177,13 @@ impl Story {
         self.note(&format!("merge {name}: {text:?}"));
         let files = [(name.as_str(), Some(text.as_str()))];
         if self.journal.merge_by_hand(&files, &mara(), DateTime::UNIX_EPOCH).is_some() {
-            self.work_tree.insert(name, text);
+            self.hands.files.insert(name, text);
         }
     }
 
     fn stash(&mut self, is_noticed: bool) {
         self.note("stash");
-        let (saved, kept) = (self.work_tree.clone(), self.kept.clone());
+        let (saved, kept) = (self.hands.files.clone(), self.hands.kept.clone());
         let head = head(&self.journal);
         let names = differing(&head, &saved);
         for name in &names {
@@ -195,16 +199,16 @@ impl Story {
             self.save(name, saved.get(name).cloned());
         }
         self.notice_if(is_noticed, Hint::Files(names));
-        self.kept = kept;
+        self.hands.kept = kept;
     }
 
     fn come_back(&mut self, is_noticed: bool) {
         self.note("the branch is checked out again");
         self.journal.set_away(None);
         self.journal.reset_hard(self.journal.log().first().map(|commit| commit.revision));
-        self.is_here = true;
-        self.work_tree = work_tree(&self.journal);
-        assert_eq!(self.work_tree, head(&self.journal), "git checks everything out\n{}", self.story());
+        self.hands.is_here = true;
+        self.hands.files = work_tree(&self.journal);
+        assert_eq!(self.hands.files, head(&self.journal), "git checks everything out\n{}", self.story());
         self.notice_if(is_noticed, Hint::Branch);
     }
 

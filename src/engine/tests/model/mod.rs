@@ -53,20 +53,31 @@ struct Story {
     journal: MemoryJournal,
     running: Option<Running>,
     options: Options,
-    /// What the work tree must have.
-    work_tree: Folder,
-    /// Whether the served branch is checked out.
-    is_here: bool,
-    /// Whether something was pushed since the last quiet moment.
-    is_behind: bool,
-    /// What was served at the last quiet moment.
-    before: Reading,
-    /// Whether the branch has moved since the last quiet moment.
-    has_moved: bool,
-    /// What a person saved and has not taken back.
-    kept: Vec<(String, String)>,
+    hands: Hands,
+    quiet: Quiet,
     asked: BTreeMap<String, Commits>,
     counter: u64,
+}
+
+/// What a person has done.
+struct Hands {
+    /// What the work tree must have.
+    files: Folder,
+    /// Whether the served branch is checked out.
+    is_here: bool,
+    /// What was saved and not taken back.
+    kept: Vec<(String, String)>,
+}
+
+/// The last quiet moment, and what came since.
+#[derive(Default)]
+struct Quiet {
+    /// What was served.
+    before: Reading,
+    /// Whether the branch has moved since.
+    has_moved: bool,
+    /// Whether something was pushed since.
+    is_behind: bool,
 }
 
 impl Story {
@@ -84,12 +95,8 @@ impl Story {
             journal,
             running,
             options,
-            work_tree: Folder::new(),
-            is_here: true,
-            is_behind: false,
-            before: Reading::default(),
-            has_moved: false,
-            kept: Vec::new(),
+            hands: Hands { files: Folder::new(), is_here: true, kept: Vec::new() },
+            quiet: Quiet::default(),
             asked: BTreeMap::new(),
             counter: 0,
         }
@@ -121,7 +128,7 @@ impl Story {
     fn lose_notices(&mut self) {
         self.note("(the notices of what follows are lost)");
         for _ in 0..self.rng.usize(1..4) {
-            if self.is_behind {
+            if self.quiet.is_behind {
                 // What git makes of a commit over a push that nothing has followed is its own affair.
                 break;
             }
@@ -143,7 +150,7 @@ impl Story {
         let (id, wishes) = self.wishes();
         let answer = self.submit(&id, wishes);
         let has_tried = self.journal.appends() != predicted;
-        assert!(answer.is_err() || !has_tried || !self.is_here, "{answer:?}\n{}", self.story());
+        assert!(answer.is_err() || !has_tried || !self.hands.is_here, "{answer:?}\n{}", self.story());
         let commits = if answer.is_ok() && has_tried { Commits::One } else { Commits::None };
         self.asked.insert(id, commits);
         self.journal.set_busy(false);
@@ -160,7 +167,7 @@ impl Story {
         let answer = self.submit(&id, wishes);
         assert!(answer.is_err(), "{answer:?}\n{}", self.story());
         self.asked.insert(id, Commits::None);
-        assert_eq!(self.shown().served, self.before.served, "{}", self.story());
+        assert_eq!(self.shown().served, self.quiet.before.served, "{}", self.story());
         self.journal.set_unreadable(false);
         self.note("(it can be read again)");
         self.notice(Hint::Everything);
@@ -171,7 +178,7 @@ impl Story {
         self.running.take().expect("the engine runs").stop();
         self.running = Some(Running::with(&self.journal, self.options.clone()));
         // Nobody knows any more what was served of a file that is broken now.
-        self.before = Reading::default();
+        self.quiet.before = Reading::default();
     }
 
     /// Waits until all that was noticed has been followed, and checks everything.
@@ -183,21 +190,21 @@ impl Story {
             let is_due = self.options.mirror.settle_patience.is_zero() || started.elapsed() > DEADLINE;
             assert!(!is_due, "{wrong}\n{}", self.story());
         }
-        self.before = self.shown();
-        (self.has_moved, self.is_behind) = (false, false);
+        self.quiet.before = self.shown();
+        (self.quiet.has_moved, self.quiet.is_behind) = (false, false);
         self.check_history();
         self.check_kept();
-        assert_eq!(plain::work_tree(&self.journal), self.work_tree, "the work tree\n{}", self.story());
+        assert_eq!(plain::work_tree(&self.journal), self.hands.files, "the work tree\n{}", self.story());
     }
 
     /// What is not as a plain reading of the repository says.
     fn wrong(&self) -> Option<String> {
         let shown = self.shown();
-        let mut expected = plain::read(&self.journal, self.is_here, &self.before);
-        if self.has_moved {
+        let mut expected = plain::read(&self.journal, self.hands.is_here, &self.quiet.before);
+        if self.quiet.has_moved {
             // Whether an edit was seen before it was committed and broken is anybody's guess.
-            let forgetful = plain::read(&self.journal, self.is_here, &Reading::default());
-            expected = plain::choose(&self.journal, self.is_here, &shown, [&expected, &forgetful]);
+            let forgetful = plain::read(&self.journal, self.hands.is_here, &Reading::default());
+            expected = plain::choose(&self.journal, self.hands.is_here, &shown, [&expected, &forgetful]);
         }
         let snapshot = self.running().snapshot();
         let head = self.journal.log().first().map(|commit| commit.revision);
@@ -234,7 +241,11 @@ impl Story {
             let name = path.strip_prefix("collections/").expect("a path in the folder");
             (name.to_owned(), problem.committed.is_some())
         });
-        Reading { served: served.collect(), problems: problems.collect(), uncommitted: snapshot.uncommitted }
+        Reading {
+            served: served.collect(),
+            problems: problems.collect(),
+            uncommitted: snapshot.hand_edits.served,
+        }
     }
 
     /// Every acknowledged write is in the history once, and what was refused is nowhere.
@@ -255,7 +266,7 @@ impl Story {
     /// What a person saved is in the work tree or in a commit.
     fn check_kept(&mut self) {
         let work_tree = plain::work_tree(&self.journal);
-        for (name, text) in &self.kept {
+        for (name, text) in &self.hands.kept {
             let is_there = work_tree.get(name) == Some(text) || self.journal.is_committed(text.as_bytes());
             assert!(is_there, "{text:?} is lost\n{}", self.story());
         }

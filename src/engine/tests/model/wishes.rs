@@ -55,13 +55,13 @@ impl Story {
             self.asked.insert(id, Commits::None);
             return;
         }
-        self.has_moved = true;
+        self.quiet.has_moved = true;
         let commits = match &fault {
             Fault::BeforeTheBranch | Fault::Locked | Fault::DiskFull => Commits::None,
             Fault::AfterTheBranch => Commits::AtMostOne,
             Fault::Race(files) | Fault::BusyRace(files) => {
                 let files = files.iter().map(|(name, text)| (name.clone(), text.clone().expect("content")));
-                self.work_tree.extend(files);
+                self.hands.files.extend(files);
                 match &answer {
                     Ok(written) if !is_unchanged(written) => Commits::One,
                     Ok(_) | Err(_) => Commits::None,
@@ -80,7 +80,7 @@ impl Story {
     pub(crate) fn crowd(&mut self) {
         self.note("(all at once)");
         let asked: Vec<_> = (0..self.rng.usize(2..6)).map(|_| self.wishes()).collect();
-        let saves = if self.is_here { self.rng.usize(..3) } else { 0 };
+        let saves = if self.hands.is_here { self.rng.usize(..3) } else { 0 };
         // Whether the first of two saves of one file was seen is anybody's guess.
         let saved: BTreeMap<_, _> = (0..saves).map(|_| (self.file(), self.text())).collect();
         let is_committing = self.rng.bool();
@@ -122,22 +122,23 @@ impl Story {
             |name: &String| keys.iter().any(|key| names(key).contains(name)) || saved.contains_key(name);
         // Whoever was first, the files of the others are as they were.
         let now = work_tree(&self.journal);
-        let strays: Vec<_> = differing(&now, &self.work_tree).into_iter().filter(|it| !touched(it)).collect();
+        let strays: Vec<_> =
+            differing(&now, &self.hands.files).into_iter().filter(|it| !touched(it)).collect();
         assert!(strays.is_empty(), "{strays:?} changed\n{}", self.story());
-        let unsaved = |name: &String| self.work_tree.get(name) == now.get(name) || saved.contains_key(name);
+        let unsaved = |name: &String| self.hands.files.get(name) == now.get(name) || saved.contains_key(name);
         let strays: Vec<_> =
             differing(&now, &head(&self.journal)).into_iter().filter(|it| !unsaved(it)).collect();
         assert!(strays.is_empty(), "{strays:?} differ from the head\n{}", self.story());
-        self.work_tree = now;
-        self.has_moved = true;
-        self.kept.retain(|(name, _)| !saved.contains_key(name));
-        self.kept.extend(saved);
+        self.hands.files = now;
+        self.quiet.has_moved = true;
+        self.hands.kept.retain(|(name, _)| !saved.contains_key(name));
+        self.hands.kept.extend(saved);
     }
 
     /// A commit by somebody else, of a file that nobody has edited.
     fn race(&mut self) -> Fault {
         let (name, text) = (self.file(), self.text());
-        if differing(&head(&self.journal), &self.work_tree).contains(&name) {
+        if differing(&head(&self.journal), &self.hands.files).contains(&name) {
             return Fault::DiskFull;
         }
         Fault::Race(vec![(name, Some(text))])
@@ -156,7 +157,7 @@ impl Story {
     fn wish(&mut self, key: &str) -> ConditionalCommand {
         let name = self.fresh();
         let id = Key::parse(key).expect("a key");
-        let shown = self.before.served.get(key).map(|served| served.name.clone());
+        let shown = self.quiet.before.served.get(key).map(|served| served.name.clone());
         let command = match self.rng.u32(..10) {
             0..=2 => {
                 let attributes = [("name".to_owned(), name.as_str().into())];
@@ -203,8 +204,8 @@ impl Story {
 
     fn fate_of(&self, wish: &ConditionalCommand) -> Fate {
         let key = wish.command.key().as_str();
-        let served = self.before.served.get(key);
-        let is_wrong = names(key).iter().any(|name| self.before.problems.contains_key(name));
+        let served = self.quiet.before.served.get(key);
+        let is_wrong = names(key).iter().any(|name| self.quiet.before.problems.contains_key(name));
         let is_met = match &wish.condition {
             Condition { if_match: Some(Tags::OneOf(tags)), .. } => served.is_some() && tags[0] != "old",
             Condition { if_none_match: Some(_), .. } => served.is_none(),
@@ -227,7 +228,7 @@ impl Story {
     /// The files of a key that was written are what the head has: what a person had saved there is
     /// in the history.
     fn is_written(&mut self, wishes: &[ConditionalCommand]) {
-        if !self.is_here {
+        if !self.hands.is_here {
             return;
         }
         let head = head(&self.journal);
@@ -236,8 +237,8 @@ impl Story {
         for key in keys {
             for name in names(&key) {
                 match head.get(&name) {
-                    Some(text) => drop(self.work_tree.insert(name, text.clone())),
-                    None => drop(self.work_tree.remove(&name)),
+                    Some(text) => drop(self.hands.files.insert(name, text.clone())),
+                    None => drop(self.hands.files.remove(&name)),
                 }
             }
         }

@@ -82,17 +82,17 @@ fn written(record: &EventRecord, seen: &Seen<'_>, wanted: Option<&Wanted>) -> By
     resource(EVENT, &record.id.to_string(), wanted, |attributes| {
         attributes.text("action", record.action.as_str());
         attributes.text("collection", record.key.as_str());
-        attributes.text("revision", &record.revision.to_string());
-        attributes.text("at", &record.at.to_rfc3339_opts(SecondsFormat::Secs, true));
-        attributes.member("actor", |out| write_actor(&record.actor, out));
-        attributes.text("origin", record.origin.as_str());
+        attributes.text("revision", &record.commit.revision.to_string());
+        attributes.text("at", &record.commit.at.to_rfc3339_opts(SecondsFormat::Secs, true));
+        attributes.member("actor", |out| write_actor(&record.commit.actor, out));
+        attributes.text("origin", record.commit.origin.as_str());
         if seen.message {
-            attributes.text("subject", &record.message.subject);
+            attributes.text("subject", &record.commit.message.subject);
         }
-        if let Some(reason) = record.message.reason.as_ref().filter(|_| seen.message) {
+        if let Some(reason) = record.commit.message.reason.as_ref().filter(|_| seen.message) {
             attributes.text("reason", reason);
         }
-        match &record.message.reverses {
+        match &record.commit.message.reverses {
             Some(Reverses::Event(id)) => attributes.text("undoes", id),
             Some(Reverses::Since(revision)) => attributes.text("restores", &revision.to_string()),
             None => {}
@@ -235,7 +235,7 @@ mod tests {
 
     use super::*;
     use crate::domain::{Revision, Value};
-    use crate::engine::history::{EventMessage, Origin};
+    use crate::engine::history::{EventCommit, EventMessage, Origin};
     use crate::engine::memo::Memo;
     use crate::http::jsonapi::query;
     use crate::http::jsonapi::query::Query;
@@ -247,17 +247,19 @@ mod tests {
             id: Uuid::nil(),
             action: Action::Updated,
             key: key("posts"),
-            revision,
-            position: revision.into(),
-            at: DateTime::UNIX_EPOCH,
-            actor: Arc::new(Actor::new("Mara", "mara@example.org")),
-            origin: Origin::Api,
-            message: EventMessage {
-                subject: "Update posts".into(),
-                reason: Some("\"Why\"".into()),
-                request_id: Some("1".into()),
-                reverses: Some(Reverses::Since(revision)),
+            commit: EventCommit {
+                revision,
+                at: DateTime::UNIX_EPOCH,
+                actor: Arc::new(Actor::new("Mara", "mara@example.org")),
+                origin: Origin::Api,
+                message: EventMessage {
+                    subject: "Update posts".into(),
+                    reason: Some("\"Why\"".into()),
+                    request_id: Some("1".into()),
+                    reverses: Some(Reverses::Since(revision)),
+                },
             },
+            position: revision.into(),
             effect,
             moved: None,
             together: Some([key("posts"), key("pages")].into()),

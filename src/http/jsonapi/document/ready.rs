@@ -38,7 +38,11 @@ impl Ready {
             for entry in snapshot.catalog().iter() {
                 list.push(entry, base, None);
             }
-            list.finish(&self_link(&format!("{}{COLLECTIONS}", base.as_str())), snapshot.uncommitted, None)
+            list.finish(
+                &self_link(&format!("{}{COLLECTIONS}", base.as_str())),
+                snapshot.hand_edits.served,
+                None,
+            )
         }))
     }
 

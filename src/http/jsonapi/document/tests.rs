@@ -64,7 +64,7 @@ fn a_list_is_made_of_the_same_resources() {
     snapshot = snapshot.next();
     snapshot.insert(entry("b", Kind::Media, &[]));
     snapshot.insert(entry("a", Kind::Document, &[]));
-    snapshot.uncommitted = 2;
+    snapshot.hand_edits.served = 2;
     assert_eq!(
         list(&snapshot),
         r#"{"jsonapi":{"version":"1.1"},"data":[{"type":"document-collection","id":"a","attributes":{"type":"document"},"links":{"self":"/api/collections/a"}},{"type":"media-collection","id":"b","attributes":{"type":"media"},"links":{"self":"/api/collections/b"}}],"links":{"self":"/api/collections"},"meta":{"uncommitted":2}}"#

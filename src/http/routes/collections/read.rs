@@ -155,7 +155,7 @@ impl Part {
         let mut list = List::new(Vec::new());
         // Those who see a part of the list are not told how much is going on in the rest.
         let uncommitted = match allowed.visibility {
-            None => snapshot.uncommitted,
+            None => snapshot.hand_edits.served,
             Some(_) => listing.iter().filter(|entry| entry.uncommitted).count(),
         };
         let Some(page) = &asked.page else {

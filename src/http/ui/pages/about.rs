@@ -63,7 +63,7 @@ async fn facts(visit: &Visit<'_>) -> Result<Vec<(&'static str, String)>, ApiErro
     facts.extend(snapshot.revision.map(|revision| ("Revision", revision.to_string())));
     if sees_all {
         facts.push(("Collections", snapshot.catalog().len().to_string()));
-        facts.push(("Uncommitted edits", snapshot.uncommitted.to_string()));
+        facts.push(("Uncommitted edits", snapshot.hand_edits.served.to_string()));
         facts.push(("Files with problems", snapshot.problems.len().to_string()));
     }
     let audits_all = call.authorize(Action::ListEvents { key: None }).await.is_ok_and(|it| it.sees_all());

@@ -41,7 +41,7 @@ pub(crate) async fn page(visit: &Visit<'_>, id: &str) -> Result<Reply, ApiError>
 
 /// Whether the commit is signed, by whom, and whether that holds.
 async fn signature(visit: &Visit<'_>, event: &EventView) -> Result<String, ApiError> {
-    let Ok(revision) = event.revision.parse::<Revision>() else { return Ok(String::new()) };
+    let Ok(revision) = event.commit.revision.parse::<Revision>() else { return Ok(String::new()) };
     let view = visit.past().await?;
     visit
         .call

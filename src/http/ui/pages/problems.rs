@@ -32,16 +32,21 @@ struct Page {
 
 struct Problem {
     kind: String,
-    path: String,
+    place: Place,
     key: String,
-    line: usize,
-    column: usize,
     message: String,
     serving: String,
     since: Option<At>,
     revision: String,
     author: String,
     lines: Vec<Line>,
+}
+
+/// Where it is; line and column are 0 where they can't be told.
+struct Place {
+    path: String,
+    line: usize,
+    column: usize,
 }
 
 /// A line of the file.
@@ -59,10 +64,12 @@ impl Problem {
         let path = own("path");
         Self {
             kind: own("kind"),
-            path: if path.is_empty() { text(resource, "id").to_owned() } else { path },
+            place: Place {
+                path: if path.is_empty() { text(resource, "id").to_owned() } else { path },
+                line: number(attributes.get("line")),
+                column: number(attributes.get("column")),
+            },
             key: own("collection"),
-            line: number(attributes.get("line")),
-            column: number(attributes.get("column")),
             message: own("message"),
             serving: own("serving"),
             since: At::parse(text(attributes, "since")),
@@ -79,12 +86,13 @@ impl Problem {
     /// Shows the lines around the fault.
     fn show(&mut self, content: &[u8]) {
         let text = String::from_utf8_lossy(content);
-        let from = self.line.saturating_sub(LINES_AROUND + 1);
-        let lines = text.lines().enumerate().skip(from).take(self.line + LINES_AROUND - from);
+        let Place { line: here, column, .. } = self.place;
+        let from = here.saturating_sub(LINES_AROUND + 1);
+        let lines = text.lines().enumerate().skip(from).take(here + LINES_AROUND - from);
         self.lines = lines
             .map(|(at, text)| {
-                let is_here = at + 1 == self.line;
-                let wrong = is_here.then(|| Wrong::of(text, self.column, self.message.clone()));
+                let is_here = at + 1 == here;
+                let wrong = is_here.then(|| Wrong::of(text, column, self.message.clone()));
                 Line { number: at + 1, text: text.to_owned(), wrong }
             })
             .collect();
@@ -102,7 +110,7 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
 async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
     let document = api::get(visit.call, "/problems").await?;
     let frame = visit.live_frame("Problems", Nav::Problems, None).await;
-    let saved = Arc::clone(&visit.call.snapshot()?.saved);
+    let saved = Arc::clone(&visit.call.snapshot()?.hand_edits.saved);
     let view = visit.past().await?;
     visit
         .call
@@ -110,7 +118,7 @@ async fn present(visit: &Visit<'_>) -> Result<Page, ApiError> {
             let mut problems: Vec<_> = items(document.get("data")).iter().map(Problem::of).collect();
             let mut files = Files { view, saved, read: BTreeMap::new() };
             for problem in problems.iter_mut().filter(|it| it.kind == "file").take(SHOWN_WITH_LINES_MAX) {
-                if let Some(content) = files.get(&problem.path, problem.revision.is_empty()) {
+                if let Some(content) = files.get(&problem.place.path, problem.revision.is_empty()) {
                     problem.show(&content);
                 }
             }
@@ -163,10 +171,8 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
                 let entry = key.as_ref().and_then(|key| past.entries.get(key));
                 let mut problem = Problem {
                     kind: "file".to_owned(),
-                    path: path.clone(),
+                    place: Place { path: path.clone(), line: fault.line, column: fault.column },
                     key: key.map(|key| key.to_string()).unwrap_or_default(),
-                    line: fault.line,
-                    column: fault.column,
                     message: fault.message.clone(),
                     serving: if entry.is_some() { "last-good" } else { "nothing" }.to_owned(),
                     since: None,

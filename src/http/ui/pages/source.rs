@@ -56,7 +56,7 @@ pub(crate) async fn page(visit: &Visit<'_>, key: &Key) -> Result<Reply, ApiError
     let head = Head::of(visit, key, entry.as_deref(), "source").await;
     let blaming = visit.call.authorize(Action::ReadBlame { key }).await.ok();
     let view = visit.past().await?;
-    let saved = visit.call.snapshot()?.saved.clone();
+    let saved = visit.call.snapshot()?.hand_edits.saved.clone();
     let (key, as_of) = (key.clone(), visit.as_of.as_ref().map(|it| it.revision));
     let page = visit
         .call
@@ -140,12 +140,12 @@ fn lines(bytes: &[u8], blames: &[Blame], blaming: Option<&Allowed>) -> Vec<Line>
         let attribute = Shorthand::parse(name).map_or(name.as_str(), |_| "unpublishedStatuses");
         let blame = blames.iter().find(|blame| blame.attribute == attribute)?;
         let event = &blame.event;
-        let reason = event.message.reason.clone();
+        let reason = event.commit.message.reason.clone();
         Some(By {
             attribute: name.clone(),
             event: event.id.to_string(),
-            actor: event.actor.name().to_owned(),
-            at: At(event.at),
+            actor: event.commit.actor.name().to_owned(),
+            at: At(event.commit.at),
             reason: reason.filter(|_| blaming.is_some_and(|allowed| history::is_whole(event, allowed))),
         })
     };

@@ -145,9 +145,9 @@ fn neighbours(document: &Value, filters: &Filters, frame: &Frame) -> (Option<Str
 fn by_day(events: impl Iterator<Item = EventView>) -> Vec<Day> {
     let mut days: Vec<Day> = Vec::new();
     for event in events {
-        match days.last_mut().filter(|day| day.at.0.date_naive() == event.at.0.date_naive()) {
+        match days.last_mut().filter(|day| day.at.0.date_naive() == event.commit.at.0.date_naive()) {
             Some(day) => day.events.push(event),
-            None => days.push(Day { at: event.at, events: vec![event] }),
+            None => days.push(Day { at: event.commit.at, events: vec![event] }),
         }
     }
     days

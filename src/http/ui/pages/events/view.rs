@@ -8,6 +8,17 @@ pub(crate) struct EventView {
     pub(crate) id: String,
     pub(crate) action: String,
     pub(crate) key: String,
+    pub(crate) commit: CommitView,
+    pub(crate) undoes: String,
+    pub(crate) restores: String,
+    pub(crate) moved_to: String,
+    pub(crate) moved_from: String,
+    pub(crate) changes: Vec<ChangeView>,
+    pub(crate) problem: Option<(String, String)>,
+}
+
+/// What the commit of an event says.
+pub(crate) struct CommitView {
     pub(crate) revision: String,
     pub(crate) at: At,
     pub(crate) actor: String,
@@ -15,12 +26,6 @@ pub(crate) struct EventView {
     pub(crate) origin: String,
     pub(crate) subject: String,
     pub(crate) reason: String,
-    pub(crate) undoes: String,
-    pub(crate) restores: String,
-    pub(crate) moved_to: String,
-    pub(crate) moved_from: String,
-    pub(crate) changes: Vec<ChangeView>,
-    pub(crate) problem: Option<(String, String)>,
 }
 
 impl EventView {
@@ -42,13 +47,15 @@ impl EventView {
             id: text(resource, "id").to_owned(),
             action: own("action"),
             key: own("collection"),
-            revision: own("revision"),
-            at: At::parse(text(attributes, "at")).unwrap_or(At(chrono::DateTime::UNIX_EPOCH)),
-            actor: text(actor, "name").to_owned(),
-            email: text(actor, "email").to_owned(),
-            origin: own("origin"),
-            subject: own("subject"),
-            reason: own("reason"),
+            commit: CommitView {
+                revision: own("revision"),
+                at: At::parse(text(attributes, "at")).unwrap_or(At(chrono::DateTime::UNIX_EPOCH)),
+                actor: text(actor, "name").to_owned(),
+                email: text(actor, "email").to_owned(),
+                origin: own("origin"),
+                subject: own("subject"),
+                reason: own("reason"),
+            },
             undoes: own("undoes"),
             restores: own("restores"),
             moved_to: own("movedTo"),
@@ -59,12 +66,13 @@ impl EventView {
     }
 
     pub(crate) fn short(&self) -> &str {
-        short(&self.revision)
+        short(&self.commit.revision)
     }
 
     /// The reason without the first line, where that is the subject of the commit.
     pub(crate) fn why(&self) -> &str {
-        self.reason.strip_prefix(self.subject.as_str()).unwrap_or(&self.reason).trim()
+        let CommitView { subject, reason, .. } = &self.commit;
+        reason.strip_prefix(subject.as_str()).unwrap_or(reason).trim()
     }
 
     /// What happened, in a few words.

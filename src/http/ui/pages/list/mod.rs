@@ -127,8 +127,8 @@ pub(crate) async fn page(visit: &Visit<'_>) -> Result<Reply, ApiError> {
             let rows = chosen.rows.iter().map(|row| shown(row, changes)).collect();
             let (total, all) = (chosen.total, chosen.all);
             let uncommitted = match allowed.sees_all() {
-                true => snapshot.uncommitted,
-                false => snapshot.edited.iter().filter(|key| allowed.sees(key)).count(),
+                true => snapshot.hand_edits.served,
+                false => snapshot.hand_edits.keys.iter().filter(|key| allowed.sees(key)).count(),
             };
             let knows_changes = changes.is_some();
             Ok(Page { frame, asked, rows, total, all, uncommitted, can_create, done, knows_changes })

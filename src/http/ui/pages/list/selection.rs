@@ -141,7 +141,7 @@ impl Asked {
     }
 
     fn takes(&self, row: &Row<'_>, snapshot: &Snapshot, text: &str) -> bool {
-        let is_edited = || snapshot.edited.contains(row.key());
+        let is_edited = || snapshot.hand_edits.keys.contains(row.key());
         match row {
             Row::Served(entry) => {
                 let collection = &entry.collection;
@@ -321,7 +321,7 @@ impl Changes<'_> {
             let served = snapshot.get(key.as_str()).map(Row::Served);
             served.or_else(|| broken.iter().find(|row| row.key() == key).copied())
         };
-        let uncommitted = snapshot.edited.iter().filter_map(row).chain(broken.iter().copied());
+        let uncommitted = snapshot.hand_edits.keys.iter().filter_map(row).chain(broken.iter().copied());
         let uncommitted: BTreeMap<&Key, Row<'a>> = uncommitted
             .filter(|row| self.view.last_change(row.key(), self.until).is_none())
             .map(|row| (row.key(), row))
