@@ -1,24 +1,47 @@
 //! The name of a commit.
 
-use std::fmt;
 use std::str::FromStr;
 
-/// A commit id on the served branch: compared and shown, never computed here.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Revision([u8; 20]);
+/// An id as git computes it, of objects of one kind.
+macro_rules! object_id {
+    ($(#[$about:meta])* $name:ident) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name([u8; 20]);
 
-impl Revision {
-    /// Wraps the raw bytes of a commit id.
-    #[must_use]
-    pub const fn new(bytes: [u8; 20]) -> Self {
-        Self(bytes)
-    }
+        impl $name {
+            /// Wraps the raw bytes of an id.
+            #[must_use]
+            pub const fn new(bytes: [u8; 20]) -> Self {
+                Self(bytes)
+            }
 
-    /// The raw bytes of the commit id.
-    #[must_use]
-    pub const fn as_bytes(&self) -> &[u8; 20] {
-        &self.0
-    }
+            /// The raw bytes.
+            #[must_use]
+            pub const fn as_bytes(&self) -> &[u8; 20] {
+                &self.0
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.write_str(std::str::from_utf8(&$crate::domain::hex(&self.0)).expect("digits are ASCII"))
+            }
+        }
+
+        impl std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+
+pub(crate) use object_id;
+
+object_id! {
+    /// A commit id on the served branch: compared and shown, never computed here.
+    Revision
 }
 
 /// The forty digits of an object's name: written for every answer and every log line, so without
@@ -60,18 +83,6 @@ impl FromStr for Revision {
             *byte = u8::try_from(value(pair[0])? << 4 | value(pair[1])?).expect("two digits are a byte");
         }
         Ok(Self(bytes))
-    }
-}
-
-impl fmt::Display for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
-    }
-}
-
-impl fmt::Debug for Revision {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

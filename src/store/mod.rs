@@ -25,46 +25,11 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use sha1::Digest as _;
 
-use crate::domain::{Actor, Revision, hex};
+use crate::domain::{Actor, Revision, object_id};
 pub use crate::store::metrics::Metrics;
 pub use archive::{Archive, Line, NameError, RawSignature, Step};
 pub use error::{Damage, StoreError};
 pub use kept::Kept;
-
-/// An id as git computes it, of objects of one kind.
-macro_rules! object_id {
-    ($(#[$about:meta])* $name:ident) => {
-        $(#[$about])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub struct $name([u8; 20]);
-
-        impl $name {
-            /// Wraps the raw bytes of an id.
-            #[must_use]
-            pub const fn new(bytes: [u8; 20]) -> Self {
-                Self(bytes)
-            }
-
-            /// The raw bytes.
-            #[must_use]
-            pub const fn as_bytes(&self) -> &[u8; 20] {
-                &self.0
-            }
-        }
-
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(std::str::from_utf8(&hex(&self.0)).expect("digits are ASCII"))
-            }
-        }
-
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
-            }
-        }
-    };
-}
 
 object_id! {
     /// The id of a file's content.

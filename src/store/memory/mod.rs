@@ -76,10 +76,7 @@ impl MemoryJournal {
     ) -> Revision {
         let mut state = self.lock();
         let revision = state.commit(&by_hand(files, author, message, at), author);
-        for (name, content) in files {
-            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
-        }
-        (state.head, state.work_tree.brought_to) = (Some(revision), Some(revision));
+        state.move_by_hand(files, revision);
         revision
     }
 
@@ -118,10 +115,7 @@ impl MemoryJournal {
             }
         }
         let revision = state.commit_on(parents, &draft, author);
-        for (name, content) in files {
-            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
-        }
-        (state.head, state.work_tree.brought_to) = (Some(revision), Some(revision));
+        state.move_by_hand(files, revision);
         revision
     }
 
@@ -140,10 +134,7 @@ impl MemoryJournal {
         let side = state.commit_on(vec![base.unwrap_or(head)], &side, author);
         let merge = by_hand(files, author, "Merge", at);
         let merge = state.commit_on(vec![head, side], &merge, author);
-        for (name, content) in files {
-            state.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
-        }
-        (state.head, state.work_tree.brought_to) = (Some(merge), Some(merge));
+        state.move_by_hand(files, merge);
         Some(merge)
     }
 

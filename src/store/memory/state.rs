@@ -99,6 +99,14 @@ impl State {
         };
     }
 
+    /// Moves the branch to a commit by hand, whose files stand in the work tree.
+    pub(super) fn move_by_hand(&mut self, files: &[(&str, Option<&str>)], to: Revision) {
+        for (name, content) in files {
+            self.place(name, content.map(|content| Held::File(content.as_bytes().to_vec())));
+        }
+        (self.head, self.work_tree.brought_to) = (Some(to), Some(to));
+    }
+
     /// Makes a commit on top of the head without moving the branch.
     pub(super) fn commit(&mut self, draft: &Draft, committer: &Actor) -> Revision {
         self.commit_on(self.head.into_iter().collect(), draft, committer)
