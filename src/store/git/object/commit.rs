@@ -17,7 +17,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::git::object::encoding::Encoding;
+use crate::store::git::object::encoding;
 use crate::store::{Commit, RawSignature, TreeId};
 
 /// What the message of a commit ends with that is too large to be read whole.
@@ -61,7 +61,7 @@ pub(crate) struct RawCommit<'a> {
     author: &'a [u8],
     committer: &'a [u8],
     message: &'a [u8],
-    encoding: Encoding,
+    encoding: &'static encoding_rs::Encoding,
     is_cut: bool,
 }
 
@@ -90,16 +90,16 @@ impl<'a> RawCommit<'a> {
             author: of(b"author "),
             committer: of(b"committer "),
             message,
-            encoding: Encoding::among(rest.iter().copied()),
+            encoding: encoding::among(rest.iter().copied()),
             is_cut,
         })
     }
 
     /// The commit as the rest of the service knows it.
     pub(crate) fn to_commit(&self, revision: Revision) -> Commit {
-        let (author, _) = person(&self.encoding.decode(self.author));
-        let (committer, at) = person(&self.encoding.decode(self.committer));
-        let mut message = self.encoding.decode(self.message).into_owned();
+        let (author, _) = person(&encoding::decode(self.encoding, self.author));
+        let (committer, at) = person(&encoding::decode(self.encoding, self.committer));
+        let mut message = encoding::decode(self.encoding, self.message).into_owned();
         if self.is_cut {
             message.truncate(message.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
             message.push_str(CUT);
@@ -108,7 +108,7 @@ impl<'a> RawCommit<'a> {
     }
 
     pub(crate) fn at(&self) -> DateTime<Utc> {
-        person(&self.encoding.decode(self.committer)).1
+        person(&encoding::decode(self.encoding, self.committer)).1
     }
 }
 

@@ -7,27 +7,18 @@
 
 use std::borrow::Cow;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Encoding(&'static encoding_rs::Encoding);
+use encoding_rs::{Encoding, UTF_8};
 
-impl Default for Encoding {
-    fn default() -> Self {
-        Self(encoding_rs::UTF_8)
-    }
+/// The encoding that one of these lines of a header names; a continued one begins with a blank.
+pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> &'static Encoding {
+    let name = lines.find_map(|line| line.strip_prefix(b"encoding "));
+    let known = name.and_then(Encoding::for_label);
+    known.filter(|encoding| encoding.is_ascii_compatible()).unwrap_or(UTF_8)
 }
 
-impl Encoding {
-    /// The encoding that one of these lines of a header names; a continued one begins with a blank.
-    pub(crate) fn among<'a>(mut lines: impl Iterator<Item = &'a [u8]>) -> Self {
-        let name = lines.find_map(|line| line.strip_prefix(b"encoding "));
-        let known = name.and_then(encoding_rs::Encoding::for_label);
-        known.filter(|encoding| encoding.is_ascii_compatible()).map_or_else(Self::default, Self)
-    }
-
-    /// The text that bytes of the commit are.
-    pub(crate) fn decode(self, bytes: &[u8]) -> Cow<'_, str> {
-        self.0.decode_without_bom_handling(bytes).0
-    }
+/// The text that bytes of the commit are.
+pub(crate) fn decode<'a>(encoding: &'static Encoding, bytes: &'a [u8]) -> Cow<'a, str> {
+    encoding.decode_without_bom_handling(bytes).0
 }
 
 #[cfg(test)]
@@ -48,11 +39,8 @@ mod tests {
             ("unknown", "é".as_bytes(), "é"),
         ] {
             let raw = format!("tree 0\ngpgsig x\n encoding CP1252\nencoding {name}");
-            assert_eq!(
-                Encoding::among(raw.as_bytes().split(|byte| *byte == b'\n')).decode(bytes),
-                text,
-                "{name}"
-            );
+            let encoding = among(raw.as_bytes().split(|byte| *byte == b'\n'));
+            assert_eq!(decode(encoding, bytes), text, "{name}");
         }
     }
 }
