@@ -201,8 +201,8 @@ async fn session_ends(script: Script) {
     browser.shows("not known here").await;
     browser.write("#secret", "mara-secret").await;
     browser.press("Sign in").await;
-    assert_eq!(browser.path().await, "/collections/posts", "one is led back");
     browser.write("#f-name", "Typed for a long time").await;
+    assert_eq!(browser.path().await, "/collections/posts", "one is led back");
     browser.write("#f-reason", "Kept").await;
     server.restart_here().await;
     browser.press("Save").await;
