@@ -216,6 +216,14 @@ pub enum SubmitError {
         /// What is wrong with it.
         problem: Arc<Problem>,
     },
+    /// What is to be removed or replaced is no regular file.
+    #[error("change {index}: {problem}")]
+    NoFile {
+        /// Which change of the submission, from 0.
+        index: usize,
+        /// What stands in the place of the file.
+        problem: Arc<Problem>,
+    },
     /// The file has an uncommitted edit, and those are not to be served or committed.
     #[error("change {index}: {path} has an uncommitted edit")]
     EditedByHand {

@@ -299,9 +299,14 @@ impl<J: Journal> Mirror<J> {
     /// Whether one of the files of this key is no regular file.
     pub(crate) fn is_special(&self, key: &Key) -> bool {
         names_of(key).iter().any(|name| {
-            matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
+            self.is_committed_special(name)
                 || matches!(self.work_tree.edits.get(name).map(|edit| &edit.saved), Some(Saved::Special(_)))
         })
+    }
+
+    /// Whether the head has a symbolic link, a folder or the like under a name.
+    pub(crate) fn is_committed_special(&self, name: &str) -> bool {
+        matches!(self.aside.get(name), Some(TreeEntry::Special(_)))
     }
 
     /// The saved files of this key that differ from the head.

@@ -86,8 +86,10 @@ fn hand_edit<J: Journal>(
     if edits.is_empty() {
         return Ok(None);
     }
-    let committable = options.mirror.serve_uncommitted
-        && edits.iter().all(|(_, saved)| !matches!(saved, Saved::Special(_)));
+    let is_special = |(name, saved): &(String, Saved)| {
+        matches!(saved, Saved::Special(_)) || mirror.is_committed_special(name)
+    };
+    let committable = options.mirror.serve_uncommitted && !edits.iter().any(is_special);
     let event = mirror.event_by_hand(key)?;
     let files = edits.into_iter().map(|(name, saved)| (name, content_of(saved))).collect();
     Ok(Some(HandEdit { files, event, committable }))
@@ -96,7 +98,9 @@ fn hand_edit<J: Journal>(
 /// The keys that differ from this one in letter case only, with their files.
 fn rivals_of<J: Journal>(mirror: &Mirror<J>, key: &Key) -> Vec<Rival> {
     let file = |name: String| {
-        let (is_committed, stands) = (mirror.is_committed(&name), mirror.stands(&name));
+        // What is no file at the head is there until a person has committed that it is gone.
+        let stands = mirror.stands(&name) || mirror.is_committed_special(&name);
+        let is_committed = mirror.is_committed(&name);
         (is_committed || stands).then_some(RivalFile { name, is_committed, stands })
     };
     let rival = |key: Key| Rival { files: names_of(&key).into_iter().filter_map(file).collect(), key };

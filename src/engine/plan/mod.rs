@@ -67,7 +67,7 @@ pub(crate) struct HandEdit {
     pub(crate) files: Vec<(String, Option<Vec<u8>>)>,
     /// What the edit means, unless it is broken or changes only comments.
     pub(crate) event: Option<Event>,
-    /// Whether the service may commit it.
+    /// Whether the service may commit it. What is no file, now or at the head, is a person's to commit.
     pub(crate) committable: bool,
 }
 

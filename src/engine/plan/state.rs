@@ -197,7 +197,8 @@ impl PlanState {
         !self.settled.contains(key) && input.snapshot.problem_of(key.as_str()).is_some()
     }
 
-    /// A broken file gives an update nothing to build on, and a creation nothing to replace.
+    /// A broken file gives an update nothing to build on, and a creation nothing to replace. A deletion needs
+    /// nothing, but what is no file it leaves to a person: a folder may hold anything.
     fn refuse_broken(&self, input: &Input<'_>, index: usize, command: &Command) -> Result<(), SubmitError> {
         let key = command.key();
         let replaces = match command {
@@ -214,8 +215,9 @@ impl PlanState {
             Some(_) => None,
             None => input.snapshot.problem_of(key.as_str()),
         };
-        match problem {
-            Some(problem) => Err(SubmitError::Broken { index, problem: Arc::clone(problem) }),
+        match problem.cloned() {
+            Some(problem) if replaces => Err(SubmitError::NoFile { index, problem }),
+            Some(problem) => Err(SubmitError::Broken { index, problem }),
             None => Ok(()),
         }
     }

@@ -65,6 +65,7 @@ pub(crate) async fn discreet(call: &Call<'_>, mut error: SubmitError) -> SubmitE
         }
         SubmitError::Condition { .. }
         | SubmitError::Broken { .. }
+        | SubmitError::NoFile { .. }
         | SubmitError::EditedByHand { .. }
         | SubmitError::TooMuch { .. }
         | SubmitError::KeyReused

@@ -173,10 +173,41 @@ async fn a_committed_link_is_a_problem_and_harms_no_other_write() {
         let name = format!("Name {round}");
         let (refused, written) =
             tokio::join!(server.delete("link"), server.patch("posts", json!({"name": name})));
-        assert!(refused.is(409).detail().contains("link.yaml"));
+        let detail = refused.is(409).detail();
+        assert!(detail.contains("link.yaml") && detail.contains("git rm"), "{detail}");
         written.is(200);
     }
     assert!(server.repo().path().join("collections/link.yaml").is_symlink());
+}
+
+#[tokio::test]
+async fn what_is_no_file_and_was_removed_by_hand_is_in_the_way_of_its_own_key_alone() {
+    let server = TestServer::on("small").await;
+    let repo = server.repo();
+    let path = |name: &str| repo.path().join("collections").join(name);
+    std::os::unix::fs::symlink("../elsewhere", path("link.yaml")).unwrap();
+    repo.write("collections/folder.yaml/inside", "x");
+    let head = repo.commit("Add a link and a folder");
+    server.serves(&head).await;
+    std::fs::remove_file(path("link.yaml")).unwrap();
+    std::fs::remove_dir_all(path("folder.yaml")).unwrap();
+    server.no_problem().await;
+    for round in 0..3 {
+        for key in ["link", "folder", "Link"] {
+            let (new, name) = (document(key, json!({})), format!("Name {round} {key}"));
+            let (refused, written) =
+                tokio::join!(server.create(&new), server.patch("posts", json!({"name": name})));
+            refused.is(409);
+            written.is(200);
+        }
+    }
+    let dry = server.request("POST", "/collections").header("Prefer", "dry-run");
+    dry.document(&document("link", json!({}))).send().await.is(409);
+    let gone = repo.commit("Remove both");
+    server.serves(&gone).await;
+    for key in ["link", "folder"] {
+        server.create(&document(key, json!({}))).await.is(201);
+    }
 }
 
 #[tokio::test]

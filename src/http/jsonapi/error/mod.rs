@@ -240,6 +240,12 @@ impl From<SubmitError> for ApiError {
                 Code::CONFLICT,
                 format!("The file of the collection is broken and there is nothing to build on: {problem}"),
             ),
+            SubmitError::NoFile { index: _, problem } => Self::new(
+                Code::CONFLICT,
+                format!(
+                    "What is no regular file can be removed with git only, by hand (`git rm -r`): {problem}"
+                ),
+            ),
             SubmitError::EditedByHand { index: _, path } => Self::new(
                 Code::CONFLICT,
                 format!(
@@ -335,6 +341,7 @@ pub(crate) const fn index_of(error: &SubmitError) -> Option<usize> {
         | SubmitError::Condition { index, .. }
         | SubmitError::Clash { index, .. }
         | SubmitError::Broken { index, .. }
+        | SubmitError::NoFile { index, .. }
         | SubmitError::EditedByHand { index, .. }
         | SubmitError::TooMuch { index, .. } => Some(*index),
         SubmitError::KeyReused

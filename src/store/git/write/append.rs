@@ -138,10 +138,9 @@ impl Builder<'_> {
             return Err(self.layout.unsuitable(format!("`{file}` is no name for a file")));
         }
         let before = folder.get(file.as_bytes());
-        if let Some(other) = before.filter(|pointer| !pointer.is_file()) {
-            let why =
-                format!("`{}` is {:?} on the branch, not a file", self.layout.inside(file), other.entry());
-            return Err(self.layout.unsuitable(why));
+        if let Some(TreeEntry::Special(what)) = before.map(|pointer| pointer.entry()) {
+            let path = self.layout.inside(file);
+            return Err(self.layout.unsuitable(format!("`{path}` is {what} on the branch, not a file")));
         }
         let mut after = None;
         if let Some(content) = content {
