@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use serde_json::json;
 
 use super::{Hub, is_in_state};
-use crate::support::{Repo, TestServer, eventually};
+use crate::support::{Repo, TestServer, document, eventually};
 
 impl Hub {
     /// A person commits and pushes all that stands in their clone.
@@ -101,6 +101,44 @@ async fn what_a_person_saved_or_staged_stays_when_others_push_the_same_file() {
     assert_eq!(here.git(&["show", ":saved.txt"]), "theirs", "the next commit takes nothing back");
     assert_eq!(here.git(&["show", ":staged.txt"]), "staged here");
     server.leaves(" M saved.txt\nM  staged.txt");
+}
+
+#[tokio::test]
+async fn links_and_submodules_come_and_go_as_files_do() {
+    let hub = Hub::with("small");
+    let other = hub.head().unwrap();
+    let submodule = |person: &Repo, path: &str| {
+        person.git(&["update-index", "--add", "--cacheinfo", &format!("160000,{other},{path}")]);
+        fs::create_dir_all(person.path().join(path)).unwrap();
+    };
+    let link = |repo: &Repo, target: &str, path: &str| symlink(target, repo.path().join(path)).unwrap();
+    hub.somebody_pushes(|person| {
+        link(person, "../outside", "first");
+        link(person, "elsewhere", "becomes");
+        person.write("plain", "plain\n");
+        person.write("module", "a file\n");
+        submodule(person, "modules/one");
+    });
+    let server = hub.with_work_tree().await;
+    is_clean(&server).await;
+    let here = server.repo();
+    let leads = |path: &str| fs::read_link(here.path().join(path)).ok().map(|to| to.display().to_string());
+    assert_eq!(leads("first"), Some("../outside".to_owned()));
+    assert!(here.path().join("modules/one").is_dir());
+    let head = hub.somebody_pushes(|person| {
+        person.git(&["rm", "--quiet", "first", "becomes", "plain", "module", "modules/one"]);
+        person.write("becomes", "a file now\n");
+        link(person, "becomes", "plain");
+        submodule(person, "module");
+        link(person, "../plain", "collections/link.yaml");
+    });
+    server.serves(&head).await;
+    is_clean(&server).await;
+    assert_eq!((leads("first"), leads("plain")), (None, Some("becomes".to_owned())));
+    assert_eq!(here.read("becomes"), "a file now\n");
+    assert!(here.path().join("module").is_dir() && !here.has("modules"));
+    server.problem("collections/link.yaml").await;
+    server.create(&document("link", json!({}))).await.is(409);
 }
 
 #[tokio::test]

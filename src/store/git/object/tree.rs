@@ -16,6 +16,10 @@ use crate::store::{BlobId, Special, TreeEntry};
 pub(crate) const FOLDER: u32 = 0o040_000;
 pub(crate) const FILE: u32 = 0o100_644;
 pub(crate) const EXECUTABLE: u32 = 0o100_755;
+/// The mode of a symbolic link's entry.
+pub(crate) const LINK: u32 = 0o120_000;
+/// The mode of a submodule's entry.
+const SUBMODULE: u32 = 0o160_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pointer {
@@ -33,14 +37,19 @@ impl Pointer {
         self.mode & 0o170_000 == FOLDER
     }
 
+    /// Whether it is a submodule: a commit of another repository.
+    pub(crate) const fn is_submodule(&self) -> bool {
+        self.canonical_mode() == SUBMODULE
+    }
+
     /// The mode that git takes it for (`canon_mode` in `cache.h`): other tools have written files with
     /// `100664` and more.
     pub(crate) const fn canonical_mode(&self) -> u32 {
         match self.mode & 0o170_000 {
             0o100_000 if self.mode & 0o100 == 0 => FILE,
             0o100_000 => EXECUTABLE,
-            kind @ (FOLDER | 0o120_000) => kind,
-            _ => 0o160_000,
+            kind @ (FOLDER | LINK) => kind,
+            _ => SUBMODULE,
         }
     }
 
@@ -49,7 +58,7 @@ impl Pointer {
         Self { mode: self.canonical_mode(), oid: self.oid }
     }
 
-    /// The id of the content, of a file.
+    /// The id of the content, of a file or a symbolic link.
     pub(crate) const fn blob(&self) -> BlobId {
         BlobId::new(self.oid)
     }
@@ -59,7 +68,7 @@ impl Pointer {
         match self.canonical_mode() {
             FILE | EXECUTABLE => TreeEntry::File(BlobId::new(self.oid)),
             FOLDER => TreeEntry::Special(Special::Folder),
-            0o120_000 => TreeEntry::Special(Special::Link),
+            LINK => TreeEntry::Special(Special::Link),
             _ => TreeEntry::Special(Special::Submodule),
         }
     }

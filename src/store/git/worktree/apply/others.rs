@@ -3,11 +3,12 @@
 //! Without a remote they are a person's own to check out. With one we move the branch to what others have pushed: a
 //! clone with half of its files, or an index that is behind, would have a person's next commit take back what others
 //! did. The rule is that of `catch_up`: a file and its index entry become what the new head has if they are what the
-//! old one had. Of what is no file (a link, a submodule) only the entry does.
+//! old one had. A symbolic link is a file here, as it is for git; a submodule is an empty folder until a person fills it.
 
 use std::path::Path;
 
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Mode};
+use rustix::io::Errno;
 
 use crate::domain::Revision;
 use crate::store::git::index::git_index::GitIndex;
@@ -16,9 +17,9 @@ use crate::store::git::object::tree::{Pointer, RawTree, differences};
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::{Occasion, apply_one, is_known};
-use crate::store::git::worktree::replace::swap::Replacer;
+use crate::store::git::worktree::replace::swap::{New, Replacer};
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::{StoreError, TreeId};
+use crate::store::{BlobId, StoreError, TreeId};
 
 /// What differs outside the collections folder between two revisions, by whole paths and without the contents;
 /// nothing where there is no remote.
@@ -60,6 +61,28 @@ pub(crate) fn others_between(
     Ok(found)
 }
 
+/// Brings forward what was or becomes a submodule, with the file that stands in its place before or after. A folder
+/// with something in it stays, as it does for git.
+fn bring_submodule(
+    replacer: &Replacer<'_>,
+    name: &str,
+    old: Option<BlobId>,
+    (change, new): (&PathChange, Option<New<'_>>),
+) -> Result<(), StoreError> {
+    let folder = replacer.folder();
+    if change.before.is_some_and(|before| before.is_submodule()) {
+        let _has_something = rustix::fs::unlinkat(&folder.fd, name, AtFlags::REMOVEDIR).is_err();
+    }
+    replacer.change(name, old, new)?;
+    if change.after.is_some_and(|after| after.is_submodule()) {
+        return match rustix::fs::mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(errno) => Err(folder.failed("make the folder", name, errno)),
+        };
+    }
+    Ok(())
+}
+
 /// Whether a name leads to nowhere but a file of the work tree.
 fn is_harmless(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains('/') && !name.eq_ignore_ascii_case(".git")
@@ -93,18 +116,23 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parts = || above.split('/').filter(|part| !part.is_empty());
-        let mut folder = None;
-        if [change.before, change.after].iter().flatten().all(Pointer::is_file) {
-            change.content = change.after.map(|after| reader.objects.blob(after.blob())).transpose()?;
-            match Folder::inside(&self.layout, parts(), change.after.is_some())? {
-                Found::Folder(found) => folder = Some(found),
-                Found::Nothing => {}
-                Found::Obstacle(path) => {
-                    tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
-                }
+        let folder = match Folder::inside(&self.layout, parts(), change.after.is_some())? {
+            Found::Folder(found) => Some(found),
+            Found::Nothing => None,
+            Found::Obstacle(path) => {
+                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                None
             }
+        };
+        let mut replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
+        let [before, after] = [change.before, change.after].map(|side| side.filter(|it| !it.is_submodule()));
+        change.content = after.map(|after| reader.objects.blob(after.blob())).transpose()?;
+        if [before, after] != [change.before, change.after]
+            && let Some(replacer) = replacer.take()
+        {
+            let new = New::of(after, change.content.as_deref());
+            bring_submodule(&replacer, name, before.map(|before| before.blob()), (&change, new))?;
         }
-        let replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         apply_one(replacer.as_ref(), Some(index), [name, path], &change, Occasion::Found)?;
         if change.after.is_none() {
             self.remove_if_empty(parts().collect());

@@ -4,15 +4,17 @@
 //! that folder has the file, which may be what a person saved a moment ago: so a draft that a kill has left
 //! is only removed if git has its content as well.
 
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::object::tree::EXECUTABLE;
+use crate::store::git::object::tree::{EXECUTABLE, LINK};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
@@ -56,6 +58,10 @@ impl Staging {
         replaced: Option<Mode>,
     ) -> Result<(), StoreError> {
         self.remove(draft)?;
+        if mode == LINK {
+            return rustix::fs::symlinkat(OsStr::from_bytes(bytes), &self.folder.fd, draft)
+                .map_err(|errno| self.folder.failed("make", draft, errno));
+        }
         // The process's own mask takes away what others may not have, as it does for git.
         let mode = Mode::from_raw_mode(if mode == EXECUTABLE { 0o777 } else { 0o666 });
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;

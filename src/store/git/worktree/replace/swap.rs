@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, Mode, RenameFlags};
 use rustix::io::Errno;
 
 use crate::store::git::disk::links::is_refused;
-use crate::store::git::object::tree::Pointer;
+use crate::store::git::object::tree::{LINK, Pointer};
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::replace::staging::{Staging, is_blank, is_torn, keep_aside, mode_of};
 use crate::store::git::worktree::scan::folder::Folder;
@@ -30,6 +30,7 @@ pub(crate) struct Replacer<'a> {
     kept: PathBuf,
 }
 
+/// The new content of a file, or where a symbolic link leads.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct New<'a> {
     pub(crate) oid: BlobId,
@@ -40,7 +41,11 @@ pub(crate) struct New<'a> {
 impl<'a> New<'a> {
     /// What a place in a tree names, with its content; nothing where either is missing.
     pub(crate) fn of(pointer: Option<Pointer>, bytes: Option<&'a [u8]>) -> Option<Self> {
-        pointer.zip(bytes).map(|(pointer, bytes)| Self { oid: pointer.blob(), mode: pointer.mode, bytes })
+        pointer.zip(bytes).map(|(pointer, bytes)| Self {
+            oid: pointer.blob(),
+            mode: pointer.canonical_mode(),
+            bytes,
+        })
     }
 }
 
@@ -66,9 +71,8 @@ impl<'a> Replacer<'a> {
         if name.contains('/') {
             return Ok(false);
         }
-        let wanted = new.map(|new| new.oid);
         let now = holds(self.folder, name)?;
-        if now.is(wanted) {
+        if now.is_new(new) {
             return Ok(true);
         }
         if !now.is(old) {
@@ -244,9 +248,12 @@ impl<'a> Replacer<'a> {
         rustix::fs::renameat_with(&from.fd, old, &to.fd, new, flags)
     }
 
-    /// The content of a file that has come to the place of a draft.
+    /// What the file has, or the link, that has come to the place of a draft.
     fn content_of(&self, draft: &str) -> Result<Option<BlobId>, StoreError> {
-        Ok(self.staging.folder.read(draft)?.map(|content| content.oid))
+        Ok(match holds(&self.staging.folder, draft)? {
+            Holds::File(oid, _) | Holds::Link(oid) => Some(oid),
+            Holds::Nothing | Holds::Other => None,
+        })
     }
 }
 
@@ -254,6 +261,7 @@ impl<'a> Replacer<'a> {
 enum Holds {
     Nothing,
     File(BlobId, Mode),
+    Link(BlobId),
     Other,
 }
 
@@ -261,15 +269,20 @@ impl Holds {
     fn is(&self, wanted: Option<BlobId>) -> bool {
         match self {
             Self::Nothing => wanted.is_none(),
-            Self::File(oid, _) => wanted == Some(*oid),
+            Self::File(oid, _) | Self::Link(oid) => wanted == Some(*oid),
             Self::Other => false,
         }
+    }
+
+    fn is_new(&self, new: Option<New<'_>>) -> bool {
+        let is_kind = new.is_none_or(|new| (new.mode == LINK) == matches!(self, Self::Link(_)));
+        is_kind && self.is(new.map(|new| new.oid))
     }
 
     const fn mode(&self) -> Option<Mode> {
         match self {
             Self::File(_, mode) => Some(*mode),
-            Self::Nothing | Self::Other => None,
+            Self::Nothing | Self::Link(_) | Self::Other => None,
         }
     }
 }
@@ -277,6 +290,9 @@ impl Holds {
 fn holds(folder: &Folder, name: &str) -> Result<Holds, StoreError> {
     if let Some(content) = folder.read(name)? {
         return Ok(Holds::File(content.oid, mode_of(&content.stat)));
+    }
+    if let Some(oid) = folder.link(name)? {
+        return Ok(Holds::Link(oid));
     }
     Ok(folder.stat(name)?.map_or(Holds::Nothing, |_| Holds::Other))
 }

@@ -131,6 +131,15 @@ impl Folder {
         Ok(None)
     }
 
+    /// The id that git gives to a symbolic link; `None` if it is something else, or gone.
+    pub(crate) fn link(&self, name: impl AsRef<OsStr>) -> Result<Option<BlobId>, StoreError> {
+        match rustix::fs::readlinkat(&self.fd, name.as_ref(), Vec::new()) {
+            Ok(target) => Ok(Some(BlobId::of(target.as_bytes()))),
+            Err(Errno::INVAL | Errno::NOENT) => Ok(None),
+            Err(errno) => Err(self.failed("read the link", name, errno)),
+        }
+    }
+
     fn open_file(&self, name: &OsStr) -> Result<OwnedFd, Errno> {
         if let Err(error) = reach(Failpoint::Open(name), &self.path) {
             return Err(Errno::from_io_error(&error).unwrap_or(Errno::IO));
