@@ -55,9 +55,16 @@ impl Backup {
         let folder = folder_of(&self.file);
         let scratch = Scratch::beside(folder)?;
         let bundle = scratch.0.join("bundle");
-        let refs = bundled(journal.common_dir(), &format!("refs/heads/{}", journal.branch()), &bundle)?;
-        restored(&bundle, &scratch.0.join("restored"))
-            .context("the copy can't be restored, so it was not kept")?;
+        let copied = || {
+            let refs = bundled(journal.common_dir(), &format!("refs/heads/{}", journal.branch()), &bundle)?;
+            restored(&bundle, &scratch.0.join("restored"))
+                .context("the copy can't be restored, so it was not kept")?;
+            anyhow::Ok(refs)
+        };
+        let refs = match (copied(), journal.incomplete()?) {
+            (Err(error), Some(incomplete)) => return Err(error.context(incomplete).into()),
+            (copied, _) => copied?,
+        };
         put(&bundle, &self.file, folder).with_context(|| format!("cannot write {}", self.file.display()))?;
         note(&format!("copied {} to {}", crate::cli::counted(refs, "ref"), self.file.display()));
         Ok(Done::Well)

@@ -125,6 +125,9 @@ impl How {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         runtime.block_on(async {
             let offline = Offline::open(&config).await?;
+            if let Some(incomplete) = offline.incomplete {
+                crate::cli::note(incomplete);
+            }
             let done = self.take_back(&offline, what).await;
             offline.close().await;
             done

@@ -20,6 +20,8 @@ pub(crate) struct Offline {
     follower: JoinHandle<()>,
     /// Who git says commits by hand.
     pub(crate) person: Actor,
+    /// What of the history is not here, in one sentence.
+    pub(crate) incomplete: Option<&'static str>,
 }
 
 impl Offline {
@@ -30,7 +32,7 @@ impl Offline {
     /// Says why it can't be changed; one that is served is among the reasons.
     pub(crate) async fn open(config: &ServeConfig) -> Result<Self, StartError> {
         let mut journal = GitJournal::open(journal_options(config)?)?;
-        let (archive, person) = (journal.archive(), journal.person());
+        let (archive, person, incomplete) = (journal.archive(), journal.person(), journal.incomplete()?);
         let mut options = engine_options(config, journal.branch());
         // Nobody else waits for the writer.
         options.writer.operations_bytes_max = usize::MAX;
@@ -40,7 +42,7 @@ impl Offline {
             History::start(Arc::new(archive), engine.projection.heads(), history_options)
                 .map_err(StartError::Thread)?;
         engine.projection.first_reading().await;
-        Ok(Self { engine, history, follower, person })
+        Ok(Self { engine, history, follower, person, incomplete })
     }
 
     /// Where changes are submitted, and read.

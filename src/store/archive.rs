@@ -15,6 +15,10 @@ use std::fmt;
 use super::{BlobId, Commit, EachContent, FileChange, StoreError, TreeEntry};
 use crate::domain::Revision;
 
+/// What of the history a shallow clone does not have, and how to have it.
+pub const SHALLOW: &str = "this is a shallow clone, so its history is cut off and its oldest commit seems to have made \
+     everything; `git fetch --unshallow` completes it";
+
 /// Revisions along first parents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {

@@ -117,6 +117,9 @@ pub enum Damage {
     /// There is none.
     #[error("is missing")]
     Missing,
+    /// There is none in this clone, and a remote has promised it (git's partial clones).
+    #[error("is not here, as this is a partial clone; `git fetch --refetch --no-filter` completes it")]
+    Promised,
     /// It is not as git writes it; the text says in what.
     #[error("is corrupt ({0})")]
     Corrupt(String),

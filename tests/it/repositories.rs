@@ -263,10 +263,59 @@ async fn a_shallow_clone_that_is_deepened_while_it_is_served_shows_its_whole_his
         told.map(|event| event["attributes"]["action"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
     };
     assert_eq!(actions().await, ["updated", "created"]);
+    let oldest = &server.get(events).await.is(200).data()[1]["attributes"];
+    assert!(oldest["problem"].to_string().contains("git fetch --unshallow"), "{oldest}");
+    let lost = server.get("/collections/posts?asOf=HEAD~3").await.is(404).detail();
+    assert!(lost.contains("git fetch --unshallow"), "{lost}");
     server.repo().git(&["fetch", "--quiet", "--unshallow"]);
+    server.get("/collections/posts?asOf=HEAD~3").await.is(200);
     assert_eq!(actions().await, ["updated", "updated", "updated", "created"]);
     server.patch("posts", json!({"name": "D"})).await.is(200);
     assert_eq!(actions().await.len(), 5);
+}
+
+#[tokio::test]
+async fn a_shallow_clone_of_what_the_service_wrote_is_served_and_changed_and_says_what_it_is() {
+    let origin = TestServer::on("small").await;
+    for name in ["A", "B"] {
+        origin.patch("posts", json!({"name": name})).await.is(200);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let clone = folder.path().join("clone");
+    let url = format!("file://{}", origin.repo().path().display());
+    origin.repo().git(&["clone", "--quiet", "--depth", "1", &url, &clone.to_string_lossy()]);
+    let file = folder.path().join("bundle");
+    for (arguments, code) in [
+        (vec!["restore", "posts", "HEAD~1"], 1),
+        (vec!["backup", file.to_str().unwrap()], 1),
+        (vec!["doctor"], 0),
+    ] {
+        let told = run_to_end(program(&clone).args(&arguments).args(["--repo", "."])).exits(code);
+        let said = format!("{}{}", told.stdout, told.stderr);
+        assert!(said.contains("git fetch --unshallow"), "{arguments:?}: {said}");
+    }
+    let server = TestServer::setup("").repository(&clone).start().await;
+    server.patch("posts", json!({"name": "C"})).await.is(200);
+}
+
+#[tokio::test]
+async fn a_partial_clone_says_how_to_have_what_it_lacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let origin = Repo::seeded(folder.path().join("origin"), "small");
+    origin.git(&["config", "uploadpack.allowFilter", "true"]);
+    for name in ["B", "A", "B"] {
+        origin.write("collections/posts.yaml", &format!("type: document\nname: {name}\n"));
+        origin.commit(name);
+    }
+    let url = format!("file://{}", origin.path().display());
+    for (filter, status) in [("blob:none", 200), ("tree:0", 503)] {
+        let clone = folder.path().join(filter.replace(':', "-"));
+        origin.git(&["clone", "--quiet", &format!("--filter={filter}"), &url, &clone.to_string_lossy()]);
+        let server = TestServer::setup("").repository(&clone).start().await;
+        let told = server.get("/collections/posts?asOf=HEAD~1").await.is(status).json().to_string();
+        assert!(told.contains("git fetch --refetch --no-filter"), "{filter}: {told}");
+        assert!(!told.contains("hash-object"), "{filter}: {told}");
+    }
 }
 
 #[tokio::test]

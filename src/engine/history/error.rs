@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use crate::domain::Key;
-use crate::store::StoreError;
+use crate::store::{Damage, SHALLOW, StoreError};
 
 /// Why a question about the past has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +30,9 @@ pub enum HistoryError {
     /// The served branch reaches no such commit.
     #[error("the served branch has no revision `{0}`")]
     UnknownRevision(String),
+    /// The same in a part of the history, which may lack it.
+    #[error("the served branch has no revision `{0}` here: {SHALLOW}")]
+    CutOff(String),
     /// There is such a commit, and the served branch does not reach it.
     #[error("`{0}` names a commit that exists and is no longer, or never was, part of the served branch")]
     NotOnBranch(String),
@@ -50,10 +53,22 @@ pub enum HistoryError {
         "it can not be told what has changed since this token was given; read everything and take a new token"
     )]
     Gone,
+    /// What is asked for is not in this clone; the text tells how to have it.
+    #[error("{0}")]
+    NotFetched(String),
     /// The repository can't be read.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(StoreError),
     /// The index could not be brought up to date; the text tells why, for the log.
     #[error("the history can't be read: {0}")]
     Unreadable(String),
+}
+
+impl From<StoreError> for HistoryError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Damaged { damage: Damage::Promised, .. } => Self::NotFetched(error.to_string()),
+            error => Self::Store(error),
+        }
+    }
 }

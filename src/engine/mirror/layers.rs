@@ -18,7 +18,7 @@ use crate::domain::{Collection, Key};
 use crate::engine::projection::Entry;
 use crate::engine::projection::problem::Serving;
 use crate::format::{self, Fault};
-use crate::store::{BlobId, Special, StoreError};
+use crate::store::{BlobId, Damage, Special, StoreError};
 
 /// What one of the two files of a key is.
 #[derive(Debug, Clone)]
@@ -196,10 +196,13 @@ pub(crate) fn not_a_file(what: impl Display) -> Fault {
 
 /// The fault of a file whose content the repository has lost; `None` if the error is about more.
 pub(crate) fn damage(error: &StoreError) -> Option<Fault> {
-    let StoreError::Damaged { .. } = error else { return None };
-    let message = format!(
-        "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
-    );
+    let StoreError::Damaged { damage, .. } = error else { return None };
+    let message = match damage {
+        Damage::Promised => error.to_string(),
+        Damage::Missing | Damage::Corrupt(_) | Damage::TooLarge(_) => format!(
+            "{error}, so what was committed of this file can't be read; `git fsck` tells more, and `git hash-object -w` of an intact copy brings it back"
+        ),
+    };
     Some(Fault { line: 1, column: 1, message })
 }
 

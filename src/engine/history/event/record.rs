@@ -14,7 +14,7 @@ use crate::engine::history::index::row::CommitRow;
 use crate::engine::history::{HistoryError, Reading, View};
 use crate::engine::memo::Memo;
 use crate::format::message::{self, Message};
-use crate::store::StoreError;
+use crate::store::{SHALLOW, StoreError};
 
 /// How much of a subject and of a reason is told; what is longer is cut, and says so.
 const REASON_BYTES_MAX: usize = 16 << 10;
@@ -109,7 +109,14 @@ impl View {
             Err(error @ StoreError::Damaged { .. }) => return Ok((String::new(), Some(error.to_string()))),
             Err(error) => return Err(error),
         };
-        let problem = if row.is_damaged { self.shared.damage(row.revision)? } else { None };
+        let problem = if row.is_damaged {
+            self.shared.damage(row.revision)?
+        } else {
+            // Only the oldest can be without the parent that it names.
+            let is_cut_off = self.index.oldest() == Some(row.revision)
+                && self.shared.archive.cut_off()?.contains(&row.revision);
+            is_cut_off.then(|| SHALLOW.to_owned())
+        };
         Ok((commit.message, problem))
     }
 

@@ -22,10 +22,15 @@ impl View {
     /// # Errors
     ///
     /// [`HistoryError::BadRevision`] for a text that can name none,
-    /// [`HistoryError::UnknownRevision`] where nothing has the name, and
+    /// [`HistoryError::UnknownRevision`] where nothing has the name, [`HistoryError::CutOff`] where that may be as the
+    /// clone is shallow, and
     /// [`HistoryError::NotOnBranch`] for a commit that the served branch does not reach.
     pub fn resolve(&self, text: &str) -> Result<Revision, HistoryError> {
-        let unknown = || HistoryError::UnknownRevision(text.to_owned());
+        let unknown = || match self.shared.archive.cut_off() {
+            Ok(cut) if cut.is_empty() => HistoryError::UnknownRevision(text.to_owned()),
+            Ok(_) => HistoryError::CutOff(text.to_owned()),
+            Err(error) => error.into(),
+        };
         if let Some(time) = time::parse(text, Side::Until) {
             return self.at_time(time).ok_or_else(unknown);
         }

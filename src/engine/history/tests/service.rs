@@ -436,7 +436,7 @@ async fn a_history_that_is_deepened_or_cut_shorter_is_told_anew_at_the_next_ques
     let cut_at = |revision: Revision| std::fs::write(&shallow, format!("{revision}\n")).unwrap();
     let whole =
         ["updated posts (name B C)", "updated posts (name A B)", "created posts (type - document, name - A)"];
-    let cut = ["updated posts (name B C)", "created posts (type - document, name - B)"];
+    let cut = ["updated posts (name B C)", "created posts (! collections/posts.yaml:1:1)"];
     cut_at(commits[1]);
     let running = Running::on(repo).await;
     assert_eq!(told(&running.history.view().await.unwrap()), cut);

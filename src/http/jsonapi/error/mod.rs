@@ -306,9 +306,10 @@ impl From<HistoryError> for ApiError {
             HistoryError::BadRevision { .. } | HistoryError::BadCursor | HistoryError::BadToken => {
                 Self::new(Code::INVALID_DATA, detail)
             }
-            HistoryError::UnknownRevision(_) | HistoryError::NotOnBranch(_) => {
+            HistoryError::UnknownRevision(_) | HistoryError::CutOff(_) | HistoryError::NotOnBranch(_) => {
                 Self::new(Code::NOT_FOUND, detail)
             }
+            HistoryError::NotFetched(_) => Self::unavailable(detail, RETRY_AFTER_DEFAULT),
             HistoryError::UnknownKey(key) => Self::no_such_collection(key.as_str()),
             HistoryError::UnknownEvent(id) => Self::new(Code::NOT_FOUND, format!("Event '{id}' not found.")),
             HistoryError::Gone => Self::new(Code::GONE, detail),

@@ -89,6 +89,12 @@ impl Database {
         self.unless(Known::is_current)
     }
 
+    /// Whether it has packs that refer to what only a remote has (`pack-*.promisor`).
+    pub(crate) fn is_partial(&self) -> bool {
+        let packs = std::fs::read_dir(self.folder.join("pack")).into_iter().flatten().flatten();
+        packs.map(|entry| entry.path()).any(|path| path.extension().is_some_and(|it| it == "promisor"))
+    }
+
     fn unless(&self, is_current: impl FnOnce(&Known) -> bool) -> Arc<Known> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         match &*known {

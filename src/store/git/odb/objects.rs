@@ -167,6 +167,7 @@ impl Objects {
         match found {
             Some(found) if found.kind == kind => Ok(found),
             Some(found) => Err(corrupt(kind, oid, format!("it is a {}", found.kind.word()))),
+            None if self.database.is_partial() => Err(damage_of(kind, oid, Damage::Promised)),
             None => Err(damage_of(kind, oid, Damage::Missing)),
         }
     }

@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
+use crate::store::{SHALLOW, StoreError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -90,10 +90,7 @@ impl Layout {
     /// What of the history is not here, and how to have it, in one sentence; `None` of a whole clone.
     pub(crate) fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
         if read_if_there(&self.common_dir.join("shallow"))?.is_some_and(|cut| !cut.is_empty()) {
-            return Ok(Some(
-                "this is a shallow clone, so its history is cut off and its oldest commit seems to have made \
-                 everything; `git fetch --unshallow` completes it",
-            ));
+            return Ok(Some(SHALLOW));
         }
         let is_partial = Config::read(&self.git_dir, &self.common_dir)?.has_promisor();
         Ok(is_partial.then_some(

@@ -72,8 +72,11 @@ impl Checkout {
         };
         let since = DateTime::<Utc>::from(written) - STALE_AGE_MAX - CLOCK_STEP;
         let (mut before, mut left) = (None, LOADED_COMMITS_MAX);
+        // What a commit has replaced nobody knows where a shallow clone does not have its parent.
+        let cut = walk::cut_off(&reader.layout)?;
         walk::log(&mut reader.objects, &reader.layout, head, &mut |commit| {
-            let is_recent = commit.committer.email() == email && commit.at >= since;
+            let is_ours = commit.committer.email() == email && !cut.contains(&commit.revision);
+            let is_recent = is_ours && commit.at >= since;
             if is_recent {
                 before = Some(commit.parents.first().copied());
                 left -= 1;
