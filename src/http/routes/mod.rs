@@ -30,7 +30,7 @@ use crate::http::request::body::Body;
 use crate::http::request::call::{Call, FOLLOWER_WRITES_NOTHING};
 pub(crate) use crate::http::routes::events::{filter as event_filter, revision_text};
 use crate::http::routes::path::Found;
-use crate::http::routes::table::{LIVE, REMOTE, ROUTES, allow};
+use crate::http::routes::table::{LIVE, REMOTE, REMOTE_RESTORE, ROUTES, allow};
 
 /// Answers a request: the first two checks, path and method, and then whoever is responsible.
 pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, ApiError> {
@@ -48,7 +48,8 @@ pub(crate) async fn answer(call: &Call<'_>, body: &mut Body) -> Result<Reply, Ap
     sites::check_site(call)?;
     let contained = min_revision::wanted(call)?;
     let wanted = if *call.method() == Method::HEAD { &Method::GET } else { call.method() };
-    let reads_only = call.context.is_follower() && !route.path.text.starts_with(REMOTE);
+    let is_told = route.path.text.starts_with(REMOTE) && route.path.text != REMOTE_RESTORE;
+    let reads_only = call.context.is_follower() && !is_told;
     let is_taken = !reads_only || *wanted == Method::GET;
     let answering = if is_taken { target.answering(wanted, call, body) } else { None };
     let Some((actions, answering)) = answering else {

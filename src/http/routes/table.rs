@@ -34,6 +34,9 @@ pub(crate) const READY: &str = "/readyz";
 /// The paths of the remote begin so.
 pub(crate) const REMOTE: &str = "/remote/";
 
+/// What a follower refuses below it, since it pushes.
+pub(crate) const REMOTE_RESTORE: &str = "/remote/restore";
+
 /// A path and what it takes.
 pub(crate) struct Route {
     /// The path below the base path.
@@ -194,7 +197,7 @@ pub(crate) static ROUTES: &[Route] = &[
         Operations::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::accept(call)))]),
     ),
     below(
-        "/remote/restore",
+        REMOTE_RESTORE,
         Operations::Fixed(&[on!(POST, Operate, |call, (), _| Box::pin(remote::restore(call)))]),
     ),
     Route {

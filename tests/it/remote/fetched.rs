@@ -163,6 +163,8 @@ async fn a_follower_takes_no_writes_and_shows_those_of_others() {
     crate::ui::look(&follower, "/", 200).await.has("posts").lacks("New collection");
     crate::ui::look(&follower, "/collections/posts", 200).await.lacks("Save");
     crate::ui::look(&follower, "/new", 403).await.has("takes no writes");
+    let restore = follower.request("POST", "/remote/restore").send().await.is(405);
+    assert_eq!(restore.header("allow"), "OPTIONS");
     let head = create(&hub.instance().await, "new").await;
     follower.serves(&head).await;
 }
