@@ -61,7 +61,10 @@ impl<J: Journal> Mirror<J> {
         let is_to_be_kept = self.journal.has_merges() || self.is_acknowledged(&left)?;
         let kept = if is_to_be_kept { Some(self.keep(old)?) } else { None };
         let events = self.count_events(old, &left)?;
-        let kept_as = kept.as_ref().map(|kept| format!("{}{}", Kept::REFS, kept.name));
+        // What an operator has let go is so at once.
+        let kept =
+            kept.filter(|kept| self.journal.kept((self.options.clock)()).is_ok_and(|all| all.contains(kept)));
+        let kept_as = kept.map(|kept| format!("{}{}", Kept::REFS, kept.name));
         tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // A journal may keep what it follows away from.
         self.look_at_kept()
@@ -117,6 +120,18 @@ impl<J: Journal> Mirror<J> {
         Ok(events)
     }
 
+    fn told_of(&mut self, kept: Kept) -> Result<Rewritten, StoreError> {
+        let head = self.snapshot.revision;
+        let left = match head {
+            Some(head) => self.journal.commits_beyond(kept.revision, head)?,
+            None => Vec::new(),
+        };
+        let events = self.count_events(kept.revision, &left)?;
+        let message = message(&self.options.branch, &kept, (head, events, self.journal.has_merges()));
+        let Kept { name, at, revision } = kept;
+        Ok(Rewritten { name, message, since: at, revision })
+    }
+
     /// Tells what is kept, and no more what was let go.
     pub(crate) fn look_at_kept(&mut self) -> Result<(), StoreError> {
         let kept = self.journal.kept((self.options.clock)())?;
@@ -126,15 +141,15 @@ impl<J: Journal> Mirror<J> {
             return Ok(());
         }
         let known = |kept: &Kept| told.iter().find(|rewritten| rewritten.name == kept.name).cloned();
-        let (branch, head) = (&self.options.branch, self.snapshot.revision);
-        let rewritten = kept.into_iter().map(|kept| {
-            known(&kept).unwrap_or_else(|| {
-                let message = message(branch, &kept, head);
-                let Kept { name, at, revision } = kept;
-                Rewritten { name, message, since: at, revision }
-            })
-        });
-        let rewritten = Arc::new(rewritten.collect());
+        let known: Vec<_> = kept.into_iter().map(|kept| (known(&kept), kept)).collect();
+        let mut rewritten = Vec::with_capacity(known.len());
+        for (known, kept) in known {
+            rewritten.push(match known {
+                Some(known) => known,
+                None => self.told_of(kept)?,
+            });
+        }
+        let rewritten = Arc::new(rewritten);
         let mut next = self.snapshot.next();
         next.rewritten = rewritten;
         self.snapshot = Arc::new(next);
@@ -142,12 +157,17 @@ impl<J: Journal> Mirror<J> {
     }
 }
 
-fn message(branch: &str, kept: &Kept, head: Option<Revision>) -> String {
+/// What went, and what to do about it; where the branch is shared, what is done with git here stays here.
+fn message(branch: &str, kept: &Kept, (head, events, is_shared): (Option<Revision>, usize, bool)) -> String {
     let Kept { name, revision, .. } = kept;
     let at = head.map_or_else(String::new, |head| format!(" and is at {head} now"));
     let name = format!("{}{name}", Kept::REFS);
+    let [back, away] = match is_shared {
+        true => ["collectory remote restore".to_owned(), "collectory remote accept".to_owned()],
+        false => [format!("git merge {name}"), format!("git update-ref -d {name}")],
+    };
     format!(
-        "The branch `{branch}` was rewritten: it had {revision}{at}. `git log {branch}..{name}` shows the commits \
-         that went, `git merge {name}` brings them back, and `git update-ref -d {name}` lets them go and settles this."
+        "The branch `{branch}` was rewritten: it had {revision}{at}, and {events} of its events went. \
+         `git log {branch}..{name}` shows their commits, `{back}` brings them back, and `{away}` lets them go and settles this."
     )
 }

@@ -33,7 +33,9 @@ async fn a_remote_that_was_rewound_is_followed_and_what_went_is_kept_and_told() 
         .collect();
     assert!(heard.iter().all(|event| event != "reset"));
     let problems = server.get("/problems").await.is(200).data();
-    assert!(problems.to_string().contains(&gone), "{problems}");
+    for said in [&gone, "1 of its events went", "`collectory remote restore`", "`collectory remote accept`"] {
+        assert!(problems.to_string().contains(said), "{said}: {problems}");
+    }
     server.patch("pages", json!({"name": "Later"})).await.is(200);
     assert!(!hub.repo.git(&["rev-list", "main"]).contains(&gone), "what was taken away does not come back");
 }
