@@ -11,7 +11,7 @@ use crate::http::{Clock, NoticeSecret, SharedBranch};
 use crate::service::StartError;
 use crate::service::peers::Peers;
 use crate::store::StoreError;
-use crate::store::git::{GitJournal, NewRepository};
+use crate::store::git::{GitJournal, NewRepository, is_branch_name};
 use crate::store::remote::{
     Access, Ack, Decision, Git, Link, RemoteJournal, RemoteUrl, Settings, check_version, default_branch,
 };
@@ -33,6 +33,10 @@ pub(crate) fn url(config: &RemoteConfig) -> Result<Option<RemoteUrl>, StoreError
         );
         return Err(StoreError::Misnamed(why));
     }
+    if let Some(branch) = config.branch.as_ref().filter(|branch| !is_branch_name(branch)) {
+        return Err(StoreError::Misnamed(format!("--remote-branch: git makes no branch `{branch}`")));
+    }
+    notice_secret(config)?;
     Ok(Some(url))
 }
 
@@ -90,11 +94,11 @@ fn notifier(remote: &RemoteConfig) -> Result<Option<Sender<Revision>>, StartErro
 }
 
 /// What notices are signed with.
-fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StartError> {
+fn notice_secret(remote: &RemoteConfig) -> Result<Option<NoticeSecret>, StoreError> {
     let Some(path) = &remote.siblings.notice_secret else { return Ok(None) };
-    let text = std::fs::read_to_string(path);
-    let text = text.map_err(|source| StoreError::Path { action: "read", path: path.clone(), source })?;
-    let empty = || StoreError::Misnamed(format!("--remote-notice-secret: {} is empty", path.display()));
+    let wrong = |why: &str| StoreError::Misnamed(format!("--remote-notice-secret: {} {why}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
+    let empty = || wrong("is empty");
     Ok(Some(NoticeSecret::new(&text).ok_or_else(empty)?))
 }
 

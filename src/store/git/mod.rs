@@ -26,6 +26,7 @@ pub use maintenance::statistics::Statistics;
 pub(crate) use read::archive::GitArchive;
 pub use read::rev_parse;
 pub use repo::branch::Access;
+pub(crate) use repo::branch::is_name as is_branch_name;
 pub use repo::init::NewRepository;
 pub(crate) use repo::layout::REMOTE_FOLDER;
 pub use repo::layout::around;

@@ -12,10 +12,15 @@ async fn what_makes_no_sense_is_wrong_usage() {
         (&["--remote", "git://127.0.0.1/x"], "--remote-insecure"),
         (&["--remote", "ext::sh -c true"], "write https://"),
         (&["--remote", "https://mara:secret@host/x"], "--remote-token-file"),
+        (&["--remote", "/hub", "--remote-branch", "a..b"], "--remote-branch: git makes no branch `a..b`"),
+        (
+            &["--remote", "/hub", "--remote-notice-secret", "/nowhere"],
+            "--remote-notice-secret: /nowhere cannot be read",
+        ),
     ] {
         let refused = TestServer::setup("").absent().flag(flags).refused().exits(2);
         assert!(refused.stderr.contains(said), "{flags:?}: {}", refused.stderr);
-        assert!(!refused.stderr.contains("secret"), "{}", refused.stderr);
+        assert!(!refused.stderr.contains("secret@"), "{}", refused.stderr);
     }
 }
 
