@@ -5,14 +5,18 @@ use std::time::Duration;
 use warp::http::HeaderName;
 
 use crate::domain::Revision;
-use crate::engine::{Head, Projection};
+use crate::engine::{Head, Projection, SubmitError};
 use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
+use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::request::head::field;
 use crate::telemetry::Limit;
 
 /// The header.
 const MIN_REVISION: HeaderName = HeaderName::from_static("collectory-min-revision");
+
+/// How many digits a whole revision has.
+const REVISION_DIGITS: usize = 40;
 
 /// When to ask again for a revision that has not come in time.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -64,6 +68,41 @@ pub(crate) async fn fetch_for(call: &Call<'_>, revision: Revision) {
     }
     let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
     drop(tokio::time::timeout(most, reach(call, Wanted::Revision(revision))).await);
+}
+
+/// The same for a cursor or a token of a sibling: each begins with the revision that it comes from.
+pub(crate) async fn fetch_for_cursor(call: &Call<'_>, cursor: &str) {
+    if let Some(revision) = cursor.get(..REVISION_DIGITS).and_then(|digits| digits.parse().ok()) {
+        Box::pin(fetch_for(call, revision)).await;
+    }
+}
+
+/// Carries out what may be refused because of what is not here yet. Where a write is answered when the remote has it,
+/// a refusal is given only when the remote was asked after the request came, and is at what was decided on.
+///
+/// # Errors
+///
+/// As the attempt; 503 when it is refused and the remote does not answer.
+pub(crate) async fn confirmed<F: Future<Output = Result<Reply, ApiError>> + Send>(
+    call: &Call<'_>,
+    is_refused: impl Fn(&ApiError) -> bool,
+    attempt: impl Fn() -> F,
+) -> Result<Reply, ApiError> {
+    let before = served(&call.context.projection);
+    let refusal = match attempt().await {
+        Err(refusal) if is_refused(&refusal) => refusal,
+        done => return done,
+    };
+    let remote = call.context.remote.as_ref().map(|shared| &shared.remote);
+    if remote.is_none_or(|remote| remote.ahead().is_some()) {
+        return Err(refusal);
+    }
+    let most = Duration::from_millis(call.context.settings.limits.answers.min_revision_wait_ms);
+    let looked = tokio::time::timeout(most, reach(call, Wanted::Latest)).await;
+    if !matches!(looked, Ok(Ok(()))) {
+        return Err(SubmitError::RemoteUnreachable.into());
+    }
+    if served(&call.context.projection) == before { Err(refusal) } else { attempt().await }
 }
 
 async fn reach(call: &Call<'_>, wanted: Wanted) -> Result<(), ApiError> {

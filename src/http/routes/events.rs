@@ -13,6 +13,7 @@ use crate::http::jsonapi::negotiate::Accepted;
 use crate::http::jsonapi::page::EventsAt;
 use crate::http::jsonapi::query::{EventQuery, EventScope, Query, listed};
 use crate::http::jsonapi::{negotiate, query};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::path::EventId;
@@ -29,6 +30,9 @@ const CSV_UTF8: &str = "text/csv; charset=utf-8; header=present";
 
 /// The parameters that ask for a page.
 const PAGE: [&str; 3] = ["page[size]", "page[after]", "page[before]"];
+
+/// The parameters that name a place in the history.
+const PLACES: [&str; 4] = ["filter[since]", "filter[until]", "page[after]", "page[before]"];
 
 /// What a page of the cursor profile is written in.
 const JSON_API_WITH_CURSOR: &str =
@@ -142,6 +146,7 @@ async fn page(
     allowed: Allowed,
     scope: EventScope,
 ) -> Result<Reply, ApiError> {
+    fetch_for_places(call).await;
     let view = call.past().await?;
     let (collections, follow) = (wanted.known(call, &view)?, matches!(wanted, Wanted::Following(_)));
     let query = call.query()?;
@@ -166,6 +171,14 @@ async fn page(
     });
     let media_type = if scope.cursor_profile { JSON_API_WITH_CURSOR } else { negotiate::JSON_API };
     Ok(Reply::typed(StatusCode::OK, media_type, body.await?).of_revision(head))
+}
+
+/// Has those places fetched for that are named and may be a sibling's.
+pub(crate) async fn fetch_for_places(call: &Call<'_>) {
+    let query = call.query().unwrap_or_default();
+    for text in PLACES.into_iter().filter_map(|name| query.first(name)) {
+        min_revision::fetch_for_cursor(call, text).await;
+    }
 }
 
 /// One page of events as a table, or all of them from there on.

@@ -15,6 +15,7 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::page::PAGE_SIZE_MAX;
 use crate::http::jsonapi::query::Query;
 use crate::http::jsonapi::{negotiate, query};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::events::{Wanted, revision_text};
@@ -150,6 +151,9 @@ pub(crate) async fn sync_token(call: &Call<'_>) -> Result<Reply, ApiError> {
 pub(crate) async fn changes(call: &Call<'_>) -> Result<Reply, ApiError> {
     call.negotiate()?;
     let allowed = call.authorize(Action::ReadChanges).await?;
+    if let Some(token) = call.query().unwrap_or_default().first(SINCE) {
+        min_revision::fetch_for_cursor(call, token).await;
+    }
     // In this order, so that the history is at least as new as what is served.
     let snapshot = call.snapshot()?;
     let view = call.past().await?;

@@ -1,5 +1,6 @@
 //! `POST /events/:id/undo` and `POST /collections/:key/restore`: taking back, by a commit of its own.
 
+use bytes::Bytes;
 use warp::http::StatusCode;
 
 use crate::domain::{Key, Value};
@@ -10,6 +11,7 @@ use crate::http::jsonapi::error::{ApiError, Code, ErrorObject};
 use crate::http::jsonapi::negotiate::Dialect;
 use crate::http::jsonapi::query::Fields;
 use crate::http::jsonapi::{etag, negotiate, request};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::body::Body;
 use crate::http::request::call::Call;
@@ -22,6 +24,10 @@ use crate::http::routes::submit::Asked;
 /// The resource type that a restoration is asked for with.
 const RESTORE: &str = "restore";
 
+/// What an instance that lags behind might refuse, and the remote contradict.
+const REFUSED: [StatusCode; 3] =
+    [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
+
 /// Where the revision stands in the body.
 const REVISION: &str = "/data/attributes/revision";
 
@@ -30,6 +36,17 @@ pub(crate) async fn undo(call: &Call<'_>, id: EventId, body: &mut Body) -> Resul
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let sent = call.collect(body).await?;
+    // Of an event that is not here yet nobody knows who may take it back.
+    let history = call.history().await.ok();
+    let is_blind = history.zip(id.uuid()).is_none_or(|((_, view), uuid)| view.key_of(uuid).is_none());
+    let is_refused = |error: &ApiError| {
+        REFUSED.contains(&error.status()) || is_blind && error.status() == StatusCode::FORBIDDEN
+    };
+    let id = &id;
+    min_revision::confirmed(call, is_refused, || undo_here(call, id, sent.clone())).await
+}
+
+async fn undo_here(call: &Call<'_>, id: &EventId, sent: Result<Bytes, ApiError>) -> Result<Reply, ApiError> {
     let history = call.history().await;
     let found = history.as_ref().ok().zip(id.uuid());
     let found = found.and_then(|((_, view), uuid)| Some((uuid, view.key_of(uuid)?.clone())));
@@ -52,6 +69,11 @@ pub(crate) async fn restore(call: &Call<'_>, key: Key, body: &mut Body) -> Resul
     negotiate::content_type(call.headers(), Dialect::Plain, body.is_there())?;
     negotiate::accept(call.headers(), Dialect::Plain)?;
     let bytes = call.collect(body).await?;
+    let is_refused = |error: &ApiError| REFUSED.contains(&error.status());
+    min_revision::confirmed(call, is_refused, || restore_here(call, key.clone(), bytes.clone())).await
+}
+
+async fn restore_here(call: &Call<'_>, key: Key, bytes: Result<Bytes, ApiError>) -> Result<Reply, ApiError> {
     let allowed = call.authorize(Action::Restore { key: &key }).await?;
     let (history, view) = call.history().await?;
     if !view.knows(&key) {

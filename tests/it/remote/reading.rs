@@ -5,7 +5,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use super::{Hub, create};
-use crate::support::{Stream, TestServer};
+use crate::support::{Heard, Stream, TestServer};
 
 #[tokio::test]
 async fn a_read_waits_for_the_revision_that_it_wants_and_no_longer() {
@@ -89,4 +89,67 @@ async fn whoever_watches_over_the_process_waits_for_no_remote() {
         server.request("PUT", "/collections/posts").header("Collectory-Min-Revision", &"ab".repeat(20));
     wrong.send().await.is(405);
     hub.comes_back();
+}
+
+/// An instance that hears of nothing by itself, and one that others write to.
+async fn lagging(hub: &Hub) -> (TestServer, TestServer) {
+    let deaf = ["--watch", "none", "--tick-ms", "600000"];
+    (hub.setup().flag(&deaf).start().await, hub.instance().await)
+}
+
+/// The newest event of an instance.
+async fn newest(server: &TestServer) -> String {
+    server.get("/events?page[size]=1").await.is(200).ids().remove(0)
+}
+
+#[tokio::test]
+async fn an_instance_that_lags_behind_asks_before_it_refuses_to_take_back() {
+    let hub = Hub::with("small");
+    let (lagging, other) = lagging(&hub).await;
+    create(&other, "first").await;
+    let undo = async || {
+        let event = newest(&other).await;
+        lagging.request("POST", &format!("/events/{event}/undo")).send().await
+    };
+    undo().await.is(204);
+    let revision = create(&other, "second").await;
+    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    lagging.request("POST", "/collections/second/restore").document(&body).send().await.is(200);
+    let revision = other.patch("posts", json!({"name": "Later"})).await.is(200).header("collectory-revision");
+    let body = json!({"data": {"type": "restore", "attributes": {"revision": revision}}});
+    lagging.request("POST", "/collections/posts/restore").document(&body).send().await.is(200);
+    lagging.request("POST", "/collections/nobody/restore").document(&body).send().await.is(404);
+    create(&other, "third").await;
+    hub.goes_away();
+    assert_eq!(undo().await.is(503).error().0, "remote_unreachable");
+    hub.comes_back();
+}
+
+#[tokio::test]
+async fn whatever_place_another_instance_gave_is_asked_for_before_it_is_refused() {
+    let hub = Hub::with("small");
+    let (lagging, other) = lagging(&hub).await;
+    let token = async || {
+        let token = other.get("/sync-token").await.is(200).json();
+        token["data"]["attributes"]["syncToken"].as_str().unwrap().to_owned()
+    };
+    create(&other, "first").await;
+    let changes = lagging.get(&format!("/changes?filter[since]={}", token().await)).await.is(200);
+    assert!(changes.ids().is_empty());
+
+    create(&other, "second").await;
+    let mut stream =
+        Stream::of(lagging.address(), "/collections", &format!("Last-Event-ID: {}\r\n", token().await));
+    create(&lagging, "third").await;
+    let heard = stream.next().map(|Heard { event, data, .. }| (event, data.to_string().contains("third")));
+    assert_eq!(heard, Some(("collection".to_owned(), true)), "and no reset");
+
+    let since = create(&other, "fourth").await;
+    assert!(lagging.get(&format!("/events?filter[since]={since}")).await.is(200).ids().is_empty());
+
+    create(&other, "fifth").await;
+    create(&other, "sixth").await;
+    let next = other.get("/events?page[size]=1").await.is(200).json()["links"]["next"].clone();
+    let page = lagging.get(next.as_str().unwrap()).await.is(200).json();
+    assert_eq!(page["data"][0]["attributes"]["collection"], "fifth");
 }

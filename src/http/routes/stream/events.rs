@@ -30,7 +30,7 @@ use crate::http::jsonapi::query::{EventScope, Fields};
 use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
-use crate::http::routes::events::{Wanted, filter};
+use crate::http::routes::events::{Wanted, fetch_for_places, filter};
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
 
 /// `GET /events` and `GET /collections/:key/events`; `scope` says what may be asked of which.
@@ -42,6 +42,7 @@ pub(crate) async fn events(call: &Call<'_>, wanted: Wanted, scope: EventScope) -
     let permission =
         Permission::take(call, wanted.key().cloned(), |key| Action::StreamEvents { key }).await?;
     let allowed = wanted.seen_by(permission.allowed.clone())?;
+    fetch_for_places(call).await;
     let (history, view) = call.history().await?;
     let collections = wanted.known(call, &view)?;
     let asked = query::events(&call.query()?, scope)?;

@@ -34,6 +34,7 @@ use crate::http::jsonapi::document::{push_resource, resource_type};
 use crate::http::jsonapi::error::ApiError;
 use crate::http::jsonapi::query;
 use crate::http::jsonapi::query::{FILTER_TYPE, Fields};
+use crate::http::min_revision;
 use crate::http::reply::Reply;
 use crate::http::request::call::Call;
 use crate::http::routes::stream::{CHUNK_BYTES_MAX, Permission, Source, answer, last_event_id};
@@ -50,6 +51,9 @@ pub(crate) async fn served(call: &Call<'_>, key: Option<Key>) -> Result<Reply, A
     let of_type = query.first(FILTER_TYPE).map(str::to_owned);
     let wording = Wording { fields, of_type, base: call.context.settings.base_path.clone() };
     let projection = call.context.projection.clone();
+    if let Some(id) = last_event_id(call) {
+        min_revision::fetch_for_cursor(call, id).await;
+    }
     // Before the snapshot is taken, so that the next one is not missed.
     let (news, paced) = (projection.news(), projection.paced());
     let snapshot = call.snapshot()?;
