@@ -1,11 +1,12 @@
 //! What merges of the service have left for people to look at: both sides had changed it, and one of them stays.
 //!
 //! A merge tells of its conflicts in its message, so that every instance knows of them, a new one too. Each is a
-//! problem until the attribute, or the file, is written again.
+//! problem until the attribute, or the file, is written again; of two types until the collection is, and of two keys that
+//! differ in letter case only until the one that stays is.
 
 use std::sync::Arc;
 
-use crate::domain::file_name::names_of;
+use crate::domain::file_name::{names_of, split};
 use crate::domain::{Collection, Key, Revision, Value};
 use crate::engine::chain;
 use crate::engine::mirror::Mirror;
@@ -13,6 +14,9 @@ use crate::engine::projection::problem::Conflicted;
 use crate::format;
 use crate::format::message::{self, Conflict};
 use crate::store::{BlobId, Commit, Journal, StoreError};
+
+/// The attribute that tells the kind.
+const TYPE: &str = "type";
 
 /// How many commits are looked through for conflicts at a start.
 const CONFLICT_COMMITS_MAX: usize = 10_000;
@@ -136,21 +140,46 @@ impl<J: Journal> Mirror<J> {
 
     fn what_was_left(&mut self, revision: Revision, conflict: &Conflict) -> Result<MergedState, StoreError> {
         let (key, attribute) = match conflict {
-            Conflict::File(path) => return Ok(MergedState::File(self.journal.object_at(revision, path)?)),
+            Conflict::File(path) => return Ok(MergedState::File(self.file_at(revision, path)?)),
             Conflict::Attribute { key, attribute } => (key, attribute),
         };
+        match self.file_of(revision, key)? {
+            Some(blob) => self.state_in(key, blob, attribute),
+            None => Ok(MergedState::Value(None)),
+        }
+    }
+
+    /// The file of a path; where it has none since a key in other letter case stands in its way, the file of that.
+    fn file_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
+        if let Some(blob) = self.journal.object_at(revision, path)? {
+            return Ok(Some(blob));
+        }
+        let name = path.rsplit('/').next().unwrap_or_default();
+        let key = split(name).and_then(|(stem, _)| Key::parse(stem).ok());
+        match key.and_then(|key| self.snapshot.catalog().in_other_case(&key).cloned()) {
+            Some(other) => self.file_of(revision, &other),
+            None => Ok(None),
+        }
+    }
+
+    fn file_of(&mut self, revision: Revision, key: &Key) -> Result<Option<BlobId>, StoreError> {
         for name in names_of(key) {
             let path = self.path(&name);
             if let Some(blob) = self.journal.object_at(revision, &path)? {
-                return Ok(MergedState::Value(self.value_in(key, blob, attribute)?));
+                return Ok(Some(blob));
             }
         }
-        Ok(MergedState::Value(None))
+        Ok(None)
     }
 
-    fn value_in(&mut self, key: &Key, blob: BlobId, attribute: &str) -> Result<Option<Value>, StoreError> {
+    /// What a file says of an attribute; of its type, which nobody can write, the whole file.
+    fn state_in(&mut self, key: &Key, blob: BlobId, attribute: &str) -> Result<MergedState, StoreError> {
+        if attribute == TYPE {
+            return Ok(MergedState::File(Some(blob)));
+        }
         let bytes = self.content(blob)?;
-        Ok(format::read(key, &bytes).ok().and_then(|collection| value_of(&collection, attribute)))
+        let value = format::read(key, &bytes).ok().and_then(|collection| value_of(&collection, attribute));
+        Ok(MergedState::Value(value))
     }
 
     /// Whether somebody has written it between a merge and the head, even if it is as it was again.
@@ -170,12 +199,12 @@ impl<J: Journal> Mirror<J> {
             is_later
         })?;
         for entry in blobs {
-            let value = match entry {
-                Some(crate::store::TreeEntry::File(blob)) => self.value_in(key, blob, attribute)?,
+            let state = match entry {
+                Some(crate::store::TreeEntry::File(blob)) => self.state_in(key, blob, attribute)?,
                 Some(crate::store::TreeEntry::Special(_)) => continue,
                 None => return Ok(true),
             };
-            if MergedState::Value(value) != *was {
+            if state != *was {
                 return Ok(true);
             }
         }
@@ -194,12 +223,13 @@ impl<J: Journal> Mirror<J> {
             Conflict::Attribute { key, attribute } => match self.snapshot.get(key.as_str()) {
                 // What is only saved may be taken back.
                 Some(entry) if entry.uncommitted || entry.stale => false,
+                Some(entry) if attribute == TYPE => MergedState::File(Some(entry.blob)) != open.was,
                 Some(entry) => MergedState::Value(value_of(&entry.collection, attribute)) != open.was,
                 None => true,
             },
             Conflict::File(path) => {
                 let Some(head) = self.snapshot.revision else { return false };
-                let now = self.journal.object_at(head, path);
+                let now = self.file_at(head, path);
                 now.is_ok_and(|now| MergedState::File(now) != open.was)
             }
         }
@@ -221,9 +251,6 @@ impl<J: Journal> Mirror<J> {
 }
 
 fn value_of(collection: &Collection, attribute: &str) -> Option<Value> {
-    if attribute == "type" {
-        return Some(collection.kind().as_str().into());
-    }
     let found = collection.attributes().iter().find(|(name, _)| name.as_str() == attribute);
     found.map(|(_, value)| value.clone())
 }
@@ -231,13 +258,17 @@ fn value_of(collection: &Collection, attribute: &str) -> Option<Value> {
 fn sentence(conflict: &Conflict, merge: &Commit) -> String {
     let other = merge.parents.get(1).map_or_else(String::new, |other| format!(" ({other})"));
     match conflict {
+        Conflict::Attribute { key, attribute } if attribute == TYPE => format!(
+            "`{key}` was given two types at two places at once; one stays, the other is in the history{other}. \
+             Write the collection to settle this."
+        ),
         Conflict::Attribute { key, attribute } => format!(
             "`{attribute}` of `{key}` was changed at two places at once; one value stays, the other is in the history{other}. \
              Write the attribute to settle this."
         ),
         Conflict::File(path) => format!(
             "`{path}` was changed at two places at once; one version stays, the other is in the history{other}. \
-             Write the file to settle this."
+             Write the one that stays, or the file, to settle this."
         ),
     }
 }

@@ -26,8 +26,19 @@ pub(crate) fn live() -> Reply {
 /// Problems of single files do not make the service unready, since everything else is served;
 /// they are counted, and what is odd about the work tree is said. Nor does a write that could not be made,
 /// since reads go on. Where somebody decides who may do
-/// what, a stranger is told none of that, but on the listener that is for operators.
+/// what, a stranger is told none of that, but on the listener that is for operators. How it stands with the remote is
+/// told either way.
 pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, ApiError> {
+    let tells_all = is_for_operators || call.context.access.guard.is_open();
+    let remote =
+        call.context.remote.as_ref().map(|SharedBranch { remote, .. }| remote_status(remote, tells_all));
+    readiness(call, tells_all, remote.as_ref()).map_err(|error| match remote {
+        Some(remote) => error.with_remote(remote),
+        None => error,
+    })
+}
+
+fn readiness(call: &Call<'_>, tells_all: bool, remote: Option<&Value>) -> Result<Reply, ApiError> {
     let snapshot = call.snapshot()?;
     if let Some(trouble) = call.context.projection.trouble() {
         let detail = format!("What was read last is served, but {trouble}.");
@@ -39,10 +50,8 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
             format!("What was read last is served, but the remote was not seen for more than {most} ms.");
         return Err(ApiError::unavailable(detail, RETRY_AFTER));
     }
-    let guard = &call.context.access.guard;
-    let tells_all = is_for_operators || guard.is_open();
     let mut meta = json!({"status": "ready"});
-    if let Some(trouble) = guard.trouble() {
+    if let Some(trouble) = call.context.access.guard.trouble() {
         meta["policy"] = trouble.into();
     }
     if let Some(trouble) = call.context.projection.write_trouble() {
@@ -55,8 +64,8 @@ pub(crate) fn ready(call: &Call<'_>, is_for_operators: bool) -> Result<Reply, Ap
         meta["writes"] =
             format!("writes wait: the writer has been at one thing for {} s", busy.as_secs()).into();
     }
-    if let Some(SharedBranch { remote, .. }) = &call.context.remote {
-        meta["remote"] = remote_status(remote, tells_all);
+    if let Some(remote) = remote {
+        meta["remote"] = remote.clone();
     }
     if !tells_all {
         return Ok(Reply::document(StatusCode::OK, document::meta(&meta)));

@@ -176,7 +176,13 @@ async fn an_instance_that_has_not_seen_the_remote_for_too_long_is_not_ready() {
     let hub = Hub::with("small");
     let server = hub.polling(50).flag(&["--max-staleness-ms", "2000"]).start().await;
     hub.goes_away();
-    eventually("it is not ready", async || (server.get("/readyz").await.status() == 503).then_some(())).await;
+    let told = eventually("it is not ready", async || {
+        let told = server.get("/readyz").await;
+        (told.status() == 503).then(|| told.checked().json())
+    })
+    .await;
+    let remote = &told["errors"][0]["meta"]["remote"];
+    assert!(remote["state"] == "down" && remote["lastError"].is_string(), "{told}");
     server.read("posts").await.is(200);
     hub.comes_back();
     server.answers().await;

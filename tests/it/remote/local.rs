@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::json;
 
 use super::{Hub, create, is_in_state, link};
-use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually};
+use crate::support::{Good, Heard, Repo, Setup, Stream, TestServer, document, eventually, media};
 
 impl Hub {
     /// An instance that answers before the remote has a write.
@@ -173,6 +173,39 @@ async fn of_what_both_changed_the_remotes_stays_until_it_is_written_again() {
             server.get("/problems").await.is(200).json()["data"].as_array().unwrap().is_empty().then_some(())
         })
         .await;
+    }
+}
+
+#[tokio::test]
+async fn of_two_types_and_of_two_letter_cases_the_one_that_stays_is_written_to_settle_it() {
+    let hub = Hub::with("small");
+    let mut server = hub.local().start().await;
+    hub.goes_away();
+    server.create(&document("kind", json!({}))).await.is(201);
+    server.create(&document("Case", json!({}))).await.is(201);
+    server.stop();
+    hub.comes_back();
+    let person = hub.person();
+    person.write("collections/kind.yaml", "type: media\n");
+    person.write("collections/case.yaml", "type: document\n");
+    person.commit("Theirs");
+    person.git(&["push", "--quiet", "origin", "HEAD"]);
+    server.start_again().await;
+    is_pushed(&hub, &server).await;
+    let open = ["conflict:kind/type", "conflict:collections/Case.yaml"];
+    for _ in 0..2 {
+        for id in open {
+            server.problem(id).await;
+        }
+        server.restart().await;
+    }
+    let renamed = media("kind", json!({"name": "Settled"}));
+    server.request("PATCH", "/collections/kind").document(&renamed).send().await.is(200);
+    server.patch("case", json!({"name": "Settled"})).await.is(200);
+    for _ in 0..2 {
+        let problems = server.get("/problems").await.is(200).json();
+        assert_eq!(problems["data"], json!([]));
+        server.restart().await;
     }
 }
 

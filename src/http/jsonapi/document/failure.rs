@@ -38,6 +38,9 @@ fn write_error(error: &ErrorObject, base: &BasePath, out: &mut Vec<u8>) {
     if let Some(size) = more.and_then(|more| more.page_size_max) {
         object["meta"] = json!({"page": {"maxSize": size}});
     }
+    if let Some(remote) = more.and_then(|more| more.remote.as_ref()) {
+        object["meta"] = json!({"remote": remote});
+    }
     if let Some(events) = more.map(|more| &more.events).filter(|events| !events.is_empty()) {
         object["meta"] = json!({"events": events.iter().map(ToString::to_string).collect::<Vec<_>>()});
     }

@@ -126,6 +126,14 @@ impl ApiError {
         self
     }
 
+    /// Tells with the first error how it stands with the remote.
+    pub(crate) fn with_remote(mut self, remote: serde_json::Value) -> Self {
+        if let Some(first) = self.errors.first_mut() {
+            first.tell_remote(remote);
+        }
+        self
+    }
+
     /// Blames a query parameter for what nothing else is to blame for.
     pub(crate) fn parameter(mut self, name: &str) -> Self {
         let blame = |error: ErrorObject| if error.source.is_none() { error.parameter(name) } else { error };

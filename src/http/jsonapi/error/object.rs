@@ -88,6 +88,8 @@ pub(crate) struct More {
     pub(crate) current: Option<Arc<Entry>>,
     /// `meta.events`: the ids of what may have happened.
     pub(crate) events: Vec<Uuid>,
+    /// `meta.remote`: how it stands with the remote.
+    pub(crate) remote: Option<serde_json::Value>,
     /// The limit that was reached, which is counted and not shown.
     pub(crate) limit: Option<Limit>,
 }
@@ -195,6 +197,11 @@ impl ErrorObject {
     pub(crate) fn with_current(mut self, current: Arc<Entry>) -> Self {
         self.more().current = Some(current);
         self
+    }
+
+    /// Tells how it stands with the remote.
+    pub(crate) fn tell_remote(&mut self, remote: serde_json::Value) {
+        self.more().remote = Some(remote);
     }
 
     /// Names what may have happened.
