@@ -8,11 +8,17 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::calls::{Answered, Asked, Call};
 use super::judge::Line;
 use crate::support::{Repo, eventually_sync};
+
+/// How many places before and behind one are told of.
+const PLACES_TOLD: usize = 8;
+
+/// What was saved so long before and after something is told with it.
+const TIME_TOLD: Duration = Duration::from_secs(3);
 
 /// How many answers there are between two saves.
 const ANSWERS_BETWEEN_SAVES: usize = 20;
@@ -78,16 +84,10 @@ impl Person {
     }
 }
 
-/// Who committed what between two places, and a little before and after.
-fn commits_between(repo: &Repo, from: usize, to: usize) -> String {
-    let log = repo.git(&["log", "--reverse", "--first-parent", "--format=%h %an %cn %s"]);
-    let (from, to) = (from.saturating_sub(5), to.saturating_add(4));
-    log.lines()
-        .enumerate()
-        .skip(from)
-        .take(to - from)
-        .map(|(at, line)| format!("{}: {line}\n", at + 1))
-        .collect()
+/// Who committed what, by place.
+fn commits(repo: &Repo) -> Vec<String> {
+    let log = repo.git(&["log", "--reverse", "--first-parent", "--format=%h %an %cn %ct %s"]);
+    std::iter::once(String::new()).chain(log.lines().map(str::to_owned)).collect()
 }
 
 /// Where a version of a collection stands in the order of its versions: the commit that has it, or the one before which
@@ -104,20 +104,21 @@ const fn committed(place: usize) -> Rank {
 pub(crate) struct Saves {
     by_name: HashMap<String, (&'static str, Instant, Rank)>,
     pub(crate) committed: usize,
+    commits: Vec<String>,
 }
 
 impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
     fn from_iter<S: IntoIterator<Item = (&'static str, &'static str, Instant, Rank)>>(saves: S) -> Self {
         let by_name =
             saves.into_iter().map(|(name, key, began, rank)| (name.to_owned(), (key, began, rank))).collect();
-        Self { by_name, committed: 0 }
+        Self { by_name, ..Self::default() }
     }
 }
 
 impl Saves {
     /// Finds where what was saved has come to stand. What was saved last may stand in the work tree.
     pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo) -> Self {
-        let mut found = Self::default();
+        let mut found = Self { commits: commits(repo), ..Self::default() };
         let mut next: HashMap<&str, Rank> = HashMap::new();
         for Save { key, name, began } in saves.iter().rev() {
             let place = line.states.iter().position(|state| state.get(*key) == Some(name));
@@ -134,7 +135,7 @@ impl Saves {
             assert!(
                 later.is_none_or(|later| rank < later),
                 "{name} of {key} came after what was saved later: {rank:?}, {later:?}\n{}",
-                commits_between(repo, rank.0.min(later.map_or(rank.0, |(place, _)| place)), rank.0)
+                found.around(key, later.unwrap_or(rank), rank.0, line, *began)
             );
             found.committed += usize::from(place.is_some());
             next.insert(key, rank);
@@ -153,8 +154,20 @@ impl Saves {
         let saved = name.and_then(|name| self.by_name.get(name));
         let saved =
             saved.filter(|(of, began, rank)| *of == key && *began < call.ended && *rank > committed(place));
-        let (_, _, rank) =
-            saved.unwrap_or_else(|| panic!("not what stood there: {key} at {place}: {call:?}"));
+        let (_, _, rank) = saved.unwrap_or_else(|| {
+            let stood = (0..line.states.len()).filter(|place| at(*place) == name);
+            panic!(
+                "not what stood there: {key} at {place}: {call:?}\nthat stood at {:?}\n{}",
+                stood.collect::<Vec<_>>(),
+                self.around(
+                    key,
+                    committed(place.saturating_sub(PLACES_TOLD)),
+                    place + PLACES_TOLD,
+                    line,
+                    call.began
+                )
+            )
+        });
         *rank
     }
 
@@ -177,13 +190,18 @@ impl Saves {
         })
     }
 
-    /// What stood there and what was saved about the time when a collection went back.
-    fn around(&self, key: &str, rank: Rank, line: &Line, newest: Option<(&Call, Rank)>) -> String {
-        let to = newest.map_or(rank.0, |(_, (place, _))| place).min(line.states.len() - 1);
-        let stood = (rank.0..=to).map(|place| format!("{place}: {:?}", line.states[place].get(key)));
-        let is_near = |place: usize| place + 2 >= rank.0 && place <= to + 2;
-        let saved = self.by_name.iter().filter(|(_, (of, _, (place, _)))| *of == key && is_near(*place));
-        let saved = saved.map(|(name, (_, began, rank))| format!("{name} saved at {began:?} is {rank:?}"));
+    /// What stood there and who committed it between two places, and what was saved about a time.
+    fn around(&self, key: &str, rank: Rank, to: usize, line: &Line, at: Instant) -> String {
+        let to = to.min(line.states.len() - 1);
+        let commit = |place: usize| self.commits.get(place).map_or("", String::as_str);
+        let stood = (rank.0..=to)
+            .map(|place| format!("{place}: {:?} {}", line.states[place].get(key), commit(place)));
+        let age = |began: Instant| at.max(began) - at.min(began);
+        let saved = self.by_name.iter().filter(|(_, (of, began, _))| *of == key && age(*began) < TIME_TOLD);
+        let saved = saved.map(|(name, (_, began, rank))| {
+            let when = if *began < at { "before" } else { "after" };
+            format!("{name} saved {:?} {when} is {rank:?}", age(*began))
+        });
         stood.chain(saved).collect::<Vec<_>>().join("\n")
     }
 
@@ -211,11 +229,10 @@ impl Saves {
                     newest = newest.filter(|(_, rank)| *rank >= seen).or(Some((other, seen)));
                 }
                 let went_back = newest.filter(|(_, newest)| rank < *newest && !self.by_name.is_empty());
-                assert!(
-                    went_back.is_none(),
-                    "{key} went back to {rank:?}: {call:?}\nfrom {went_back:?}\nwhere {}",
-                    self.around(key, rank, line, went_back)
-                );
+                if let Some((_, (newest, _))) = went_back {
+                    let around = self.around(key, rank, newest, line, call.began);
+                    panic!("{key} went back to {rank:?}: {call:?}\nfrom {went_back:?}\nwhere {around}");
+                }
             }
         }
     }
