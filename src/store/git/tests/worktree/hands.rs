@@ -5,7 +5,7 @@ use std::os::unix::fs::{MetadataExt as _, symlink};
 use std::process::Command;
 use std::time::Duration;
 
-use crate::store::git::disk::failpoint::Failpoint;
+use crate::store::git::disk::failpoint::{Failpoint, Hook};
 use crate::store::git::tests::support::*;
 use crate::store::git::{GitJournal, Options};
 use crate::store::{Draft, Journal as _, Paths, StoreError, WorkTree};
@@ -487,6 +487,34 @@ fn a_kill_while_git_collects_takes_back_what_was_under_way_and_nothing_that_a_pe
     let killed = folder.path().join("killed");
     assert_eq!(git_in(&killed, &["status", "--porcelain"]), "M  collections/c.yaml\n");
     assert_eq!(marks_len(&journal), 0);
+}
+
+#[test]
+fn a_kill_between_the_branch_and_the_files_leaves_no_file_behind_whatever_is_staged() {
+    let (repo, mut journal) = served();
+    let committed = repo.saved("a.yaml");
+    repo.save("a.yaml", "staged\n");
+    repo.git(&["add", "-A"]);
+    repo.save("a.yaml", &committed);
+    let folder = tempfile::tempdir().unwrap();
+    let killed = folder.path().join("killed");
+    let copy = Hook::new(repo.path(), {
+        let (from, to) = (repo.path().to_owned(), killed.clone());
+        move |step, _| {
+            if step == Failpoint::UpdateWorkTree {
+                assert!(Command::new("cp").arg("-a").args([&from, &to]).status().unwrap().success());
+            }
+            Ok(())
+        }
+    });
+    append(&mut journal, &[set("a.yaml", "a2\n")]);
+    drop(copy);
+    let mut journal = GitJournal::open(Options::new(&killed)).unwrap();
+    journal.catch_up().unwrap();
+    for place in [repo.path(), &killed] {
+        assert_eq!(fs::read_to_string(place.join("collections/a.yaml")).unwrap(), "a2\n");
+        assert_eq!(git_in(place, &["status", "--porcelain"]), "MM collections/a.yaml\n", "it stays staged");
+    }
 }
 
 #[test]

@@ -225,11 +225,10 @@ pub(crate) fn apply_one(
     let staged = index.as_ref().map(|index| index.get(path));
     let is_old = staged.is_some_and(|staged| is_known(&staged, change));
     let may_touch = match occasion {
-        Occasion::Ours => true,
+        // We were at it, whatever somebody has staged: only the file says whether it is what we made of it.
+        Occasion::Ours | Occasion::Interrupted => true,
         Occasion::Found => is_old,
-        Occasion::Interrupted | Occasion::PowerCut => {
-            is_old || staged.is_some_and(|staged| is_after(&staged, change))
-        }
+        Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
     };
     let mut change = Cow::Borrowed(change);
     if let (Some(replacer), Some(index), Some(before), true, Occasion::Found | Occasion::PowerCut) =
