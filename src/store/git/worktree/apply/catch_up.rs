@@ -17,7 +17,7 @@
 //! checkout brings the work tree forward without us: then files and entries are what the *new* head has,
 //! and nothing is to be done. As long as the system runs, order proves something as well: we always change
 //! the file first and the index after it, so an entry that is new beside a file that is old is a person's
-//! edit and stays, unless we were killed while the index was ahead.
+//! edit and stays, unless we were killed while the index was ahead: then the file alone counts, whatever is staged.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
