@@ -42,6 +42,11 @@ impl<J: Journal> Mirror<J> {
         late
     }
 
+    /// Whether git or somebody who saves may be in the middle of changing the work tree.
+    pub(super) fn is_unsettled(&self) -> bool {
+        self.work_tree.busy.is_some() || !self.work_tree.suspects.is_empty()
+    }
+
     /// When to look again without being asked, if something is not believed yet.
     pub(crate) fn look_again_at(&self) -> Option<Instant> {
         let busy = self.work_tree.busy.map(|busy| busy.again_at);
@@ -173,7 +178,7 @@ impl<J: Journal> Mirror<J> {
 }
 
 /// How long to wait before looking again at a work tree that git is in the middle of changing.
-const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
+pub(super) const BUSY_LOOK_WAIT: Duration = Duration::from_millis(20);
 
 fn read_saved(name: &str, saved: &Saved) -> (Option<Content>, Vec<u8>) {
     match saved {

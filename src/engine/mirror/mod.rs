@@ -22,11 +22,13 @@ mod rivals;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use crate::domain::file_name::{FileName, names_of};
 use crate::domain::{Catalog, Key, Revision};
 use crate::engine::mirror::conflicts::Conflicts;
+use crate::engine::mirror::debounce::BUSY_LOOK_WAIT;
 use crate::engine::mirror::layers::{Content, Good};
 use crate::engine::projection::{Entry, Snapshot};
 use crate::engine::writer::signal::Hint;
@@ -149,11 +151,13 @@ impl<J: Journal> Mirror<J> {
     }
 
     fn load_all(&mut self) -> Result<(), StoreError> {
-        // What a file was before nobody knows, so there is nothing to be patient for.
-        let patience = std::mem::take(&mut self.options.settle_patience);
-        let found = self.refresh(&Hint::Everything);
-        self.options.settle_patience = patience;
-        found?;
+        self.refresh(&Hint::Everything)?;
+        // What was served before nobody knows, so what somebody is in the middle of is waited for.
+        let until = Instant::now() + self.options.busy_max;
+        while self.is_unsettled() && Instant::now() < until {
+            thread::sleep(BUSY_LOOK_WAIT);
+            self.refresh(&self.look_again_hint())?;
+        }
         match self.damaged.first() {
             // A repository of which nothing can be read is no empty list.
             Some((_, blob)) if self.snapshot.catalog().is_empty() => self.content(*blob).map(drop),

@@ -69,6 +69,33 @@ fn a_file_saved_while_git_held_the_work_tree_is_served_when_it_is_done() {
 }
 
 #[test]
+fn a_start_while_git_commits_shows_what_is_saved_from_the_first_answer_on() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    journal.save(POSTS, named("By hand"));
+    journal.set_busy(true);
+    let running = Running::looking_at(&journal, options());
+    assert!(running.engine.projection.snapshot().is_none(), "what is saved is not known yet");
+    journal.set_busy(false);
+    running.read();
+    assert_eq!(running.shown("posts"), Some(("By hand".into(), true)));
+    running.stop();
+}
+
+#[test]
+fn a_start_in_the_middle_of_a_save_shows_what_is_saved_from_the_first_answer_on() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    journal.save(POSTS, String::new());
+    let running = Running::looking_at(&journal, believing_after(DEADLINE));
+    assert!(running.engine.projection.snapshot().is_none(), "it may be cut short to be written anew");
+    journal.save(POSTS, named("By hand"));
+    running.read();
+    assert_eq!(running.shown("posts"), Some(("By hand".into(), true)));
+    running.stop();
+}
+
+#[test]
 fn a_lock_that_goes_without_a_notice_is_noticed_too() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));

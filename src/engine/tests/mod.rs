@@ -70,12 +70,23 @@ impl Running {
     }
 
     fn with(journal: &MemoryJournal, options: Options) -> Self {
-        let engine = start(journal.clone(), options).unwrap();
-        let running = Self { engine };
-        running.eventually("the repository is read", |running| {
+        let running = Self { engine: start(journal.clone(), options).unwrap() };
+        running.read();
+        running
+    }
+
+    /// Starts an engine and waits until it has looked at the work tree for the first time.
+    fn looking_at(journal: &MemoryJournal, options: Options) -> Self {
+        let running = Self { engine: start(journal.clone(), options).unwrap() };
+        running.eventually("the work tree is looked at", |_| (journal.looks() > 0).then_some(()));
+        running
+    }
+
+    /// Waits until it has read the repository.
+    fn read(&self) {
+        self.eventually("the repository is read", |running| {
             running.engine.projection.snapshot().is_some().then_some(())
         });
-        running
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {

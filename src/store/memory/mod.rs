@@ -251,6 +251,11 @@ impl MemoryJournal {
         self.lock().counts.flushes
     }
 
+    /// How often its work tree was looked at.
+    pub(crate) fn looks(&self) -> usize {
+        self.lock().counts.looks
+    }
+
     /// How often it was asked to do its housekeeping.
     #[must_use]
     pub(crate) fn tends(&self) -> usize {
@@ -369,7 +374,8 @@ impl Journal for MemoryJournal {
         paths: Paths<'_>,
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
-        let state = self.readable()?;
+        let mut state = self.readable()?;
+        state.counts.looks += 1;
         if let Some(why) = &state.work_tree.away {
             return Ok(WorkTree::Away(why.clone()));
         }

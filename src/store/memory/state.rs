@@ -58,6 +58,7 @@ pub(super) struct Faults {
 /// How often what was asked for.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
+    pub(super) looks: usize,
     pub(super) flushes: usize,
     pub(super) appends: usize,
     pub(super) tends: usize,
