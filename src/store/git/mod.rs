@@ -18,6 +18,7 @@ mod write;
 
 #[cfg(test)]
 pub(crate) use disk::failpoint::{Failpoint, Hook};
+pub(crate) use disk::open::open_own;
 pub use index::staged::staged;
 pub use journal::GitJournal;
 pub use journal::options::Options;

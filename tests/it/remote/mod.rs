@@ -12,6 +12,7 @@ mod long;
 mod pushed;
 mod reading;
 mod replica;
+mod rewound;
 mod transports;
 mod work_tree;
 

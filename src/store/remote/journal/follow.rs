@@ -278,6 +278,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 caught_up => caught_up?,
             }
         }
+        self.link.note_coming(base);
         match self.inner.advance(from, to, why, self.link.now()) {
             Ok(()) => {
                 self.note_base(base);

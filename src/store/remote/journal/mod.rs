@@ -16,7 +16,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::remote::RemoteError;
 use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
-use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::notes::Note;
 use crate::store::{
     BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, TwoPhase,
     WorkTree,
@@ -42,7 +42,19 @@ impl<J: TwoPhase> RemoteJournal<J> {
     pub fn new(inner: J, link: Arc<Link>) -> Self {
         let base = link.git.noted(Note::Base);
         let (turn, distance_of) = (Turn::default(), (None, None));
-        Self { inner, link, base, turn, accepted: None, distance_of, decided: Vec::new() }
+        let mut journal = Self { inner, link, base, turn, accepted: None, distance_of, decided: Vec::new() };
+        journal.take_up_base();
+        journal
+    }
+
+    /// The branch may have come to what the remote had without a note of it, when the service was ended.
+    fn take_up_base(&mut self) {
+        let Some(coming) = self.link.git.noted(Note::Coming) else { return };
+        // What can't be read is told by the first look.
+        let Ok(Some(local)) = self.inner.head() else { return };
+        if self.inner.descends(local, coming).unwrap_or(false) {
+            self.note_base(coming);
+        }
     }
 
     pub(crate) fn note_base(&mut self, base: Revision) {

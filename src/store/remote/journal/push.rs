@@ -6,7 +6,7 @@ use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 use crate::store::remote::journal::RemoteJournal;
 use crate::store::remote::link::pause;
-use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 use crate::store::{StoreError, TwoPhase};
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
 use crate::store::remote::link::{Link, LinkState};
-use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
 /// How often a refusal is heard before it is believed: another push may have stood in the way of the first.

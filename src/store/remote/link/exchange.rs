@@ -7,7 +7,7 @@ use crate::domain::Revision;
 use crate::store::remote::RemoteError;
 use crate::store::remote::link::Link;
 use crate::store::remote::link::sightings::SeenHead;
-use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
 impl Link {
@@ -33,8 +33,18 @@ impl Link {
             self.want_look(&mut known);
         }
         drop(known);
-        accepted.into_iter().for_each(|tip| self.tell(tip));
+        if let Some(tip) = accepted {
+            self.note_coming(tip);
+            self.tell(tip);
+        }
         pushed
+    }
+
+    /// Notes that the remote has what the branch here is about to contain.
+    pub(crate) fn note_coming(&self, head: Revision) {
+        if let Err(error) = self.git.note_coming(head) {
+            tracing::warn!(%error, "up to where the remote is known could not be noted");
+        }
     }
 
     /// Has siblings told what the remote has got from here.

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use crate::store::remote::link::Link;
 use crate::store::remote::link::behind;
-use crate::store::remote::transport::git::Note;
+use crate::store::remote::transport::notes::Note;
 
 /// The thread, and the one that pushes behind; they end when this is dropped, and with them whatever they have started.
 #[derive(Debug)]

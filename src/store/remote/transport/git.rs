@@ -5,9 +5,8 @@
 //! refs has a say. The operator's own configuration has, where no flag of ours says otherwise. It never asks
 //! anybody anything.
 
-use std::fs::{self, File, FileType, OpenOptions};
+use std::fs;
 use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,6 +17,8 @@ use crate::store::git::REMOTE_FOLDER;
 use crate::store::git_command;
 use crate::store::remote::RemoteError;
 use crate::store::remote::transport::access::Access;
+use crate::store::remote::transport::folder::fill;
+use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::process::{Ended, Processes};
 use crate::store::remote::transport::pushed::{Pushed, status_of};
 use crate::store::remote::transport::url::RemoteUrl;
@@ -43,45 +44,8 @@ const SETTINGS: [&str; 12] = [
     "submodule.recurse=false",
 ];
 
-/// What `pre-push` does, which git runs when it knows what the remote has and before it sends anything: it leaves a
-/// mark if there is something to be sent.
-const PRE_PUSH: &str = "#!/bin/sh\n\
-    if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
-
 /// So many branches are told where the one that is wanted is not there.
 const BRANCHES_TOLD_MAX: usize = 5;
-
-/// Stands there as long as only we have commits of the branch.
-const BEGUN: &str = "begun";
-
-/// A ref of ours, which no remote has.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Note {
-    /// The head of the remote that the branch here contains.
-    Base,
-    /// What a poll has seen.
-    Polled,
-    /// What was seen after a push.
-    Judged,
-    /// What was seen after a push behind.
-    Behind,
-}
-
-/// Where they stand.
-const NOTES: &str = "refs/collectory/";
-
-impl Note {
-    const ALL: [Self; 4] = [Self::Base, Self::Polled, Self::Judged, Self::Behind];
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Base => "refs/collectory/base",
-            Self::Polled => "refs/collectory/polled",
-            Self::Judged => "refs/collectory/judged",
-            Self::Behind => "refs/collectory/behind",
-        }
-    }
-}
 
 /// The branch of a remote, as the `git` command reaches it.
 #[derive(Debug)]
@@ -296,32 +260,6 @@ impl Git {
         &self.folder
     }
 
-    /// What was noted.
-    pub(crate) fn noted(&self, note: Note) -> Option<Revision> {
-        fs::read_to_string(self.folder.join(note.name())).ok()?.trim().parse().ok()
-    }
-
-    /// Notes up to where the branch here contains the remote's. A note that is lost names an older head.
-    pub(crate) fn note_base(&self, base: Revision) -> io::Result<()> {
-        let path = self.folder.join(Note::Base.name());
-        let draft = self.folder.join("base.new");
-        fs::create_dir_all(path.parent().expect("a ref is below refs"))?;
-        create(&draft)?.write_all(format!("{base}\n").as_bytes())?;
-        fs::rename(draft, path)?;
-        drop(fs::remove_file(self.folder.join(BEGUN)));
-        Ok(())
-    }
-
-    /// Whether the branch was begun here, and no remote had a commit of it yet.
-    pub(crate) fn is_begun_here(&self) -> bool {
-        self.folder.join(BEGUN).exists()
-    }
-
-    /// Notes that it is.
-    pub(crate) fn note_begun(&self) -> io::Result<()> {
-        create(&self.folder.join(BEGUN)).map(drop)
-    }
-
     fn address(&self) -> String {
         self.url.for_git(!self.access.has_token())
     }
@@ -417,59 +355,4 @@ pub fn default_branch(url: &RemoteUrl, access: &Access, until: Instant) -> Optio
         .lines()
         .find_map(|line| line.strip_prefix("ref: refs/heads/")?.strip_suffix("\tHEAD"))?;
     Some(name.to_owned())
-}
-
-/// Makes what git wants of a `GIT_DIR`, and our hook. The repository may come from somebody else, and git would run and
-/// follow what stands here: of that only our notes are kept.
-fn fill(folder: &Path) -> io::Result<()> {
-    let is_folder = |path: &Path| fs::symlink_metadata(path).map(|there| there.is_dir());
-    if is_folder(folder).is_ok_and(|is_folder| !is_folder) {
-        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
-    }
-    fs::create_dir_all(folder)?;
-    keep_only(folder, |name, kind| (name == "refs" && kind.is_dir()) || (name == BEGUN && kind.is_file()))?;
-    let (refs, notes) = (folder.join("refs"), folder.join("refs/collectory"));
-    fs::create_dir_all(&refs)?;
-    keep_only(&refs, |name, kind| name == "collectory" && kind.is_dir())?;
-    fs::create_dir_all(&notes)?;
-    let is_note = |name: &str| Note::ALL.iter().any(|note| note.name().strip_prefix(NOTES) == Some(name));
-    keep_only(&notes, |name, kind| kind.is_file() && is_note(name))?;
-    for inner in ["hooks", "objects"] {
-        fs::create_dir_all(folder.join(inner))?;
-    }
-    fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
-    fs::write(folder.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
-    let draft = folder.join("hooks/pre-push.new");
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&draft)?;
-    file.write_all(PRE_PUSH.as_bytes())?;
-    drop(file);
-    fs::rename(draft, folder.join("hooks/pre-push"))
-}
-
-/// Removes whatever else stands in a folder, the locks of a git that was killed among it.
-fn keep_only(folder: &Path, is_kept: impl Fn(&str, FileType) -> bool) -> io::Result<()> {
-    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
-        let kind = entry.file_type()?;
-        if !entry.file_name().to_str().is_some_and(|name| is_kept(name, kind)) {
-            remove(&entry.path())?;
-        }
-    }
-    Ok(())
-}
-
-/// Removes whatever stands there; a link is not followed.
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::symlink_metadata(path)?.is_dir() {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    }
-}
-
-/// Makes a file of our own anew, in the place of whatever stands there.
-pub(crate) fn create(path: &Path) -> io::Result<File> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        Ok(()) | Err(_) => {}
-    }
-    OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }

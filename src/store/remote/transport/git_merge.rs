@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::transport::git::{Git, create};
+use crate::store::remote::transport::folder::create;
+use crate::store::remote::transport::git::Git;
 use crate::store::remote::transport::process::Ended;
 use crate::store::{BlobId, TreeId};
 

@@ -1,0 +1,68 @@
+//! The `GIT_DIR` of our own inside the repository.
+
+use std::fs::{self, File, FileType, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use crate::store::remote::transport::notes::{BEGUN, NOTES, Note};
+
+/// What `pre-push` does, which git runs when it knows what the remote has and before it sends anything: it leaves a
+/// mark if there is something to be sent.
+const PRE_PUSH: &str = "#!/bin/sh\n\
+    if read -r line && [ -n \"$COLLECTORY_PUSH_MARK\" ]; then : > \"$COLLECTORY_PUSH_MARK\"; fi\nexit 0\n";
+
+/// Makes what git wants of a `GIT_DIR`, and our hook. The repository may come from somebody else, and git would run and
+/// follow what stands here: of that only our notes are kept.
+pub(crate) fn fill(folder: &Path) -> io::Result<()> {
+    let is_folder = |path: &Path| fs::symlink_metadata(path).map(|there| there.is_dir());
+    if is_folder(folder).is_ok_and(|is_folder| !is_folder) {
+        return Err(io::Error::new(io::ErrorKind::NotADirectory, "it is no folder"));
+    }
+    fs::create_dir_all(folder)?;
+    keep_only(folder, |name, kind| (name == "refs" && kind.is_dir()) || (name == BEGUN && kind.is_file()))?;
+    let (refs, notes) = (folder.join("refs"), folder.join("refs/collectory"));
+    fs::create_dir_all(&refs)?;
+    keep_only(&refs, |name, kind| name == "collectory" && kind.is_dir())?;
+    fs::create_dir_all(&notes)?;
+    let is_note = |name: &str| Note::ALL.iter().any(|note| note.name().strip_prefix(NOTES) == Some(name));
+    keep_only(&notes, |name, kind| kind.is_file() && is_note(name))?;
+    for inner in ["hooks", "objects"] {
+        fs::create_dir_all(folder.join(inner))?;
+    }
+    fs::write(folder.join("HEAD"), "ref: refs/heads/none\n")?;
+    fs::write(folder.join("config"), "[core]\n\trepositoryformatversion = 0\n\tbare = true\n")?;
+    let draft = folder.join("hooks/pre-push.new");
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o755).open(&draft)?;
+    file.write_all(PRE_PUSH.as_bytes())?;
+    drop(file);
+    fs::rename(draft, folder.join("hooks/pre-push"))
+}
+
+/// Removes whatever else stands in a folder, the locks of a git that was killed among it.
+fn keep_only(folder: &Path, is_kept: impl Fn(&str, FileType) -> bool) -> io::Result<()> {
+    for entry in fs::read_dir(folder)?.collect::<io::Result<Vec<_>>>()? {
+        let kind = entry.file_type()?;
+        if !entry.file_name().to_str().is_some_and(|name| is_kept(name, kind)) {
+            remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Removes whatever stands there; a link is not followed.
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::symlink_metadata(path)?.is_dir() {
+        true => fs::remove_dir_all(path),
+        false => fs::remove_file(path),
+    }
+}
+
+/// Makes a file of our own anew, in the place of whatever stands there.
+pub(crate) fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    OpenOptions::new().read(true).write(true).create_new(true).open(path)
+}
