@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::PathBuf;
 
-use super::Hub;
-use crate::support::{TestServer, eventually};
 use serde_json::json;
+
+use super::{Hub, touch};
+use crate::support::{Auth, TestServer, document, eventually, git_daemon};
 
 /// Where it is noted up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
@@ -39,4 +40,44 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
         assert_eq!(hub.head(), Some(before), "{ack}");
         eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
     }
+}
+
+/// Has the remote hold up pushes until what is answered is removed.
+fn held_up(hub: &Hub) -> PathBuf {
+    let gate = hub.repo.path().join("gate");
+    touch(&gate);
+    hub.hook("pre-receive", &format!("while [ -e {} ]; do sleep 0.05; done", gate.display()));
+    gate
+}
+
+#[tokio::test]
+async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_once_and_served() {
+    let hub = Hub::with("small");
+    // What it has begun goes on when the other end is gone.
+    let daemon = git_daemon(hub.folder.path());
+    let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
+    let flags = ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "1500"];
+    let server = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags).start().await;
+    let ask = async || {
+        let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");
+        asked.document(&document("posts", json!({"name": "Late"}))).send().await
+    };
+    let before = hub.head().unwrap();
+    let gate = held_up(&hub);
+    let unknown = ask().await.is(503);
+    assert_eq!(unknown.error().0, "outcome_unknown");
+    let event = unknown.json()["errors"][0]["meta"]["events"][0].as_str().unwrap().to_owned();
+    let tree = hub.repo.git(&["rev-parse", "main^{tree}"]);
+    let other = hub.repo.git(&["commit-tree", "-m", "Other", "-p", &before, &tree]);
+    for head in [&other, &before] {
+        hub.repo.git(&["update-ref", "refs/heads/main", head]);
+        server.serves(head).await;
+    }
+    fs::remove_file(gate).unwrap();
+    server.shows("posts", "name", "Late").await;
+    let landed = hub.head().unwrap();
+    let told = server.get(&format!("/events/{event}")).await.is(200).data();
+    assert_eq!(told["attributes"]["revision"], landed);
+    assert_eq!(ask().await.is(200).header("collectory-revision"), landed);
+    assert_eq!(hub.repo.git(&["rev-list", "--count", &format!("{before}..main")]), "1");
 }

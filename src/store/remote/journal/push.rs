@@ -87,6 +87,11 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 }
                 (Ok(_), Pushed::Answered(why)) => {
                     refusals += 1;
+                    if refusals >= REFUSALS_MAX && is_unanswered {
+                        // What had no answer may still be held up there, and land.
+                        self.link.pend(lease, tip);
+                        return Err(RemoteError::Unknown.into());
+                    }
                     if refusals >= REFUSALS_MAX {
                         self.link.refused(&why);
                         return Err(RemoteError::Refused(why).into());
