@@ -14,6 +14,7 @@ mod webhooks;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -151,7 +152,18 @@ impl Service {
     /// thread that had panicked. Everything that was acknowledged is durable all the same.
     pub async fn shutdown(mut self) -> Result<(), StopError> {
         let (began, grace) = (Instant::now(), self.limits.shutdown_grace());
-        let finished = self.shutdown.finish(grace).await;
+        let finished = {
+            let mut finished = pin!(self.shutdown.finish(grace));
+            let exchanges_ended = async {
+                if let Some(running) = &self.running {
+                    running.end_exchanges(grace).await;
+                }
+            };
+            tokio::select! {
+                finished = &mut finished => finished,
+                () = exchanges_ended => finished.await,
+            }
+        };
         if finished.is_err() {
             self.reached.count(Limit::ShutdownGrace);
         }

@@ -13,6 +13,9 @@ use crate::watch::Watch;
 /// writer may be in the middle of making commits durable.
 const THREADS_WAIT_MIN: Duration = Duration::from_secs(1);
 
+/// So long before the end of the grace period exchanges with the remote are ended, or after half of a shorter one.
+const EXCHANGES_END_BEFORE: Duration = Duration::from_secs(1);
+
 /// How long the threads are waited for while the repository has not been read: nothing was
 /// acknowledged then, and a first reading may take long.
 const UNREAD_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -50,6 +53,15 @@ pub enum StopError {
 }
 
 impl Running {
+    /// Ends the exchanges with the remote shortly before the grace period is over: whoever waits for one is told what
+    /// became of it then, and the writer is not held up.
+    pub(crate) async fn end_exchanges(&self, grace: Duration) {
+        let Some(poll) = &self.poll else { return };
+        tokio::time::sleep(grace - exchanges_end_before(grace)).await;
+        // It waits for the processes; a panic there is told by whoever waits for the threads.
+        drop(tokio::task::spawn_blocking(poll.ender()).await);
+    }
+
     /// Waits until one of the threads ends, which none does before it is asked to; tells which.
     pub(crate) async fn failed(&self) -> &'static str {
         let thread = tokio::select! {
@@ -66,7 +78,7 @@ impl Running {
     pub(crate) async fn stop(self, left: Duration) -> Result<(), StopError> {
         let is_read = self.engine.projection.snapshot().is_some();
         let waited = if is_read { left.max(THREADS_WAIT_MIN) } else { left.min(UNREAD_WAIT_MAX) };
-        let until = Instant::now() + waited;
+        let until = Instant::now() + left.saturating_sub(exchanges_end_before(left));
         if tokio::time::timeout(waited, self.end()).await.is_ok() {
             self.poll.iter().for_each(|poll| poll.finish(until));
             return self.join();
@@ -97,4 +109,9 @@ impl Running {
             None => Ok(()),
         }
     }
+}
+
+/// How much of a time is left for what has to be done after the exchanges with the remote.
+fn exchanges_end_before(time: Duration) -> Duration {
+    EXCHANGES_END_BEFORE.min(time / 2)
 }

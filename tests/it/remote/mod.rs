@@ -13,6 +13,7 @@ mod pushed;
 mod reading;
 mod replica;
 mod rewound;
+mod stopping;
 mod transports;
 mod work_tree;
 

@@ -445,12 +445,14 @@ impl TestServer {
         log
     }
 
-    /// Waits for the service to end by itself, with this exit code.
+    /// Waits for the service to end by itself, with this exit code; answers its log.
     #[track_caller]
-    pub(crate) fn ends(&mut self, code: i32) {
+    pub(crate) fn ends(&mut self, code: i32) -> String {
         let mut process = self.process.take().expect("the service runs");
         let status = process.wait();
-        assert_eq!(status.code(), Some(code), "the log:\n{}", process.log());
+        let log = process.log();
+        assert_eq!(status.code(), Some(code), "the log:\n{log}");
+        log
     }
 
     /// Ends the process as a power cut would.

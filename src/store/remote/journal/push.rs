@@ -66,7 +66,8 @@ impl<J: TwoPhase> RemoteJournal<J> {
             tracing::debug!(?pushed, %tip, "a push was not accepted");
             is_unanswered |= matches!(pushed, Pushed::NoAnswer(_));
             tries += 1;
-            if is_unanswered && Instant::now() >= until {
+            let is_over = Instant::now() >= until || self.link.is_ended();
+            if is_unanswered && is_over {
                 self.link.pend(lease, tip);
                 return Err(RemoteError::Unknown.into());
             }
@@ -102,7 +103,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                     self.link.missed(&error);
                     return Err(error.into());
                 }
-                (Err(error), _) if !is_unanswered && (tries >= TRIES_MAX || Instant::now() >= until) => {
+                (Err(error), _) if !is_unanswered && (tries >= TRIES_MAX || is_over) => {
                     self.link.missed(&error);
                     return Err(error.into());
                 }

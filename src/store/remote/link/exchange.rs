@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::link::Link;
+use crate::store::remote::link::{Known, Link};
 use crate::store::remote::link::sightings::SeenHead;
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
@@ -20,7 +20,10 @@ impl Link {
     pub(crate) fn push(&self, tip: Revision, lease: Option<Revision>, until: Instant) -> Pushed {
         let since = self.known().pushed_at.map_or(Duration::MAX, |at| at.elapsed());
         let wait = self.settings.push_interval.saturating_sub(since);
-        std::thread::sleep(wait);
+        if !wait.is_zero() {
+            let is_early = |_: &mut Known| !self.is_ended();
+            drop(self.changed.wait_timeout_while(self.known(), wait, is_early));
+        }
         let push = self.known().sightings.begin_push();
         self.counters.attempted_at.set(self.now().timestamp());
         let began = Instant::now();

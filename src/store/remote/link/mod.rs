@@ -227,6 +227,19 @@ impl Link {
         self.changed.notify_all();
     }
 
+    /// Ends what waits and what is under way.
+    pub(crate) fn end(&self) {
+        self.finish();
+        self.git.processes.end();
+        let _known = self.known();
+        self.changed.notify_all();
+    }
+
+    /// Whether nothing is exchanged with the remote any more.
+    pub(crate) fn is_ended(&self) -> bool {
+        self.git.processes.is_over()
+    }
+
     /// Whether writes are answered before the remote has them.
     #[must_use]
     pub const fn is_local(&self) -> bool {

@@ -39,6 +39,12 @@ impl Poll {
         Ok(Self { link, pushes })
     }
 
+    /// Ends all exchanges with the remote, when it is called: whoever waits for one is told so.
+    pub fn ender(&self) -> impl FnOnce() + Send + 'static {
+        let link = Arc::clone(&self.link);
+        move || link.end()
+    }
+
     /// Waits until what was posted is pushed behind, or can't be, at most until then. What is left is pushed by the next
     /// start.
     pub fn finish(&self, until: Instant) {
@@ -51,8 +57,7 @@ impl Poll {
 
 impl Drop for Poll {
     fn drop(&mut self) {
-        self.link.finish();
-        self.link.git.processes.end();
+        self.link.end();
     }
 }
 

@@ -144,8 +144,8 @@ impl Link {
     pub(crate) fn missed(&self, error: &RemoteError) {
         let mut known = self.known();
         known.standing.failures = known.standing.failures.saturating_add(1);
-        // It is there, and takes pushes.
-        let is_away = *error != RemoteError::Lagging;
+        // It is there and takes pushes, or it is us who have ended.
+        let is_away = *error != RemoteError::Lagging && !known.wishes.is_over;
         if is_away
             && matches!(
                 known.standing.state,

@@ -161,6 +161,11 @@ impl Processes {
         Ok(Ended { status, output: output.said(), error: error.said() })
     }
 
+    /// Whether no more are started.
+    pub(crate) fn is_over(&self) -> bool {
+        self.running().is_over
+    }
+
     /// Ends all that run, and starts no more; done when they have ended.
     pub(crate) fn end(&self) {
         let mut running = self.running();
