@@ -335,6 +335,11 @@ pub trait Journal: Send + 'static {
         Ok(Vec::new())
     }
 
+    /// Lets go what was [kept](Self::keep).
+    fn let_go(&mut self, _kept: &[Kept]) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Carries out what an operator has decided about the branch, if anything; says whether there was something.
     fn carry_out_decision(&mut self) -> bool {
         false
@@ -394,7 +399,4 @@ pub trait TwoPhase: Journal {
         why: &str,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError>;
-
-    /// Lets go what was [kept](Journal::keep).
-    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError>;
 }

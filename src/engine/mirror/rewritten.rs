@@ -1,4 +1,5 @@
-//! A branch that was rewritten: what went is kept, told in the log, and a problem as long as it is kept.
+//! A branch that was rewritten: what went is kept, told in the log, and a problem as long as it is kept: until all of it
+//! is in the branch again, or somebody lets it go.
 //!
 //! Every move of the branch but our own is held against the head before it, the one that was noted before a
 //! restart too. What a person rewrites of their own commits only, as `git commit --amend` does, is theirs;
@@ -49,7 +50,9 @@ impl<J: Journal> Mirror<J> {
             known => known,
         };
         let Some(old) = known else { return Ok(()) };
-        if self.journal.descends(head, old)? {
+        let goes_on = self.journal.descends(head, old)?;
+        self.let_go_what_came_back(old, head)?;
+        if goes_on {
             return Ok(());
         }
         let left = self.journal.commits_beyond(old, head)?;
@@ -68,6 +71,25 @@ impl<J: Journal> Mirror<J> {
         tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // A journal may keep what it follows away from.
         self.look_at_kept()
+    }
+
+    /// Lets go what is all in the branch again: somebody has merged it, or pushed it once more.
+    fn let_go_what_came_back(&mut self, old: Revision, head: Revision) -> Result<(), StoreError> {
+        if self.snapshot.rewritten.is_empty() {
+            return Ok(());
+        }
+        let came = self.journal.commits_beyond(head, old)?;
+        let told = self.snapshot.rewritten.iter().filter(|it| came.contains(&it.revision));
+        let back = |it: &Rewritten| Kept { name: it.name.clone(), at: it.since, revision: it.revision };
+        let back: Vec<Kept> = told.map(back).collect();
+        if back.is_empty() { Ok(()) } else { self.settle(&back).and_then(|()| self.look_at_kept()) }
+    }
+
+    fn settle(&mut self, back: &[Kept]) -> Result<(), StoreError> {
+        self.journal.let_go(back)?;
+        let kept: Vec<&str> = back.iter().map(|kept| &*kept.name).collect();
+        tracing::info!(kept = kept.join(" "), "what the rewritten branch had is part of it again");
+        Ok(())
     }
 
     /// Keeps a former head, unless one that contains it is kept.
@@ -144,10 +166,12 @@ impl<J: Journal> Mirror<J> {
         let known: Vec<_> = kept.into_iter().map(|kept| (known(&kept), kept)).collect();
         let mut rewritten = Vec::with_capacity(known.len());
         for (known, kept) in known {
-            rewritten.push(match known {
-                Some(known) => known,
-                None => self.told_of(kept)?,
-            });
+            match (known, self.snapshot.revision) {
+                (Some(known), _) => rewritten.push(known),
+                // It came back while nothing ran here.
+                (None, Some(head)) if self.journal.descends(head, kept.revision)? => self.settle(&[kept])?,
+                (None, _) => rewritten.push(self.told_of(kept)?),
+            }
         }
         let rewritten = Arc::new(rewritten);
         let mut next = self.snapshot.next();

@@ -39,8 +39,38 @@ fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     running.submit(rename("posts", "D")).unwrap();
     look(&running, Hint::Everything);
     assert_eq!(running.snapshot().rewritten[..], [rewritten], "what happened stays what is told");
-    journal.let_go();
+    journal.let_all_go();
     look(&running, Hint::Everything);
+    assert_eq!(told(&running), []);
+    running.stop();
+}
+
+#[test]
+fn it_is_told_no_more_when_all_of_it_is_in_the_branch_again() {
+    let (journal, running, first, made) = written();
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Branch);
+    assert_eq!(told(&running), [made[2]]);
+    journal.reset_hard(Some(made[1]));
+    look(&running, Hint::Branch);
+    assert_eq!(told(&running), [made[2]], "a part of it has come back");
+    journal.reset_hard(Some(made[2]));
+    commit(&journal, "pages.yaml", &named("On top of it"));
+    look(&running, Hint::Branch);
+    assert_eq!(told(&running), []);
+    assert_eq!(journal.clone().kept(DateTime::UNIX_EPOCH).unwrap(), []);
+    running.stop();
+}
+
+#[test]
+fn what_came_back_while_nothing_ran_is_told_no_more() {
+    let (journal, running, first, made) = written();
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Branch);
+    assert_eq!(told(&running), [made[2]]);
+    running.stop();
+    journal.reset_hard(Some(made[2]));
+    let running = Running::on(&journal);
     assert_eq!(told(&running), []);
     running.stop();
 }
@@ -93,7 +123,7 @@ fn it_is_noticed_when_it_happened_while_nothing_ran() {
     let running = Running::on(&journal);
     assert_eq!(told(&running), [made[2]]);
     running.stop();
-    journal.let_go();
+    journal.let_all_go();
     let running = Running::on(&journal);
     assert_eq!(told(&running), [], "it was told once");
     running.stop();

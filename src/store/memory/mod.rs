@@ -288,7 +288,7 @@ impl MemoryJournal {
     }
 
     /// Lets go of all that is kept, as `git update-ref -d` does.
-    pub(crate) fn let_go(&self) {
+    pub(crate) fn let_all_go(&self) {
         self.lock().kept.clear();
     }
 
@@ -439,6 +439,11 @@ impl Journal for MemoryJournal {
 
     fn kept(&mut self, _: DateTime<Utc>) -> Result<Vec<Kept>, StoreError> {
         Ok(self.readable()?.kept.clone())
+    }
+
+    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+        self.lock().kept.retain(|known| !kept.contains(known));
+        Ok(())
     }
 
     fn tend(&mut self) -> Result<(), StoreError> {

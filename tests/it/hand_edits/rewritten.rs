@@ -24,6 +24,14 @@ fn kept(repo: &Repo) -> Option<(String, String)> {
     Some((name.strip_prefix("refs/collectory/kept/")?.to_owned(), revision.to_owned()))
 }
 
+/// Waits until the old head is kept once more; returns its name.
+async fn kept_again(server: &TestServer, old: &str) -> String {
+    let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
+    assert_eq!(revision, old);
+    server.problem(&format!("rewritten:{name}")).await;
+    name
+}
+
 /// Waits until the old head is kept and told; returns its name.
 async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     let (name, revision) = eventually("it is kept", async || kept(server.repo())).await;
@@ -66,7 +74,12 @@ async fn acknowledged_writes_that_a_reset_takes_away_are_kept_until_they_are_let
     let kept_ref = format!("refs/collectory/kept/{name}");
     server.repo().git(&["merge", "--quiet", &kept_ref]);
     server.shows("posts", "name", "C").await;
-    server.repo().git(&["update-ref", "-d", &kept_ref]);
+    server.no_problem().await;
+    assert_eq!(kept(server.repo()), None, "all of it is in the branch again");
+    server.repo().git(&["reset", "--quiet", "--hard", &before]);
+    server.serves(&before).await;
+    let name = kept_again(&server, &old).await;
+    server.repo().git(&["update-ref", "-d", &format!("refs/collectory/kept/{name}")]);
     server.no_problem().await;
     server.leaves("");
 }

@@ -81,3 +81,29 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
     assert_eq!(ask().await.is(200).header("collectory-revision"), landed);
     assert_eq!(hub.repo.git(&["rev-list", "--count", &format!("{before}..main")]), "1");
 }
+
+#[tokio::test]
+async fn what_a_rewound_remote_had_is_no_problem_any_more_when_somebody_has_pushed_it_again() {
+    for is_merged in [false, true] {
+        let hub = Hub::with("small");
+        let server = hub.polling(50).start().await;
+        let before = hub.head().unwrap();
+        let gone = server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision");
+        hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+        server.serves(&before).await;
+        eventually("what went is kept", async || (kept(&server) == gone).then_some(())).await;
+        if is_merged {
+            let person = hub.person();
+            person.git(&["fetch", "--quiet", server.repo().path().to_str().unwrap(), &gone]);
+            hub.somebody_writes("pages", "Foreign");
+            person.git(&["merge", "--quiet", "-m", "Take it back", &gone]);
+            person.git(&["push", "--quiet", "origin", "HEAD"]);
+        } else {
+            hub.repo.git(&["update-ref", "refs/heads/main", &gone]);
+        }
+        server.serves(&hub.head().unwrap()).await;
+        server.no_problem().await;
+        assert_eq!(kept(&server), "");
+        server.request("POST", "/remote/restore").send().await.is(409);
+    }
+}

@@ -306,6 +306,11 @@ impl Journal for GitJournal {
         kept::current(&self.layout, now, &self.writer.barrier)
     }
 
+    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+        self.check_writable()?;
+        kept::let_go(&self.layout, kept, &self.writer.barrier)
+    }
+
     fn has_merges(&self) -> bool {
         self.layout.has_remote()
     }

@@ -5,8 +5,7 @@ use chrono::{DateTime, Utc};
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
 use crate::store::git::read::trees::Trees;
-use crate::store::git::repo::kept;
-use crate::store::{Committed, Draft, Journal as _, Kept, StoreError, TreeId, TwoPhase};
+use crate::store::{Committed, Draft, Journal as _, StoreError, TreeId, TwoPhase};
 
 impl TwoPhase for GitJournal {
     fn prepare(
@@ -54,10 +53,5 @@ impl TwoPhase for GitJournal {
             tracing::warn!(%error, "the work tree could not be brought along to where the branch was moved");
         }
         Ok(())
-    }
-
-    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
-        self.check_writable()?;
-        kept::let_go(&self.layout, kept, &self.writer.barrier)
     }
 }

@@ -81,8 +81,16 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let lost = match local {
             Some(local) if self.is_rewritten(Some(local), head)? => local,
             Some(_) | None => {
+                let mut lost = None;
+                for kept in kept.iter().rev() {
+                    // What the remote has again is not lost any more.
+                    if head.map_or(Ok(true), |head| self.inner.descends(head, kept.revision).map(|has| !has))? {
+                        lost = Some(kept.revision);
+                        break;
+                    }
+                }
                 let nothing = || RemoteError::Stopped("nothing is kept of a rewritten branch".to_owned());
-                kept.last().map(|kept| kept.revision).ok_or_else(nothing)?
+                lost.ok_or_else(nothing)?
             }
         };
         let tip = match head {

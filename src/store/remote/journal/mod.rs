@@ -239,6 +239,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.kept(now)
     }
 
+    fn let_go(&mut self, kept: &[Kept]) -> Result<(), StoreError> {
+        self.inner.let_go(kept)
+    }
+
     fn carry_out_decision(&mut self) -> bool {
         let Some((decision, tell)) = self.link.take_decision() else { return false };
         match self.decide(decision) {
