@@ -52,7 +52,7 @@ pub use crate::engine::mirror::MirrorOptions;
 pub use crate::engine::pacing::Paced;
 pub use crate::engine::plan::merge::Clash;
 pub use crate::engine::plan::three_way::Collections;
-pub use crate::engine::projection::problem::{Conflict, Conflicted, Problem, Rewritten, Serving};
+pub use crate::engine::projection::problem::{Conflict, Conflicted, Gone, Problem, Rewritten, Serving};
 pub use crate::engine::projection::sync_token::{Change, Mark, Shown, SyncToken, VisibleKeys};
 pub use crate::engine::projection::{Entry, Head, Projection, Snapshot};
 pub use crate::engine::remote::{Decision, Remote, Undecided};

@@ -5,15 +5,34 @@
 //! restart too. What a person rewrites of their own commits only, as `git commit --amend` does, is theirs;
 //! but a commit that the service has made was acknowledged to somebody who is not there to be asked.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
-use crate::domain::Revision;
 use crate::domain::file_name::FileName;
+use crate::domain::{Key, Revision};
 use crate::engine::chain;
 use crate::engine::mirror::Mirror;
-use crate::engine::projection::problem::Rewritten;
+use crate::engine::projection::problem::{Gone, Rewritten};
 use crate::store::{Journal, Kept, StoreError};
+
+/// So many of the events that went are named; `git log` names them all.
+const EVENTS_NAMED_MAX: usize = 20;
+
+/// The events that went.
+struct Events {
+    count: usize,
+    /// The newest of them, the first first.
+    named: Vec<Gone>,
+}
+
+impl Events {
+    /// For the log: which collections, by which commits.
+    fn line(&self) -> String {
+        let named = self.named.iter().map(|gone| format!("{} {:.8}", gone.key, gone.revision.to_string()));
+        let others = self.count - self.named.len();
+        named.chain((others > 0).then(|| format!("{others} more"))).collect::<Vec<_>>().join(", ")
+    }
+}
 
 impl<J: Journal> Mirror<J> {
     /// Looks whether the branch has come to where it is served by going on, if that is not known yet. What
@@ -63,12 +82,13 @@ impl<J: Journal> Mirror<J> {
         // Where the branch is shared, it came from the remote.
         let is_to_be_kept = self.journal.has_merges() || self.is_acknowledged(&left)?;
         let kept = if is_to_be_kept { Some(self.keep(old)?) } else { None };
-        let events = self.count_events(old, &left)?;
+        let events = self.events_of(old, &left)?;
         // What an operator has let go is so at once.
         let kept =
             kept.filter(|kept| self.journal.kept((self.options.clock)()).is_ok_and(|all| all.contains(kept)));
         let kept_as = kept.map(|kept| format!("{}{}", Kept::REFS, kept.name));
-        tracing::warn!(from = %old, to = %head, events, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
+        let (events, gone) = (events.count, events.line());
+        tracing::warn!(from = %old, to = %head, events, gone, commits = left.len(), kept = kept_as, "the branch was rewritten: what it had is no longer part of it");
         // A journal may keep what it follows away from.
         self.look_at_kept()
     }
@@ -123,11 +143,10 @@ impl<J: Journal> Mirror<J> {
         Ok(false)
     }
 
-    /// How many events were those of these commits: one for each collection that a commit of the first parents
-    /// changed.
-    fn count_events(&mut self, old: Revision, left: &[Revision]) -> Result<usize, StoreError> {
+    /// Which events were those of these commits: one for each collection that a commit of the first parents changed.
+    fn events_of(&mut self, old: Revision, left: &[Revision]) -> Result<Events, StoreError> {
         let left: HashSet<&Revision> = left.iter().collect();
-        let mut events = 0;
+        let mut events = Events { count: 0, named: Vec::new() };
         self.journal.walk(old, &mut |commit, changes| {
             let is_left = left.contains(&commit.revision);
             if is_left {
@@ -135,7 +154,12 @@ impl<J: Journal> Mirror<J> {
                     FileName::Collection { key, .. } => Some(key),
                     FileName::BadKey(_) | FileName::Other => None,
                 });
-                events += keys.collect::<HashSet<_>>().len();
+                let keys: BTreeSet<Key> = keys.collect();
+                events.count += keys.len();
+                let room = EVENTS_NAMED_MAX - events.named.len();
+                events
+                    .named
+                    .extend(keys.into_iter().take(room).map(|key| Gone { revision: commit.revision, key }));
             }
             is_left
         })?;
@@ -148,10 +172,10 @@ impl<J: Journal> Mirror<J> {
             Some(head) => self.journal.commits_beyond(kept.revision, head)?,
             None => Vec::new(),
         };
-        let events = self.count_events(kept.revision, &left)?;
-        let message = message(&self.options.branch, &kept, (head, events, self.journal.has_merges()));
+        let events = self.events_of(kept.revision, &left)?;
+        let message = message(&self.options.branch, &kept, (head, events.count, self.journal.has_merges()));
         let Kept { name, at, revision } = kept;
-        Ok(Rewritten { name, message, since: at, revision })
+        Ok(Rewritten { name, message, since: at, revision, events: events.named })
     }
 
     /// Tells what is kept, and no more what was let go.

@@ -26,6 +26,15 @@ pub struct Problem {
     pub committed: Option<(Revision, Actor)>,
 }
 
+/// What went of a branch that was rewritten: what a commit had done to a collection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gone {
+    /// The commit.
+    pub revision: Revision,
+    /// The collection.
+    pub key: Key,
+}
+
 /// Commits that the branch had before somebody rewrote it, kept under a name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rewritten {
@@ -37,6 +46,8 @@ pub struct Rewritten {
     pub since: DateTime<Utc>,
     /// What the branch had.
     pub revision: Revision,
+    /// The events that went, the newest first, of many only so many.
+    pub events: Vec<Gone>,
 }
 
 /// What both sides of a merge had changed in different ways.

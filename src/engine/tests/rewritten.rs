@@ -36,12 +36,27 @@ fn what_was_acknowledged_is_kept_and_told_as_long_as_it_is() {
     for part in [made[2].to_string(), first.to_string(), "git merge refs/collectory/kept/".into()] {
         assert!(rewritten.message.contains(&part), "{}", rewritten.message);
     }
+    let gone = rewritten.events.iter().map(|gone| (gone.key.as_str(), gone.revision));
+    assert_eq!(gone.collect::<Vec<_>>(), [2, 1, 0].map(|at| ("posts", made[at])));
     running.submit(rename("posts", "D")).unwrap();
     look(&running, Hint::Everything);
     assert_eq!(running.snapshot().rewritten[..], [rewritten], "what happened stays what is told");
     journal.let_all_go();
     look(&running, Hint::Everything);
     assert_eq!(told(&running), []);
+    running.stop();
+}
+
+#[test]
+fn of_many_events_that_went_the_newest_are_named() {
+    let (journal, running, first, _) = written();
+    let made = (0..25).map(|at| running.submit(rename("posts", &at.to_string())).unwrap().revision.unwrap());
+    let newest: Vec<Revision> = made.collect::<Vec<_>>().into_iter().rev().take(20).collect();
+    journal.reset_hard(Some(first));
+    look(&running, Hint::Branch);
+    let rewritten = running.snapshot().rewritten[0].clone();
+    assert!(rewritten.message.contains("28 of its events went"), "{}", rewritten.message);
+    assert_eq!(rewritten.events.iter().map(|gone| gone.revision).collect::<Vec<_>>(), newest);
     running.stop();
 }
 

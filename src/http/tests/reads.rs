@@ -10,8 +10,8 @@ use warp::http::header::{
 };
 
 use crate::config::{BasePath, Origin};
-use crate::domain::{Kind, Revision};
-use crate::engine::Rewritten;
+use crate::domain::{Key, Kind, Revision};
+use crate::engine::{Gone, Rewritten};
 use crate::http::browser::cors::Cors;
 use crate::http::testing::{Hook, Served, entry, problem, snapshot};
 use crate::http::{Action, Allowed, Denied, Guard, RequestHead};
@@ -195,7 +195,8 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
         let since = DateTime::UNIX_EPOCH;
         let revision = Revision::new([0x9f; 20]);
         let message = "It went.".to_owned();
-        next.rewritten = Arc::new(vec![Rewritten { name: kept.into(), message, since, revision }]);
+        let events = vec![Gone { revision, key: Key::parse("posts").unwrap() }];
+        next.rewritten = Arc::new(vec![Rewritten { name: kept.into(), message, since, revision, events }]);
         served.projection.publish(Arc::new(next));
         let answer = served.get("/problems").await.is(200);
         assert_eq!(answer.keys(), ids);
@@ -206,7 +207,8 @@ async fn problems_are_listed_to_those_who_may_see_their_collections() {
             assert_eq!(
                 rewritten["attributes"],
                 json!({"kind": "rewritten", "message": "It went.", "since": "1970-01-01T00:00:00Z",
-                       "revision": revision.to_string()})
+                       "revision": revision.to_string(),
+                       "events": [{"collection": "posts", "revision": revision.to_string()}]})
             );
         }
         let thin = served.get("/problems?fields[problem]=line").await.is(200);

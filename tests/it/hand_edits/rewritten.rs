@@ -41,7 +41,12 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     let problem = server.problem(&format!("rewritten:{name}")).await;
     let attributes = problem["attributes"].as_object().unwrap();
     let names: Vec<&String> = attributes.keys().collect();
-    assert_eq!(names, ["kind", "message", "revision", "since"]);
+    assert_eq!(names, ["events", "kind", "message", "revision", "since"]);
+    let events = attributes["events"].as_array().unwrap();
+    let went = server.repo().git(&["rev-list", &format!("{new}..{old}")]);
+    let went: Vec<_> =
+        went.lines().map(|commit| json!({"collection": "posts", "revision": commit})).collect();
+    assert_eq!(*events, went);
     assert_eq!((&attributes["kind"], &attributes["revision"]), (&json!("rewritten"), &json!(old)));
     let message = attributes["message"].as_str().unwrap();
     for part in [old, new, &format!("git log main..refs/collectory/kept/{name}")] {
@@ -50,7 +55,7 @@ async fn kept_and_told(server: &TestServer, old: &str, new: &str) -> String {
     let log = server.log();
     let told: Vec<&str> = log.lines().filter(|line| line.contains("the branch was rewritten")).collect();
     let [line] = told[..] else { panic!("{log}") };
-    for part in ["WARN", old, new, "events=3", "commits=3", &name] {
+    for part in ["WARN", old, new, &format!("events=3 gone=\"posts {old:.8}, posts "), "commits=3", &name] {
         assert!(line.contains(part), "{part}: {line}");
     }
     name

@@ -27,7 +27,9 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
         let note = base_of(&server);
         let stale = eventually("the base is noted", async || fs::read(&note).ok()).await;
         let gone = match is_ours {
-            true => server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision"),
+            true => {
+                server.patch("posts", json!({"name": "Gone"})).await.is(200).header("collectory-revision")
+            }
             false => hub.somebody_writes("posts", "Gone"),
         };
         server.serves(&gone).await;
@@ -56,7 +58,8 @@ async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_onc
     // What it has begun goes on when the other end is gone.
     let daemon = git_daemon(hub.folder.path());
     let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
-    let flags = ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "1500"];
+    let flags =
+        ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "1500"];
     let server = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags).start().await;
     let ask = async || {
         let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");

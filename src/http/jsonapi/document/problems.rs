@@ -2,10 +2,12 @@
 
 use bytes::Bytes;
 use chrono::{DateTime, SecondsFormat, Utc};
+use serde_json::json;
 
-use crate::engine::{Conflict, Conflicted, Problem, Rewritten};
+use crate::engine::{Conflict, Conflicted, Gone, Problem, Rewritten};
 use crate::http::jsonapi::document::history::{list, resource, write_actor};
 use crate::http::jsonapi::document::self_link;
+use crate::http::jsonapi::json::write_list;
 use crate::http::jsonapi::query::{Fields, Wanted};
 
 /// The document of the problems that are there now, each fault of a file a resource.
@@ -51,7 +53,13 @@ fn rewritten_branch(rewritten: &Rewritten, wanted: Option<&Wanted>) -> Bytes {
         attributes.text("message", &rewritten.message);
         attributes.text("since", &to_the_second(rewritten.since));
         attributes.text("revision", &rewritten.revision.to_string());
+        attributes.member("events", |out| write_list(&rewritten.events, out, write_gone));
     })
+}
+
+fn write_gone(gone: &Gone, out: &mut Vec<u8>) {
+    let gone = json!({"collection": gone.key.as_str(), "revision": gone.revision.to_string()});
+    out.extend_from_slice(gone.to_string().as_bytes());
 }
 
 fn conflicted(conflicted: &Conflicted, wanted: Option<&Wanted>) -> Bytes {

@@ -40,6 +40,19 @@ struct Problem {
     revision: String,
     author: String,
     lines: Vec<Line>,
+    events: Vec<Gone>,
+}
+
+/// An event that went when the branch was rewritten.
+struct Gone {
+    key: String,
+    revision: String,
+}
+
+impl Gone {
+    fn short(&self) -> &str {
+        short(&self.revision)
+    }
 }
 
 /// Where it is; line and column are 0 where they can't be told.
@@ -76,6 +89,13 @@ impl Problem {
             revision: own("revision"),
             author: attributes.get("author").map(|it| text(it, "name").to_owned()).unwrap_or_default(),
             lines: Vec::new(),
+            events: items(attributes.get("events"))
+                .iter()
+                .map(|it| Gone {
+                    key: text(it, "collection").to_owned(),
+                    revision: text(it, "revision").to_owned(),
+                })
+                .collect(),
         }
     }
 
@@ -179,6 +199,7 @@ async fn past(visit: &Visit<'_>) -> Result<Page, ApiError> {
                     revision: String::new(),
                     author: String::new(),
                     lines: Vec::new(),
+                    events: Vec::new(),
                 };
                 if let Some(content) = view.file(revision, name)? {
                     problem.show(&content);

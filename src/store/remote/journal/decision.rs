@@ -84,7 +84,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 let mut lost = None;
                 for kept in kept.iter().rev() {
                     // What the remote has again is not lost any more.
-                    if head.map_or(Ok(true), |head| self.inner.descends(head, kept.revision).map(|has| !has))? {
+                    if head
+                        .map_or(Ok(true), |head| self.inner.descends(head, kept.revision).map(|has| !has))?
+                    {
                         lost = Some(kept.revision);
                         break;
                     }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use crate::domain::Revision;
 use crate::store::remote::RemoteError;
-use crate::store::remote::link::{Known, Link};
 use crate::store::remote::link::sightings::SeenHead;
+use crate::store::remote::link::{Known, Link};
 use crate::store::remote::transport::notes::Note;
 use crate::store::remote::transport::pushed::Pushed;
 
