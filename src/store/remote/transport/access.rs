@@ -4,10 +4,16 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
 use crate::store::remote::transport::url::{RemoteUrl, Transport, origin_of};
+use crate::store::remote::transport::words::without_userinfo;
 
 /// The user where the URL names none, as git hosts take it beside a token.
 const USER_DEFAULT: &str = "x-access-token";
+
+/// A user of a URL that is so long may be a token, as git hosts take it, and is shown nowhere.
+const TOKEN_LEN_MIN: usize = 16;
 
 /// Names the file with the token to the program that git asks for a password, which is our own.
 const TOKEN_FILE: &str = "COLLECTORY_ASKPASS_TOKEN_FILE";
@@ -92,12 +98,15 @@ impl Access {
         sockets.for_each(|entry| drop(fs::remove_file(entry.path())));
     }
 
-    /// A text without the token.
-    pub(crate) fn without_secrets(&self, text: &str) -> String {
-        match self.token_file.as_deref().and_then(token) {
-            Some(token) if !token.is_empty() => text.replace(&token, "***"),
-            Some(_) | None => text.to_owned(),
-        }
+    /// What was said by git or the remote, which may repeat what it was told, without the token and who asks.
+    pub(crate) fn without_secrets(&self, said: &str, url: &RemoteUrl) -> String {
+        let token = self.token_file.as_deref().and_then(token);
+        let user = url.user().filter(|user| user.len() >= TOKEN_LEN_MIN).map(str::to_owned);
+        let secrets = token.into_iter().chain(user).filter(|secret| !secret.is_empty());
+        secrets.fold(without_userinfo(said), |said, secret| {
+            let encoded = utf8_percent_encode(&secret, NON_ALPHANUMERIC).to_string();
+            said.replace(&secret, "***").replace(&encoded, "***")
+        })
     }
 }
 
@@ -149,6 +158,20 @@ mod tests {
         ] {
             assert_eq!(asks_for(prompt).as_deref(), origin, "{prompt}");
         }
+    }
+
+    #[test]
+    fn what_is_said_shows_no_token() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("token");
+        fs::write(&file, "s3cret/1\n").unwrap();
+        let access = Access { token_file: Some(file), ..Access::default() };
+        let url = |text: &str| text.parse::<RemoteUrl>().unwrap();
+        let shown = access.without_secrets("no s3cret/1 or s3cret%2F1 here", &url("https://mara@host/a"));
+        assert_eq!(shown, "no *** or *** here");
+        let said = "ghp_0123456789abcdef of mara at https://mara@host";
+        let shown = access.without_secrets(said, &url("https://ghp_0123456789abcdef@host/a"));
+        assert_eq!(shown, "*** of mara at https://***@host");
     }
 
     #[test]

@@ -163,7 +163,7 @@ impl Git {
         let arguments: Vec<&str> =
             arguments.iter().map(|it| if *it == "--quiet" { "--progress" } else { it }).collect();
         let url = self.url.to_string();
-        let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", sentence(line));
+        let tell = |line: &str| tracing::info!(remote = url, "cloning: {}", self.shown(line));
         let quiet_max = until.saturating_duration_since(Instant::now());
         self.check_fit()?;
         self.answer(not_run(self.processes.run_speaking(self.command(&arguments), quiet_max, &tell))?)
@@ -218,7 +218,8 @@ impl Git {
         if ended.status.is_none() {
             self.access.forget_connections(&self.folder);
         }
-        Pushed::of(&ended, &self.branch, is_sent, said)
+        let output = self.access.without_secrets(&ended.output, &self.url);
+        Pushed::of(&Ended { output, ..ended }, &self.branch, is_sent, said)
     }
 
     /// Whether our hook can be executed, where git has not done it yet.
@@ -293,13 +294,18 @@ impl Git {
     /// The branches that the remote has, a few of them.
     pub(crate) fn branches(&self, until: Instant) -> Result<Vec<String>, RemoteError> {
         let ended = self.talk(&["ls-remote", "--quiet", "--heads", "--", &self.address()], until)?;
-        let name = |line: &str| Some(sentence(line.split_once("\trefs/heads/")?.1));
+        let name = |line: &str| Some(self.shown(line.split_once("\trefs/heads/")?.1));
         Ok(ended.output.lines().filter_map(name).take(BRANCHES_TOLD_MAX).collect())
     }
 
     /// What was said, fit to be shown.
     pub(crate) fn discreet(&self, ended: &Ended) -> String {
-        self.access.without_secrets(&sentence(&ended.error))
+        self.shown(&ended.error)
+    }
+
+    /// The same of any of its words; a secret is found before it is cut off in the middle.
+    fn shown(&self, said: &str) -> String {
+        sentence(&self.access.without_secrets(said, &self.url))
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

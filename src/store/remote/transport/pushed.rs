@@ -1,6 +1,10 @@
 //! What became of a push, as far as git can tell.
 
 use crate::store::remote::transport::process::Ended;
+use crate::store::remote::transport::words::visible;
+
+/// So much of the word is shown that a remote gives for a push which it does not take.
+const WORD_CHARS_MAX: usize = 200;
 
 /// What became of a push. What it means for the commits only the remote's head can tell, but of the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +37,7 @@ impl Pushed {
 /// What the remote said at length, or the word that it gave.
 fn said_or(said: String, summary: &str) -> String {
     let word = summary.trim_start_matches("[remote rejected]").trim();
-    let word: String = word.chars().filter(|it| !it.is_control()).take(200).collect();
+    let word: String = visible(word).chars().take(WORD_CHARS_MAX).collect();
     let told: Vec<&str> =
         said.split("; ").filter(|part| !part.starts_with("error: failed to push")).collect();
     match told.is_empty() {

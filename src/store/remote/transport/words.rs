@@ -15,6 +15,20 @@ pub(crate) fn sentence(said: &str) -> String {
     }
 }
 
+/// A text without what stands before the `@` of a URL in it: a user, who may be a token, and a password.
+pub(crate) fn without_userinfo(said: &str) -> String {
+    let mut shown = String::with_capacity(said.len());
+    let mut rest = said;
+    while let Some((before, after)) = rest.split_once("://") {
+        let ends = |it: char| it.is_whitespace() || it.is_control() || "/?#'\"`<>".contains(it);
+        let (authority, behind) = after.split_at(after.find(ends).unwrap_or(after.len()));
+        let (blot, host) = authority.rsplit_once('@').map_or(("", authority), |(_, host)| ("***@", host));
+        shown.extend([before, "://", blot, host]);
+        rest = behind;
+    }
+    shown + rest
+}
+
 /// What git and ssh say, by a part of it, and what is to be done then.
 const ADVICE: [(&str, &str); 7] = [
     (
@@ -52,7 +66,7 @@ fn is_noise(line: &str) -> bool {
 }
 
 /// Without what is no character to look at.
-fn visible(line: &str) -> String {
+pub(crate) fn visible(line: &str) -> String {
     line.chars().map(|it| if it.is_control() || is_direction(it) { '\u{fffd}' } else { it }).collect()
 }
 
@@ -64,6 +78,20 @@ const fn is_direction(it: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_url_shows_who_asks() {
+        for (said, shown) in [
+            (
+                "fatal: 'https://a:b@host/x' and http://token@h",
+                "fatal: 'https://***@host/x' and http://***@h",
+            ),
+            ("https://host/a@b ssh://git@host:22/x", "https://host/a@b ssh://***@host:22/x"),
+            ("git@host:a ://@ https://a@b@c?d", "git@host:a ://***@ https://***@c?d"),
+        ] {
+            assert_eq!(without_userinfo(said), shown);
+        }
+    }
 
     #[test]
     fn what_is_said_becomes_one_line_that_does_nothing() {
