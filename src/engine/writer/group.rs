@@ -83,7 +83,10 @@ impl<J: Journal> Group<'_, J> {
                     };
                     limit.into_iter().for_each(|limit| self.options.reached.count(limit));
                     publish(self.projection, self.ledger, self.mirror);
-                    self.projection.note_write_trouble(Some(reason(&error)));
+                    // How it stands with the remote is told of the remote, which may be up again before the next write.
+                    if !matches!(error, StoreError::Remote(_)) {
+                        self.projection.note_write_trouble(Some(reason(&error)));
+                    }
                     if matches!(error, StoreError::Remote(RemoteError::Pending)) {
                         answer_asked_again(self.ledger, &mut jobs);
                     }

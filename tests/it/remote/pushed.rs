@@ -137,6 +137,35 @@ async fn a_remote_that_is_away_is_told_and_nothing_is_changed() {
 }
 
 #[tokio::test]
+async fn a_write_that_failed_is_no_trouble_any_more_when_the_remote_is_up_again() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).start().await;
+    hub.goes_away();
+    unavailable(&server, "posts", "Lost").await;
+    is_in_state(&server, "down").await;
+    hub.comes_back();
+    is_in_state(&server, "up").await;
+    let ready = server.get("/readyz").await.is(200).json();
+    assert_eq!(ready["meta"].get("writes"), None, "{ready}");
+}
+
+#[tokio::test]
+async fn a_secret_that_the_remote_repeats_is_told_nobody() {
+    let hub = Hub::with("small");
+    let token = hub.folder.path().join("token");
+    std::fs::write(&token, "s3cret-token\n").unwrap();
+    let said = "no s3cret-token, use https://mara:hidden@git.example.org/x";
+    hub.hook("pre-receive", &format!("echo '{said}'; exit 1"));
+    let server = hub.setup().flag(&["--remote-token-file", token.to_str().unwrap()]).start().await;
+    let (code, error) = unavailable(&server, "posts", "Lost").await;
+    assert_eq!(code, "remote_refused");
+    let detail = error["detail"].as_str().unwrap();
+    assert!(detail.contains("no ***, use https://***@git.example.org/x"), "{detail}");
+    let told = link(&server).await.to_string() + &server.log();
+    assert!(!told.contains("s3cret-token") && !told.contains("hidden"), "{told}");
+}
+
+#[tokio::test]
 async fn what_the_remote_refuses_is_told_in_its_words_and_tried_no_more_for_a_while() {
     let hub = Hub::with("small");
     let runs = hub.repo.path().join("runs");
