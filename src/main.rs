@@ -4,7 +4,6 @@ mod memory;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
 use collectory::binary::{Cli, askpass, report};
 use mimalloc::MiMalloc;
 
@@ -17,5 +16,5 @@ fn main() -> ExitCode {
     if let Some(answer) = askpass() {
         return answer;
     }
-    report(Cli::parse().run(memory::give_back))
+    report(Cli::read().run(memory::give_back))
 }

@@ -32,7 +32,9 @@ use std::ffi::OsString;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::format::turns_text;
 use crate::store::StoreError;
@@ -116,7 +118,21 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
     }
 }
 
+/// What says which repository, and how it is written to.
+const OF_REPOSITORY: [&str; 4] = ["repository", "branch", "folder", "signing_key"];
+
 impl Cli {
+    /// Reads the command line. Where that is wrong usage, or asks for help, it is told and the process ends.
+    #[must_use]
+    pub fn read() -> Self {
+        let mut command = Self::command();
+        let matches = command.get_matches_mut();
+        if let Some(why) = contradiction(&command, &matches) {
+            command.error(ErrorKind::ArgumentConflict, why).exit();
+        }
+        Self::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+    }
+
     /// Does what the command line says; `give_back` has the allocator give back what a thread has freed.
     ///
     /// # Errors
@@ -153,6 +169,26 @@ impl Cli {
             Command::Man(man) => man.run(),
         }
     }
+}
+
+/// Why a flag would be passed over in silence: a running service knows its repository and its remote. Variables of the
+/// environment are there for every command, and give way.
+fn contradiction(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
+    let (mut command, mut matches) = (command, matches);
+    while let Some((name, inner)) = matches.subcommand() {
+        (command, matches) = (command.find_subcommand(name)?, inner);
+    }
+    let source = |arg: &Arg| matches.value_source(arg.get_id().as_str());
+    let to = command.get_arguments().find(|arg| arg.get_long() == Some("to"))?;
+    source(to)?;
+    let is_idle = |arg: &&Arg| {
+        OF_REPOSITORY.contains(&arg.get_id().as_str()) || arg.get_help_heading() == Some("Many machines")
+    };
+    let given = |arg: &&Arg| source(arg) == Some(ValueSource::CommandLine);
+    let idle = command.get_arguments().filter(is_idle).find(given)?.get_long()?;
+    Some(format!(
+        "--to asks the service that is running there, and --{idle} is for what is done without one; give one of the two"
+    ))
 }
 
 /// The variables of the environment that look like ours and that no flag has: typing errors, mostly.

@@ -154,6 +154,7 @@ pub struct SiblingConfig {
         env = "COLLECTORY_PEER",
         value_name = "URL",
         value_delimiter = ',',
+        value_parser = peer,
         requires = "remote"
     )]
     pub peers: Vec<String>,
@@ -234,4 +235,12 @@ impl Default for RemoteConfig {
     fn default() -> Self {
         Self::DEFAULT
     }
+}
+
+fn peer(text: &str) -> Result<String, String> {
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://")).unwrap_or_default();
+    let host = rest.split('/').next().unwrap_or_default();
+    let is_host =
+        !host.is_empty() && !host.contains(|it: char| it == '@' || it.is_whitespace() || it.is_control());
+    if is_host { Ok(text.to_owned()) } else { Err("write https://HOST/ or http://HOST:PORT/".to_owned()) }
 }

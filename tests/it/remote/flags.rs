@@ -1,7 +1,7 @@
 //! Flags that do not go together, and remotes that are none.
 
 use super::{Hub, link};
-use crate::support::{TestServer, eventually};
+use crate::support::{TestServer, eventually, program, run_to_end};
 
 #[tokio::test]
 async fn what_makes_no_sense_is_wrong_usage() {
@@ -12,6 +12,8 @@ async fn what_makes_no_sense_is_wrong_usage() {
         (&["--remote", "git://127.0.0.1/x"], "--remote-insecure"),
         (&["--remote", "ext::sh -c true"], "write https://"),
         (&["--remote", "https://mara:secret@host/x"], "--remote-token-file"),
+        (&["--remote", "/hub", "--peer", "ftp://host/"], "write https://HOST/ or http://HOST:PORT/"),
+        (&["--remote", "/hub", "--peer", "https://"], "write https://HOST/ or http://HOST:PORT/"),
         (&["--remote", "/hub", "--remote-branch", "a..b"], "--remote-branch: git makes no branch `a..b`"),
         (
             &["--remote", "/hub", "--remote-notice-secret", "/nowhere"],
@@ -21,6 +23,30 @@ async fn what_makes_no_sense_is_wrong_usage() {
         let refused = TestServer::setup("").absent().flag(flags).refused().exits(2);
         assert!(refused.stderr.contains(said), "{flags:?}: {}", refused.stderr);
         assert!(!refused.stderr.contains("secret@"), "{}", refused.stderr);
+    }
+}
+
+#[test]
+fn what_is_done_through_a_service_is_told_of_no_repository() {
+    let folder = tempfile::tempdir().unwrap();
+    let to = "--to=http://127.0.0.1:1";
+    let undo = ["undo", "0197a6c2-6b0e-7c44-9d0e-0a4b6c1f2d3e", to];
+    for (command, flags) in [
+        (&["remote", "accept", to][..], &["--remote=/hub", "--repo=/settings", "--branch=main"][..]),
+        (&["remote", "restore", to], &["--repo=/settings"]),
+        (&undo, &["--repo=/settings", "--path=x", "--signing-key=/key"]),
+        (&["restore", "posts", "HEAD~1", to], &["--repo=/settings"]),
+        (&["import", "-", to], &["--repo=/settings", "--branch=main"]),
+    ] {
+        for flag in flags {
+            let refused = run_to_end(program(folder.path()).args(command).arg(flag)).exits(2);
+            let name = flag.split('=').next().unwrap();
+            assert!(refused.stderr.contains(&format!("and {name} is for")), "{}", refused.stderr);
+        }
+        let mut command_line = program(folder.path());
+        // It asks nobody else than before.
+        command_line.args(command).env("COLLECTORY_REPO", "/settings");
+        run_to_end(&mut command_line).exits(1);
     }
 }
 
