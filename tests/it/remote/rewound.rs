@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::json;
 
-use super::{Hub, touch};
+use super::{Hub, is_in_state, link, touch};
 use crate::support::{Auth, TestServer, document, eventually, git_daemon};
 
 /// Where it is noted up to where the branch here contains the remote's.
@@ -33,7 +33,9 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
             false => hub.somebody_writes("posts", "Gone"),
         };
         server.serves(&gone).await;
-        eventually("it is on the remote", async || (hub.head().as_ref() == Some(&gone)).then_some(())).await;
+        // Its answer has come, too.
+        eventually("it is pushed", async || (link(&server).await["ahead"] == 0).then_some(())).await;
+        assert_eq!(hub.head().as_ref(), Some(&gone));
         server.kill();
         fs::write(&note, &stale).unwrap();
         hub.repo.git(&["update-ref", "refs/heads/main", &before]);
@@ -109,4 +111,21 @@ async fn what_a_rewound_remote_had_is_no_problem_any_more_when_somebody_has_push
         assert_eq!(kept(&server), "");
         server.request("POST", "/remote/restore").send().await.is(409);
     }
+}
+
+#[tokio::test]
+async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
+    let hub = Hub::with("small");
+    let server = hub.polling(50).flag(&["--follow", "--work-tree"]).start().await;
+    let before = hub.head().unwrap();
+    server.serves(&before).await;
+    server.repo().introduce();
+    server.repo().write("collections/mine.yaml", "type: document\nname: Mine\n");
+    let mine = server.repo().commit("Mine");
+    server.serves(&mine).await;
+    hub.somebody_writes("theirs", "Theirs");
+    is_in_state(&server, "stopped").await;
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    is_in_state(&server, "up").await;
+    assert_eq!(hub.head(), Some(before));
 }

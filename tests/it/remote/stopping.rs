@@ -7,10 +7,7 @@ use super::Hub;
 use crate::support::{Auth, TestServer, eventually};
 
 /// Ends a service while a write waits; answers the code that the write is answered, and the log.
-async fn stop_while_a_write_waits(
-    server: &mut TestServer,
-    is_waiting: impl Fn() -> bool,
-) -> (String, String) {
+async fn stop_while_a_write_waits(server: &mut TestServer) -> (String, String) {
     let asked = server.patch("posts", json!({"name": "Mine"}));
     let stopped = async {
         eventually("the write waits", async || {

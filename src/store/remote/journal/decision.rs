@@ -99,11 +99,16 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Some(head) if !force => self.merge(Join { theirs: head, ours: lost, is_restored: true })?,
             Some(_) | None => lost,
         };
-        self.push_decided(head, tip)?;
-        if let Some(head) = head
-            && !self.inner.descends(tip, head)?
-        {
-            self.inner.keep(head, self.link.now())?;
+        let replaced = match head {
+            // Before it goes: nobody else may have it.
+            Some(head) if !self.inner.descends(tip, head)? => Some(self.inner.keep(head, self.link.now())?),
+            Some(_) | None => None,
+        };
+        if let Err(error) = self.push_decided(head, tip) {
+            if let (Some(kept), StoreError::Remote(RemoteError::Refused(_))) = (replaced, &error) {
+                self.inner.let_go(&[kept])?;
+            }
+            return Err(error);
         }
         // What waits here to be pushed is merged with it at the next look.
         if local.map_or(Ok(true), |local| self.inner.descends(tip, local))? {
@@ -131,7 +136,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Pushed::Accepted => Ok(()),
             Pushed::Answered(why) => Err(RemoteError::Refused(why).into()),
             Pushed::NotSent(why) | Pushed::NoAnswer(why) => match self.link.fetch(Note::Judged, until)? {
-                Some(head) if head == tip => Ok(()),
+                Some(head) if self.inner.descends(head, tip)? => Ok(()),
                 Some(_) | None => Err(RemoteError::Unreachable(why).into()),
             },
         }

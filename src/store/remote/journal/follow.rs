@@ -179,8 +179,13 @@ impl<J: TwoPhase> RemoteJournal<J> {
         }
         let ahead = self.inner.commits_beyond(local, head)?.len();
         self.link.known().ahead = ahead;
-        let is_held_back = self.link.settings.is_follower || self.link.check_writable().is_err();
-        if is_held_back && !self.link.is_stopped() {
+        if self.link.settings.is_follower {
+            if self.link.is_stopped() {
+                self.link.is_well();
+            }
+            return Ok(Some(local));
+        }
+        if self.link.check_writable().is_err() && !self.link.is_stopped() {
             return Ok(Some(local));
         }
         match self.push(Some(head), local) {
