@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::{Hub, is_in_state, link, touch};
-use crate::support::{Auth, TestServer, document, eventually, git_daemon};
+use crate::support::{Auth, Daemon, TestServer, document, eventually, git_daemon, program, run_to_end};
 
 /// Where it is noted up to where the branch here contains the remote's.
 fn base_of(server: &TestServer) -> PathBuf {
@@ -46,6 +46,35 @@ async fn what_a_remote_has_lost_is_not_pushed_again_by_a_service_that_was_killed
     }
 }
 
+/// An instance over git's daemon, where what was begun goes on when the other end is gone.
+async fn behind_a_daemon(hub: &Hub, timeout_ms: &str) -> (Daemon, TestServer) {
+    let daemon = git_daemon(hub.folder.path());
+    let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
+    let flags = ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100"];
+    let setup = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags);
+    let server = setup.flag(&["--remote-timeout-ms", timeout_ms]).start().await;
+    (daemon, server)
+}
+
+#[tokio::test]
+async fn a_push_that_had_no_answer_and_may_yet_land_is_not_said_to_be_refused() {
+    let hub = Hub::with("small");
+    let (_daemon, server) = behind_a_daemon(&hub, "60000").await;
+    let [gate, first] = ["gate", "first"].map(|name| hub.repo.path().join(name));
+    touch(&gate);
+    // The first is held up, and all others are refused meanwhile.
+    let hold = format!("while [ -e {} ]; do sleep 0.05; done; exit 0", gate.display());
+    hub.hook("pre-receive", &format!("if mkdir {}; then {hold}; fi; exit 1", first.display()));
+    let lost = async {
+        eventually("it is held up", async || first.exists().then_some(())).await;
+        server.kill_transfers();
+    };
+    let (answer, ()) = tokio::join!(server.patch("posts", json!({"name": "Late"})), lost);
+    assert_eq!(answer.is(503).error().0, "outcome_unknown");
+    fs::remove_file(gate).unwrap();
+    server.shows("posts", "name", "Late").await;
+}
+
 /// Has the remote hold up pushes until what is answered is removed.
 fn held_up(hub: &Hub) -> PathBuf {
     let gate = hub.repo.path().join("gate");
@@ -57,12 +86,7 @@ fn held_up(hub: &Hub) -> PathBuf {
 #[tokio::test]
 async fn a_push_that_comes_late_onto_what_the_remote_was_rewound_to_is_there_once_and_served() {
     let hub = Hub::with("small");
-    // What it has begun goes on when the other end is gone.
-    let daemon = git_daemon(hub.folder.path());
-    let url = format!("git://127.0.0.1:{}/hub.git", daemon.1);
-    let flags =
-        ["--remote", &url, "--remote-insecure", "--remote-poll-ms", "100", "--remote-timeout-ms", "1500"];
-    let server = TestServer::setup("").absent().auth(Auth::AllowAll).flag(&flags).start().await;
+    let (_daemon, server) = behind_a_daemon(&hub, "1500").await;
     let ask = async || {
         let asked = server.request("PATCH", "/collections/posts").header("Idempotency-Key", "once");
         asked.document(&document("posts", json!({"name": "Late"}))).send().await
@@ -128,4 +152,32 @@ async fn a_follower_pushes_nothing_whatever_becomes_of_the_remote() {
     hub.repo.git(&["update-ref", "refs/heads/main", &before]);
     is_in_state(&server, "up").await;
     assert_eq!(hub.head(), Some(before));
+}
+
+#[tokio::test]
+async fn what_is_replaced_by_force_is_kept_before_it_goes() {
+    let hub = Hub::with("small");
+    let mut server = hub.polling(50).flag(&["--remote-rewrite", "stop"]).start().await;
+    let before = hub.head().unwrap();
+    let stays = server.patch("posts", json!({"name": "Stays"})).await.is(200).header("collectory-revision");
+    hub.repo.git(&["update-ref", "refs/heads/main", &before]);
+    is_in_state(&server, "stopped").await;
+    let foreign = hub.somebody_writes("pages", "Foreign");
+    server.stop();
+    let repo = server.repo().path().to_str().unwrap().to_owned();
+    let found = hub.folder.path().join("found");
+    let refs = "for-each-ref --format='%(objectname)' refs/collectory/kept/";
+    let look = format!("env -i PATH=\"$PATH\" git -C {repo} {refs}");
+    hub.hook("pre-receive", &format!("{look} > {0}; [ -e {0}.takes ]", found.display()));
+    let restore = || {
+        let mut command = program(server.folder());
+        command.args(["remote", "restore", "--force", "--repo", &repo, "--remote", &hub.url()]);
+        run_to_end(&mut command)
+    };
+    restore().exits(1);
+    assert_eq!(fs::read_to_string(&found).unwrap().trim(), foreign);
+    assert_eq!(kept(&server), "", "it has not gone");
+    touch(&found.with_extension("takes"));
+    restore().exits(0);
+    assert_eq!((hub.head(), kept(&server)), (Some(stays), foreign));
 }
