@@ -1,11 +1,13 @@
 //! Files of the work tree that can't be brought up to the branch.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
+use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
 use crate::store::{Journal as _, Paths};
 
@@ -92,6 +94,29 @@ fn a_file_that_can_not_be_read_after_it_was_replaced_is_no_persons_edit() {
     assert!(!repo.file("gone.yaml").exists());
     assert_eq!(edits(&mut journal), []);
     assert_eq!(repo.status(), "");
+}
+
+#[test]
+fn a_file_that_can_not_be_read_once_after_it_was_replaced_is_no_persons_edit() {
+    for errno in [Errno::IO, Errno::MFILE, Errno::STALE] {
+        let repo = Repo::new();
+        let mut journal = repo.open();
+        append(&mut journal, &[set("a.yaml", "a1\n"), set("gone.yaml", "gone\n")]);
+        let mut failed = BTreeSet::new();
+        let fault = repo.on_step(move |step, _| match step {
+            Failpoint::Open(name) if of_a_draft(name).is_some() && failed.insert(name.to_owned()) => {
+                Err(errno.into())
+            }
+            _ => Ok(()),
+        });
+        append(&mut journal, &[set("a.yaml", "a2\n"), remove("gone.yaml")]);
+        assert_eq!(edits(&mut journal), [], "{errno}");
+        drop(fault);
+        append(&mut journal, &[set("b.yaml", "b\n")]);
+        assert_eq!(repo.saved("a.yaml"), "a2\n");
+        assert!(!repo.file("gone.yaml").exists());
+        assert_eq!(repo.status(), "");
+    }
 }
 
 #[test]

@@ -163,11 +163,16 @@ impl<'a> Replacer<'a> {
             }
         }
         let (mut replaced, mut placed) = (old, Some(new));
+        let mut unread = None;
         loop {
-            // What can't be read is nothing of ours.
-            let came_out = self.content_of(draft).unwrap_or(None);
+            // What can't be read may be a person's, and goes back.
+            let came_out = self.content_of(draft).unwrap_or_else(|error| {
+                unread = Some(error);
+                None
+            });
             if came_out == Some(replaced) {
-                return self.staging.remove(draft).map(|()| placed == Some(new));
+                self.staging.remove(draft)?;
+                return if placed == Some(new) { Ok(true) } else { unread.map_or(Ok(false), Err) };
             }
             match self.rename(&self.staging.folder, draft, self.folder, name, RenameFlags::EXCHANGE) {
                 Ok(()) => (),
