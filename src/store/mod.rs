@@ -245,6 +245,9 @@ pub trait Journal: Send + 'static {
         false
     }
 
+    /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.
+    fn wait_for_git(&mut self) -> Result<(), StoreError>;
+
     /// What differs in the collections folder between two revisions, in the order of the names;
     /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with
     /// `.` are told.
@@ -399,4 +402,7 @@ pub trait TwoPhase: Journal {
         why: &str,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError>;
+
+    /// Fails with [`StoreError::Unsuitable`] where something else stands in a revision than the collections folder.
+    fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError>;
 }

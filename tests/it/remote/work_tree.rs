@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 
 use serde_json::json;
 
-use super::{Hub, is_in_state};
+use super::{Hub, is_in_state, unavailable};
 use crate::support::{Repo, TestServer, document, eventually};
 
 impl Hub {
@@ -72,6 +72,36 @@ async fn a_clone_has_all_files_and_what_others_push_comes_into_it() {
     let mine = here.commit("Mine");
     eventually("it is pushed", async || (hub.head().as_ref() == Some(&mine)).then_some(())).await;
     assert_eq!(hub.repo.git(&["show", "main:README.md"]), "two");
+}
+
+#[tokio::test]
+async fn a_head_without_a_collections_folder_stops_nobody_for_longer_than_it_lasts() {
+    let hub = Hub::with("small");
+    let good = hub.head().unwrap();
+    let (mut with, mut bare) = (hub.with_work_tree().await, hub.polling(50).start().await);
+    bare.serves(&good).await;
+    hub.somebody_pushes(|person| {
+        person.git(&["mv", "collections", "real"]);
+        symlink("real", person.path().join("collections")).unwrap();
+    });
+    for server in [&with, &bare] {
+        is_in_state(server, "stopped").await;
+        assert_eq!(server.get("/collections/pages").await.is(200).json()["data"]["id"], "pages");
+        unavailable(server, "pages", "Not now").await;
+    }
+    for server in [&mut with, &mut bare] {
+        server.kill();
+        server.start_again().await;
+    }
+    let mended = hub.somebody_pushes(|person| {
+        person.git(&["rm", "--quiet", "collections"]);
+        person.git(&["mv", "real", "collections"]);
+    });
+    for server in [&with, &bare] {
+        server.serves(&mended).await;
+        is_in_state(server, "up").await;
+    }
+    is_clean(&with).await;
 }
 
 #[tokio::test]

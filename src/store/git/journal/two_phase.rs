@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 
 use crate::domain::Revision;
 use crate::store::git::journal::GitJournal;
-use crate::store::git::read::trees::Trees;
+use crate::store::git::read::trees::{Trees, check_folder};
 use crate::store::{Committed, Draft, Journal as _, StoreError, TreeId, TwoPhase};
 
 impl TwoPhase for GitJournal {
@@ -53,5 +53,9 @@ impl TwoPhase for GitJournal {
             tracing::warn!(%error, "the work tree could not be brought along to where the branch was moved");
         }
         Ok(())
+    }
+
+    fn check_folder(&mut self, revision: Revision) -> Result<(), StoreError> {
+        check_folder(&mut self.reader.objects, &self.layout, revision)
     }
 }

@@ -21,6 +21,12 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 None => Err(self.not_there_yet().into()),
             };
         };
+        if let Some(head) = seen_head.head.filter(|head| local != Some(*head))
+            && let Some(why) = self.unsuitable(head)?
+        {
+            self.link.stop(LinkState::Stopped, why.clone());
+            return local.map(Some).ok_or(RemoteError::Stopped(why).into());
+        }
         match (local, seen_head.head) {
             (None, None) => self.begin(),
             (local, head) if local == head => {
@@ -47,6 +53,17 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 Ok(Some(local))
             }
             (Some(local), Some(head)) => self.follow_from(local, head, seen_head),
+        }
+    }
+
+    /// Why a head of the remote is not followed: the branch here would have to leave it again before anything can be
+    /// read, and a start would refuse it.
+    fn unsuitable(&mut self, head: Revision) -> Result<Option<String>, StoreError> {
+        match self.inner.check_folder(head) {
+            Err(StoreError::Unsuitable { why, .. }) => Ok(Some(format!(
+                "{why}; what was there before is served, and writes wait until a commit of the remote mends it"
+            ))),
+            checked => checked.map(|()| None),
         }
     }
 
