@@ -12,7 +12,8 @@ use crate::store::remote::RemoteError;
 /// stays one line and the chain tells the rest.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// Someone else committed between our read and our write.
+    /// Someone else committed between our read and our write, or held the work tree, in which something may have been
+    /// saved.
     ///
     /// Ordinary, not exceptional: the writer reloads and decides again.
     #[error("the branch moved from {} to {} while committing", shown(.expected), shown(.found))]

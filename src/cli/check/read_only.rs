@@ -88,6 +88,10 @@ impl Journal for ReadOnlyJournal {
         }
     }
 
+    fn wait_for_git(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn append(&mut self, expected: Option<Revision>, _: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         Err(StoreError::HeadMoved { expected, found: expected })
     }

@@ -47,6 +47,11 @@ impl<J: Journal> Mirror<J> {
         self.work_tree.busy.is_some() || !self.work_tree.suspects.is_empty()
     }
 
+    /// Whether git is in the middle of changing the work tree, and it was not looked at all the same.
+    pub(crate) fn is_unseen(&self) -> bool {
+        self.work_tree.busy.is_some_and(|busy| busy.since.elapsed() < self.options.busy_max)
+    }
+
     /// When to look again without being asked, if something is not believed yet.
     pub(crate) fn look_again_at(&self) -> Option<Instant> {
         let busy = self.work_tree.busy.map(|busy| busy.again_at);

@@ -112,6 +112,34 @@ fn a_lock_that_goes_without_a_notice_is_noticed_too() {
 }
 
 #[test]
+fn a_write_while_git_holds_the_work_tree_waits_to_see_what_was_saved_before_it() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    journal.be_busy_until_waited_for();
+    journal.save(POSTS, format!("{}directory: by-hand\n", named("By hand")));
+    running.submit(rename("posts", "By API")).unwrap();
+    assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
+    let content = String::from_utf8(journal.saved(POSTS).unwrap()).unwrap();
+    assert_eq!(content, "type: document\nname: By API\ndirectory: by-hand\n", "the edit is below the write");
+    running.stop();
+}
+
+#[test]
+fn what_is_saved_while_a_write_waits_for_the_index_is_looked_at_first() {
+    let journal = MemoryJournal::new();
+    commit(&journal, POSTS, &named("First"));
+    let running = Running::on(&journal);
+    let saved = format!("{}directory: by-hand\n", named("By hand"));
+    journal.fail_next(Fault::Saved(POSTS.to_owned(), saved));
+    running.submit(rename("posts", "By API")).unwrap();
+    let content = String::from_utf8(journal.saved(POSTS).unwrap()).unwrap();
+    assert_eq!(content, "type: document\nname: By API\ndirectory: by-hand\n", "the edit is below the write");
+    assert_eq!(running.shown("posts"), Some(("By API".into(), false)));
+    running.stop();
+}
+
+#[test]
 fn a_lock_that_somebody_left_behind_hides_nothing_for_long() {
     let journal = MemoryJournal::new();
     commit(&journal, POSTS, &named("First"));

@@ -219,11 +219,19 @@ impl<J: Journal> Group<'_, J> {
         Ok(())
     }
 
+    /// Looks at the files of the jobs. While git is in the middle of changing the work tree they can't be seen, and what
+    /// is decided without them would undo what a person has saved.
     fn look_at_files(&mut self, jobs: &[Job]) -> Result<(), StoreError> {
         let keys: BTreeSet<&Key> = keys_of(jobs).collect();
         let names: BTreeSet<String> =
             keys.into_iter().flat_map(|key| names_with_rivals(self.mirror, key)).collect();
-        self.mirror.refresh(&Hint::Files(names.into_iter().collect()))?;
+        let files = Hint::Files(names.into_iter().collect());
+        self.mirror.refresh(&files)?;
+        while self.mirror.is_unseen() {
+            self.mirror.journal.wait_for_git()?;
+            thread::sleep(BRANCH_LOOK_WAIT);
+            self.mirror.refresh(&files)?;
+        }
         if jobs.iter().any(|job| job.submission.dry_run) {
             // Nothing is appended for it, so nothing else would notice that the branch has moved.
             self.mirror.refresh(&Hint::Branch)?;

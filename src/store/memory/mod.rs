@@ -39,6 +39,8 @@ pub(crate) enum Fault {
     Race(Vec<(String, Option<String>)>),
     /// The same, and then git is in the middle of changing the work tree.
     BusyRace(Vec<(String, Option<String>)>),
+    /// Another process held the index of the work tree for a while, in which somebody saved this file.
+    Saved(String, String),
     /// Another process holds a lock.
     Locked,
     /// The disk is full.
@@ -272,6 +274,12 @@ impl MemoryJournal {
         self.lock().work_tree.is_busy = is_busy;
     }
 
+    /// Makes the work tree look as if git were changing it, until somebody waits for that.
+    pub(crate) fn be_busy_until_waited_for(&self) {
+        let work_tree = &mut self.lock().work_tree;
+        (work_tree.is_busy, work_tree.is_soon_free) = (true, true);
+    }
+
     /// Makes the work tree show something else, or the served branch again.
     pub(crate) fn set_away(&self, why: Option<&str>) {
         self.lock().work_tree.away = why.map(str::to_owned);
@@ -327,6 +335,14 @@ impl Journal for MemoryJournal {
         Ok(())
     }
 
+    fn wait_for_git(&mut self) -> Result<(), StoreError> {
+        let mut state = self.readable()?;
+        if std::mem::take(&mut state.work_tree.is_soon_free) {
+            state.work_tree.is_busy = false;
+        }
+        state.check_lock()
+    }
+
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         let mut state = self.readable()?;
         state.counts.appends += 1;
@@ -337,6 +353,10 @@ impl Journal for MemoryJournal {
             Some(Fault::BeforeTheBranch) => return Err(failed("write", io::ErrorKind::Other)),
             Some(Fault::Locked) => {
                 return Err(StoreError::Locked { path: PathBuf::from("memory/index.lock") });
+            }
+            Some(Fault::Saved(name, text)) => {
+                state.place(name, Some(Held::File(text.clone().into_bytes())));
+                return Err(StoreError::HeadMoved { expected, found: state.head });
             }
             Some(Fault::DiskFull) => return Err(failed("write", io::ErrorKind::StorageFull)),
             Some(Fault::Race(files) | Fault::BusyRace(files)) => {

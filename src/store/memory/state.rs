@@ -43,6 +43,8 @@ pub(super) struct Checkout {
     pub(super) unfinished: BTreeMap<String, Duration>,
     pub(super) away: Option<String>,
     pub(super) is_busy: bool,
+    // Whether it is not any more as soon as somebody waits for it.
+    pub(super) is_soon_free: bool,
     pub(super) half_done: Option<&'static str>,
 }
 

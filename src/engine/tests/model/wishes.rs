@@ -59,6 +59,7 @@ impl Story {
         let commits = match &fault {
             Fault::BeforeTheBranch | Fault::Locked | Fault::DiskFull => Commits::None,
             Fault::AfterTheBranch => Commits::AtMostOne,
+            Fault::Saved(..) => unreachable!("hands save at any time, not only then"),
             Fault::Race(files) | Fault::BusyRace(files) => {
                 let files = files.iter().map(|(name, text)| (name.clone(), text.clone().expect("content")));
                 self.hands.files.extend(files);

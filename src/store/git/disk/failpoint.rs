@@ -27,6 +27,8 @@ pub(crate) enum Failpoint<'a> {
     UpdateWorkTree,
     /// The index is locked for a work tree that seems to be behind.
     LockIndex,
+    /// Somebody else holds the index, and it is waited for.
+    AwaitIndex,
 }
 
 /// Fails when a test has this step fail at this path.

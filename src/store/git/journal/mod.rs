@@ -180,6 +180,11 @@ impl Journal for GitJournal {
         Ok(content.map(|content| content.bytes))
     }
 
+    fn wait_for_git(&mut self) -> Result<(), StoreError> {
+        stop_at(Failpoint::AwaitIndex, &self.layout.git_dir)?;
+        self.checkout.lock_index(self.writer.lock_wait).map(drop)
+    }
+
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         self.check_writable()?;
         if drafts.is_empty() {
@@ -189,7 +194,14 @@ impl Journal for GitJournal {
         self.branch.check_elsewhere()?;
         // After a move that was not ours, the work tree may be behind, or the checkpoint may be.
         self.checkout.catch_up(&mut self.reader, self.writer.lock_wait)?;
-        let lock = self.checkout.lock_index(self.writer.lock_wait)?;
+        let lock = match self.checkout.lock_index(Duration::ZERO) {
+            Err(StoreError::Locked { .. }) => {
+                // What a person has saved while git held it is to be looked at first.
+                self.wait_for_git()?;
+                return Err(StoreError::HeadMoved { expected, found: self.head()? });
+            }
+            lock => lock?,
+        };
         let found = self.head()?;
         if found != expected {
             return Err(StoreError::HeadMoved { expected, found });

@@ -2,6 +2,7 @@
 
 use chrono::DateTime;
 
+use crate::store::git::disk::failpoint::Failpoint;
 use crate::store::git::tests::support::*;
 use crate::store::{Journal as _, StoreError, TwoPhase as _};
 
@@ -21,6 +22,26 @@ fn a_first_commit_is_a_commit_that_git_likes() {
          Change posts.yaml|because\n\nCollectory-Key: x"
     );
     assert_eq!(repo.git(&["cat-file", "-p", "HEAD:collections/posts.yaml"]), "type: document\n");
+}
+
+#[test]
+fn a_write_that_had_to_wait_for_the_index_is_decided_again() {
+    let repo = Repo::new();
+    let mut journal = repo.open();
+    let head = append(&mut journal, &[set("posts.yaml", "type: document\n")])[0].revision;
+    let lock = repo.path().join(".git/index.lock");
+    std::fs::write(&lock, "").unwrap();
+    let refused = journal.append(Some(head), &[set("posts.yaml", "name: a\n")]);
+    assert!(matches!(refused, Err(StoreError::Locked { .. })), "{refused:?}");
+    let _hook = repo.on_step(move |step, _| match step {
+        Failpoint::AwaitIndex => std::fs::remove_file(&lock),
+        _ => Ok(()),
+    });
+    let waited = journal.append(Some(head), &[set("posts.yaml", "name: a\n")]);
+    let is_same = |found| found == Some(head);
+    assert!(matches!(waited, Err(StoreError::HeadMoved { found, .. }) if is_same(found)), "{waited:?}");
+    append(&mut journal, &[set("posts.yaml", "name: a\n")]);
+    assert_eq!(repo.saved("posts.yaml"), "name: a\n");
 }
 
 #[test]
