@@ -139,6 +139,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         true
     }
 
+    fn wait_for_git(&mut self) -> Result<(), StoreError> {
+        self.inner.wait_for_git()
+    }
+
     fn append(&mut self, expected: Option<Revision>, drafts: &[Draft]) -> Result<Vec<Committed>, StoreError> {
         self.note_late();
         let found = self.head()?;

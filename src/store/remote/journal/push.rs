@@ -33,10 +33,17 @@ impl<J: TwoPhase> RemoteJournal<J> {
     }
 
     /// Looks at the remote before anything is decided on what it was.
-    pub(super) fn look_again(&self) {
-        if let Err(error) = self.link.fetch(Note::Judged, self.link.deadline()) {
+    pub(super) fn look_again(&mut self) {
+        if let Err(error) = self.fetch(self.link.deadline()) {
             self.link.missed(&error);
         }
+    }
+
+    fn fetch(&mut self, until: Instant) -> Result<Option<Revision>, RemoteError> {
+        let began = Instant::now();
+        let head = self.link.fetch(Note::Judged, until);
+        self.turn.fetched(began.elapsed());
+        head
     }
 
     /// What was decided on a head that a remote has left which is a folder is known to come too late before anything is
@@ -74,7 +81,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             if self.turn.lost > 0 {
                 pause(self.turn.lost, PAUSE_MAX);
             }
-            match (self.link.fetch(Note::Judged, until), pushed) {
+            match (self.fetch(until), pushed) {
                 (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
                     self.turn.lost = 0;
                     self.link.is_well();
@@ -160,7 +167,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         if found == head || found == self.base && self.base.is_some() {
             return Ok(());
         }
-        match self.link.fetch(Note::Judged, until) {
+        match self.fetch(until) {
             Ok(found) => Err(StoreError::HeadMoved { expected: head, found }),
             // A replica may lag behind; the side that takes pushes does not.
             Err(_)

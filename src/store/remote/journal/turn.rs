@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-/// So many times as long as its push took, others come first after a push that was a race.
+/// So many turns of others come first after a push that was a race.
 const TURNS_GIVEN: u32 = 2;
 
 /// The longest that others come first.
@@ -24,6 +24,9 @@ pub(super) struct Turn {
     is_raced: bool,
     /// When our last push was done and how long it took, until others have had their turn.
     pushed: Option<(Instant, Duration)>,
+    /// How long the last fetch took. The turn of another is a fetch of what we have pushed and a push: whoever gives it
+    /// less time is back in the middle of it.
+    fetch_took: Duration,
     offered_at: Option<Instant>,
 }
 
@@ -36,6 +39,10 @@ impl Turn {
     /// Others have pushed.
     pub(super) const fn met(&mut self) {
         self.is_raced = true;
+    }
+
+    pub(super) const fn fetched(&mut self, took: Duration) {
+        self.fetch_took = took;
     }
 
     pub(super) const fn pushed(&mut self, now: Instant, took: Duration) {
@@ -54,7 +61,7 @@ impl Turn {
         if turns > 0 {
             self.offered_at = Some(now);
         }
-        ((took * turns).min(GIVEN_MAX).saturating_sub(now - at), is_raced)
+        (((took + self.fetch_took) * turns).min(GIVEN_MAX).saturating_sub(now - at), is_raced)
     }
 }
 
@@ -63,6 +70,7 @@ mod tests {
     use super::*;
 
     const TOOK: Duration = Duration::from_millis(100);
+    const FETCH: Duration = Duration::from_millis(50);
 
     #[test]
     fn who_was_faster_lets_others_come_first_once() {
@@ -79,6 +87,15 @@ mod tests {
         turn.met();
         turn.pushed(now, 60 * TOOK);
         assert_eq!(turn.given(now), (GIVEN_MAX, true));
+    }
+
+    #[test]
+    fn others_have_the_time_to_fetch_before_they_push() {
+        let (mut turn, now) = (Turn::default(), Instant::now());
+        turn.lost();
+        turn.fetched(FETCH);
+        turn.pushed(now, TOOK);
+        assert_eq!(turn.given(now), (2 * (FETCH + TOOK), true));
     }
 
     #[test]
