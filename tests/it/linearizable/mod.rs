@@ -120,6 +120,7 @@ async fn run(setup: Setup, has_person: bool) {
         let (services, answers) = (vec![service.clone()], Arc::clone(&answers));
         clients.spawn(Caller { number, seed, until, keys: &KEYS, services, answers }.run());
     }
+    let mut restarts = Vec::new();
     for round in 0.. {
         let enough = answers.load(Ordering::Relaxed) + ANSWERS_BETWEEN_KILLS;
         eventually("calls are answered", async || {
@@ -129,12 +130,14 @@ async fn run(setup: Setup, has_person: bool) {
         if Instant::now() >= until {
             break;
         }
+        let killed = Instant::now();
         match round % 3 {
             0 => server.kill(),
             1 => server.kill_group(),
             _ => drop(server.stop()),
         }
         server.start_again().await;
+        restarts.push((killed, Instant::now()));
         follower.follow(server.address());
         tell.send_replace(server.client().clone());
     }
@@ -143,7 +146,7 @@ async fn run(setup: Setup, has_person: bool) {
     let calls: Vec<Call> = clients.join_all().await.into_iter().flatten().collect();
     let saved = person.map(|person| person.join().expect("files can be saved")).unwrap_or_default();
     let line = Line::of(server.repo());
-    let saves = Saves::of(&saved, &line, server.repo());
+    let saves = Saves::of(&saved, &line, server.repo(), restarts);
     judge(&calls, &line, &saves);
     let lost = calls.iter().filter(|call| matches!(call.answered, Answered::Lost)).count();
     println!(

@@ -105,6 +105,8 @@ pub(crate) struct Saves {
     by_name: HashMap<String, (&'static str, Instant, Rank)>,
     pub(crate) committed: usize,
     commits: Vec<String>,
+    /// When the service was ended, and the next one was there.
+    restarts: Vec<(Instant, Instant)>,
 }
 
 impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
@@ -117,8 +119,8 @@ impl FromIterator<(&'static str, &'static str, Instant, Rank)> for Saves {
 
 impl Saves {
     /// Finds where what was saved has come to stand. What was saved last may stand in the work tree.
-    pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo) -> Self {
-        let mut found = Self { commits: commits(repo), ..Self::default() };
+    pub(crate) fn of(saves: &[Save], line: &Line, repo: &Repo, restarts: Vec<(Instant, Instant)>) -> Self {
+        let mut found = Self { commits: commits(repo), restarts, ..Self::default() };
         let mut next: HashMap<&str, Rank> = HashMap::new();
         for Save { key, name, began } in saves.iter().rev() {
             let place = line.states.iter().position(|state| state.get(*key) == Some(name));
@@ -198,11 +200,14 @@ impl Saves {
             .map(|place| format!("{place}: {:?} {}", line.states[place].get(key), commit(place)));
         let age = |began: Instant| at.max(began) - at.min(began);
         let saved = self.by_name.iter().filter(|(_, (of, began, _))| *of == key && age(*began) < TIME_TOLD);
-        let saved = saved.map(|(name, (_, began, rank))| {
-            let when = if *began < at { "before" } else { "after" };
-            format!("{name} saved {:?} {when} is {rank:?}", age(*began))
-        });
-        stood.chain(saved).collect::<Vec<_>>().join("\n")
+        let when =
+            |began: Instant| format!("{:?} {}", age(began), if began < at { "before" } else { "after" });
+        let saved =
+            saved.map(|(name, (_, began, rank))| format!("{name} saved {} is {rank:?}", when(*began)));
+        let near = self.restarts.iter().filter(|(ended, _)| age(*ended) < TIME_TOLD);
+        let restarts =
+            near.map(|(ended, there)| format!("service ended {}, there {}", when(*ended), when(*there)));
+        stood.chain(saved).chain(restarts).collect::<Vec<_>>().join("\n")
     }
 
     /// Judges what was seen of each collection: it stood there, and where somebody saves, who looks later sees no older
