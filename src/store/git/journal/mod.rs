@@ -342,10 +342,8 @@ impl Journal for GitJournal {
 
     fn tend(&mut self) -> Result<(), StoreError> {
         self.check_writable()?;
-        if let Some(root) = &self.layout.work_tree
-            && let Some(revision) = self.checkout.take_unflushed()
-        {
-            self.maintenance.flush(root, revision);
+        if let Some(revision) = self.checkout.take_unflushed() {
+            self.maintenance.flush(revision);
         }
         self.maintenance.tend();
         self.forget_packs();

@@ -20,6 +20,7 @@ use std::time::{Duration, SystemTime};
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
+use crate::store::git::maintenance::tasks::Outcome;
 use crate::store::git::object::id::{Kind, Oid, name, unhex};
 use crate::store::git::object::pack::PackBuilder;
 use crate::store::git::odb::inflate::Inflater;
@@ -35,17 +36,6 @@ pub(crate) const LOOSE_LEN_MIN: usize = 100;
 
 /// How much content is packed at once, in memory; an object that is larger stays loose.
 const LOOSE_BYTES_MAX: usize = 32 << 20;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LooseOutcome {
-    /// Some were packed; there may be more.
-    Packed,
-    /// None were, for now.
-    Nothing {
-        /// When there will be enough that are old enough.
-        again_in: Option<Duration>,
-    },
-}
 
 #[derive(Debug)]
 struct Loose {
@@ -69,32 +59,32 @@ impl Loose {
     }
 }
 
-/// Packs loose objects, at most as many as fit into one pack.
+/// Packs loose objects, at most as many as fit into one pack; there may be more of them, or enough that are old enough
+/// after a time.
 pub(crate) fn pack_loose(
     packs: &Arc<Packs>,
     barrier: &Barrier,
     stop: &AtomicBool,
-) -> Result<LooseOutcome, StoreError> {
+) -> Result<Outcome, StoreError> {
     let found = if packs.is_git_collecting() { Vec::new() } else { find(packs.objects(), stop) };
     let (old, young): (Vec<_>, Vec<_>) = found.into_iter().partition(|it| it.age() >= LOOSE_AGE_MIN);
     if old.len() < LOOSE_LEN_MIN {
-        return Ok(LooseOutcome::Nothing { again_in: enough_in(LOOSE_LEN_MIN - old.len(), &young) });
+        let again_in = enough_in(LOOSE_LEN_MIN - old.len(), &young);
+        return Ok(Outcome { is_tidier: false, again_in });
     }
     let (taken, pack) = take(&old, stop);
-    let Some(youngest) = taken.iter().map(|it| it.modified).max() else {
-        return Ok(LooseOutcome::Nothing { again_in: None });
-    };
-    if stop.load(Ordering::Relaxed) {
-        return Ok(LooseOutcome::Nothing { again_in: None });
+    let youngest = taken.iter().map(|it| it.modified).max();
+    if youngest.is_none() || stop.load(Ordering::Relaxed) {
+        return Ok(Outcome::default());
     }
     let pack = pack.finish();
-    drop(packs.write(Purpose::Loose, &pack, Some(youngest), &[], barrier)?);
+    drop(packs.write(Purpose::Loose, &pack, youngest, &[], barrier)?);
     tracing::info!(objects = taken.len(), bytes = pack.pack.len(), "loose objects were packed");
     if packs.is_git_collecting() {
-        return Ok(LooseOutcome::Nothing { again_in: None });
+        return Ok(Outcome::default());
     }
     taken.iter().try_for_each(|it| it.remove())?;
-    Ok(LooseOutcome::Packed)
+    Ok(Outcome { is_tidier: true, again_in: Some(Duration::ZERO) })
 }
 
 /// How long until `missing` more are old enough.

@@ -10,7 +10,6 @@
 //! A task that panics is a bug and harms nothing but speed: it is told, and not tried again before the next start.
 
 use std::panic::{self, AssertUnwindSafe};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -20,7 +19,7 @@ use crate::domain::Revision;
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
-use crate::store::git::maintenance::loose_objects::{LooseOutcome, pack_loose};
+use crate::store::git::maintenance::loose_objects::pack_loose;
 use crate::store::git::maintenance::merge_packs::merge_small;
 use crate::store::git::maintenance::reflogs;
 use crate::store::git::maintenance::statistics::Statistics;
@@ -81,9 +80,9 @@ impl Maintenance {
         Self { shared: Arc::new(shared), thread: None, tidies, may_remove, written_at: None }
     }
 
-    /// Has the file system of a work tree flushed, which was brought to `revision`.
-    pub(crate) fn flush(&mut self, root: &Path, revision: Option<Revision>) {
-        self.shared.schedule().flush(root.to_owned(), revision);
+    /// Has the file system of the work tree flushed, which was brought to `revision`.
+    pub(crate) fn flush(&mut self, revision: Option<Revision>) {
+        self.shared.schedule().flush(Instant::now(), revision);
         self.wake();
     }
 
@@ -199,7 +198,7 @@ impl Shared {
         let started = Instant::now();
         // Whatever a task leaves half-done, a kill would have left, too.
         self.barrier.metrics().maintenance_runs.add_one();
-        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(&task)));
+        let outcome = panic::catch_unwind(AssertUnwindSafe(|| self.carry_out(task)));
         let mut schedule = self.schedule();
         if outcome.is_err() {
             tracing::error!(
@@ -208,7 +207,7 @@ impl Shared {
             );
             schedule.give_up();
         }
-        schedule.go_on(Instant::now(), &task, started.elapsed(), outcome.unwrap_or(Outcome::Done));
+        schedule.go_on(Instant::now(), task, started.elapsed(), outcome.unwrap_or_default());
         self.changed.notify_all();
     }
 
@@ -228,59 +227,52 @@ impl Shared {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn carry_out(&self, task: &Task) -> Outcome {
-        let outcome = match task {
-            Task::Flush(root, revision) => {
-                tell(self.flush(root, *revision));
-                Outcome::Done
+    fn carry_out(&self, task: Task) -> Outcome {
+        let mut outcome = Outcome::default();
+        match task {
+            Task::Flush => {
+                tell(self.flush());
             }
-            Task::Mend => self.mend(),
-            Task::Merge => match tell(merge_small(&self.packs, &self.barrier, &self.stop)) {
-                Some(true) => Outcome::Merged,
-                Some(false) | None => Outcome::Done,
-            },
-            Task::Sweep => {
-                if tell(self.packs.sweep()) == Some(true) {
-                    self.changed_packs.store(true, Ordering::Release);
+            Task::Mend => {
+                // Once more when it is done.
+                let is_collecting = self.packs.is_git_collecting();
+                self.note_packs(tell(self.packs.mend(&self.barrier)));
+                if !is_collecting {
+                    self.packs.give_up_reserved();
                 }
-                Outcome::Done
+                outcome.again_in = is_collecting.then_some(Duration::ZERO);
+            }
+            Task::Sweep => self.note_packs(tell(self.packs.sweep())),
+            Task::Merge => {
+                let merged = tell(merge_small(&self.packs, &self.barrier, &self.stop));
+                outcome.is_tidier = merged == Some(true);
+                // There may be more.
+                outcome.again_in = outcome.is_tidier.then_some(Duration::ZERO);
             }
             Task::PackLoose => {
-                let looked = tell(pack_loose(&self.packs, &self.barrier, &self.stop));
-                Outcome::Loose(looked.unwrap_or(LooseOutcome::Nothing { again_in: None }))
+                outcome = tell(pack_loose(&self.packs, &self.barrier, &self.stop)).unwrap_or_default();
+                self.note_packs(Some(outcome.is_tidier));
             }
+            Task::Graph if self.packs.is_git_collecting() => (),
             Task::Graph => {
-                let may_write = !self.packs.is_git_collecting();
-                if may_write {
-                    tell(reflogs::expire(&self.graph, &self.barrier));
-                }
-                let is_written = may_write && tell(self.graph.keep_up()).unwrap_or(false);
-                Outcome::Graph { is_written }
+                tell(reflogs::expire(&self.graph, &self.barrier));
+                outcome.is_tidier = tell(self.graph.keep_up()) == Some(true);
             }
-            Task::Statistics => {
-                self.tell_figures();
-                Outcome::Done
-            }
-        };
-        if matches!(outcome, Outcome::Loose(LooseOutcome::Packed)) {
-            self.changed_packs.store(true, Ordering::Release);
+            Task::Statistics => self.tell_figures(),
         }
         outcome
     }
 
-    /// Mends what git spoils, at once and once more when it is done.
-    fn mend(&self) -> Outcome {
-        let again = self.packs.is_git_collecting();
-        if tell(self.packs.mend(&self.barrier)) == Some(true) {
+    /// Notes whether packs or objects have come or gone.
+    fn note_packs(&self, have_changed: Option<bool>) {
+        if have_changed == Some(true) {
             self.changed_packs.store(true, Ordering::Release);
         }
-        if !again {
-            self.packs.give_up_reserved();
-        }
-        Outcome::Mended { again }
     }
 
-    fn flush(&self, root: &Path, revision: Option<Revision>) -> Result<(), StoreError> {
+    fn flush(&self) -> Result<(), StoreError> {
+        let Some(root) = &self.graph.branch.layout.work_tree else { return Ok(()) };
+        let revision = self.schedule().unflushed;
         self.barrier.file_system(root)?;
         self.checkpoint.write_flushed(revision)
     }
