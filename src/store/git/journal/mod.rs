@@ -138,8 +138,7 @@ impl GitJournal {
     /// The read side of the same branch, which need not read what this commits.
     #[must_use]
     pub fn archive(&self) -> GitArchive {
-        let database = Arc::clone(self.reader.objects.database());
-        GitArchive::of(self.branch.clone(), database, Arc::clone(&self.reader.recent_commits))
+        self.reader.archive(&self.branch)
     }
 
     /// How many flushes to disk there have been.

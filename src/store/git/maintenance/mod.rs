@@ -3,6 +3,7 @@
 //! Nothing here is waited for by a write, and no object that somebody may need is removed.
 
 pub(crate) mod commit_graph;
+pub(crate) mod git_process;
 pub(crate) mod loose_objects;
 pub(crate) mod merge_packs;
 pub(crate) mod reflogs;

@@ -20,6 +20,7 @@ use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::stamp::now_ns;
 use crate::store::git::maintenance::commit_graph::Graph;
+use crate::store::git::maintenance::git_process::Ended;
 use crate::store::git::repo::kept::{EXPIRE_DEFAULT, expired_until};
 use crate::store::git::repo::layout;
 
@@ -28,11 +29,11 @@ const SLACK: TimeDelta = TimeDelta::hours(1);
 
 /// Lets go what is too old; answers whether there was something.
 pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<bool, StoreError> {
-    let layout = &graph.branch.layout;
+    let layout = graph.layout();
     let setting = layout::reflog_expire(layout)?.unwrap_or_else(|| EXPIRE_DEFAULT.to_owned());
     let now = DateTime::from_timestamp_nanos(i64::try_from(now_ns()).unwrap_or(i64::MAX));
     let Some(until) = expired_until(&setting, now) else { return Ok(false) };
-    let branch = graph.branch.name.as_str();
+    let branch = graph.archive.branch.name.as_str();
     let logs =
         [(layout.common_dir.join("logs").join(branch), branch), (layout.git_dir.join("logs/HEAD"), "HEAD")];
     let is_old = |log: &Path| oldest(log).is_some_and(|at| at <= until - SLACK);
@@ -42,7 +43,7 @@ pub(crate) fn expire(graph: &Graph, barrier: &Barrier) -> Result<bool, StoreErro
     }
     let ages = [format!("--expire={setting}"), format!("--expire-unreachable={setting}")];
     let words = ["reflog", "expire", &ages[0], &ages[1]].into_iter().chain(old);
-    let is_done = graph.run(&words.collect::<Vec<_>>())?;
+    let is_done = matches!(graph.git.run(&words.collect::<Vec<_>>())?, Ended::Well);
     if is_done {
         barrier.file_system(&layout.common_dir)?;
     }

@@ -66,7 +66,7 @@ impl Maintenance {
         barrier: Barrier,
         tidies: bool,
     ) -> Self {
-        let may_remove = !graph.branch.layout.keeps_objects;
+        let may_remove = !graph.layout().keeps_objects;
         let shared = Shared {
             packs,
             checkpoint,
@@ -141,7 +141,7 @@ impl Maintenance {
 impl Drop for Maintenance {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.shared.graph.stop();
+        self.shared.graph.git.stop();
         // Between the look at `stop` and the wait nobody may slip through.
         drop(self.shared.schedule());
         self.shared.changed.notify_all();
@@ -271,7 +271,7 @@ impl Shared {
     }
 
     fn flush(&self) -> Result<(), StoreError> {
-        let Some(root) = &self.graph.branch.layout.work_tree else { return Ok(()) };
+        let Some(root) = &self.graph.layout().work_tree else { return Ok(()) };
         let revision = self.schedule().unflushed;
         self.barrier.file_system(root)?;
         self.checkpoint.write_flushed(revision)

@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use crate::domain::Revision;
 use crate::store::git::odb::objects::Objects;
+use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::diff;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::trees::{Trees, check_folder};
+use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{BlobId, EachContent, FileChange, StoreError};
 
@@ -27,6 +29,12 @@ impl Reader {
             recent_commits: Arc::default(),
             trees: None,
         }
+    }
+
+    /// The read side of a branch for other threads, which need not read what this journal commits.
+    pub(crate) fn archive(&self, branch: &Branch) -> GitArchive {
+        let (database, recent_commits) = (self.objects.database(), &self.recent_commits);
+        GitArchive::of(branch.clone(), Arc::clone(database), Arc::clone(recent_commits))
     }
 
     /// Forgets what was read, for the repository has changed behind it.

@@ -26,7 +26,7 @@ use crate::store::{
 /// The read side of a git repository.
 #[derive(Debug)]
 pub struct GitArchive {
-    branch: Branch,
+    pub(crate) branch: Branch,
     database: Arc<Database>,
     recent_commits: Arc<RecentCommits>,
 }

@@ -6,7 +6,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::store::Journal as _;
@@ -14,10 +13,8 @@ use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
-use crate::store::git::repo::branch::{Branch, whole_name};
-use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::*;
-use crate::store::git::{GitJournal, Options};
+use crate::store::git::{GitArchive, GitJournal, Options};
 
 /// Enough commits for a graph, in these tests.
 const COMMITS_MIN: usize = 20;
@@ -45,9 +42,8 @@ fn long_history() -> Repo {
 }
 
 fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
-    let layout = Arc::new(Layout::find(repo.path(), "collections").unwrap());
-    let branch = Branch { layout, name: whole_name("main") };
-    Graph::new(branch, Arc::default(), git.into(), COMMITS_MIN, &Barrier::default())
+    let archive = GitArchive::open(repo.path(), "main", "collections").unwrap();
+    Graph::new(archive, git.into(), COMMITS_MIN, &Barrier::default())
 }
 
 fn info(repo: &Repo) -> PathBuf {
