@@ -73,7 +73,6 @@ async fn a_link_in_the_place_of_a_file_that_the_service_writes_is_no_way_out() {
     for part in [
         "collectory/work-tree",
         "collectory/served",
-        "collectory/packs",
         "collectory/history-index",
         "logs/refs/heads/main",
     ] {
@@ -272,7 +271,7 @@ async fn what_is_made_in_a_shared_repository_has_the_rights_that_it_asks_for() {
         server.patch("posts", json!({"name": "All"})).await.is(200);
         let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(prepared.at("collectory")), folder, "{shared}");
-        assert_eq!(mode(prepared.at("collectory/packs")), file, "{shared}");
+        assert_eq!(mode(prepared.at("collectory/served")), file, "{shared}");
         assert_eq!(mode(prepared.at("refs/heads/main")), file, "{shared}");
         assert_eq!(mode(prepared.repo.path().join("collections/new.yaml")), file, "{shared}");
         let packs = listed(&prepared.at("objects/pack"));

@@ -4,7 +4,6 @@
 //! |---|---|---|---|---|
 //! | `lock` | nothing; locked by who serves | `journal::open` | | another may serve beside us; noticed at the next write |
 //! | `lock-*` | the private name of a lock of git's | `disk::lock` | | a lock that a kill leaves is a person's to remove |
-//! | `packs` | the names of our packs | `packs::store` | appended, replaced | derived: they are `git gc`'s to merge |
 //! | `spare-packs` | packs whose objects are in another one | `packs::obsolete` | replaced | derived: they are `git gc`'s to remove |
 //! | `mark` | what our `.keep` files hold | `packs::keep_files` | replaced | derived: each `.keep` is a file of its own |
 //! | `graph` | how far the commit-graph goes | `maintenance::commit_graph` | replaced | derived: it is written once more |
@@ -25,16 +24,14 @@
 //! The files of one work tree (`work-tree`, `behind`, `lock-index`, `lock-HEAD` and those in the making) stand in
 //! its own `.git`, the others in the part that all work trees share.
 //!
-//! Three ways to write, and no other:
+//! Two ways to write, and no other:
 //!
 //! * **replaced**: written aside, flushed, renamed, so that it is the old one or the new one and never half.
 //! * **overwritten**: where it stands, with as many bytes, and not flushed, for what every write notes. It too is
 //!   the old one or the new one, and a power cut may take the last ones back.
-//! * **appended**: a line for each write, not flushed either; a line that is not whole is passed over.
 
 use std::ffi::OsStr;
 use std::fs::{self, OpenOptions};
-use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process;
@@ -46,7 +43,7 @@ use crate::store::git::disk::open::open_own;
 
 /// What the table says can be deleted at any time.
 #[cfg(test)]
-pub(crate) const DERIVED: [&str; 4] = ["packs", "spare-packs", "mark", "graph"];
+pub(crate) const DERIVED: [&str; 3] = ["spare-packs", "mark", "graph"];
 
 /// What the name of one in the making ends with.
 const ASIDE: &str = "new";
@@ -111,12 +108,6 @@ impl StateFile {
             file.set_len(bytes.len() as u64).map(|()| false)
         };
         write().map_err(|source| StoreError::at("write", &self.path, source))
-    }
-
-    pub(crate) fn append(&self, line: &str) -> Result<(), StoreError> {
-        let file = open_own(OpenOptions::new().append(true).create(true), &self.path);
-        let added = file.and_then(|mut file| file.write_all(format!("{line}\n").as_bytes()));
-        added.map_err(|source| StoreError::at("write", &self.path, source))
     }
 
     /// Flushes all that is on its file system, itself among it.

@@ -53,7 +53,7 @@ fn mergeable(packs: &Packs) -> Result<Vec<Sized>, StoreError> {
     // One without an index gets it anew, and one in the making has a mark before it has its pack.
     let is_there = |name: &String| ["keep", "pack"].iter().any(|ending| packs.file(name, ending).exists());
     let (present, gone): (Vec<String>, Vec<String>) = ours.into_iter().partition(is_there);
-    packs.forget(gone.iter());
+    packs.forget(&gone);
     let len = |name: &String, ending| Some(fs::metadata(packs.file(name, ending)).ok()?.len());
     let is_small = |name: &String| len(name, "pack").is_some_and(|bytes| bytes < MERGED_BYTES_MAX);
     let (small, large): (Vec<String>, Vec<String>) = present.into_iter().partition(is_small);

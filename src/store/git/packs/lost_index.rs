@@ -95,16 +95,16 @@ impl Packs {
 
     /// What the index of a pack is, from nothing but the pack.
     fn index_of(&self, pack: &Path) -> io::Result<Vec<u8>> {
-        let scratch = self.scratch();
-        fs::create_dir_all(&scratch)?;
+        let scratch = &self.scratch;
+        fs::create_dir_all(scratch)?;
         let index = || {
-            let mut indexer = Indexer::new(None, &scratch, 0, false).map_err(io::Error::other)?;
+            let mut indexer = Indexer::new(None, scratch, 0, false).map_err(io::Error::other)?;
             io::copy(&mut File::open(pack)?, &mut indexer)?;
             let made = indexer.commit().map_err(io::Error::other)?;
             fs::read(scratch.join(format!("pack-{made}.idx")))
         };
         let index = index();
-        fs::remove_dir_all(&scratch)?;
+        fs::remove_dir_all(scratch)?;
         index
     }
 

@@ -10,7 +10,7 @@ use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::packs::geometry::Sized;
 use crate::store::git::packs::multi_pack_index;
-use crate::store::git::packs::store::{Packs, tell_unnoted};
+use crate::store::git::packs::store::Packs;
 
 /// So many parts of merged packs may be left while writes go on.
 const OBSOLETE_LEN_MAX: usize = 300;
@@ -49,7 +49,9 @@ impl ObsoletePacks {
         change(&mut self.parts);
         if self.parts.len() != before {
             let text: String = self.parts.iter().map(|(part, whole)| format!("{part} {whole}\n")).collect();
-            tell_unnoted(self.note.replace(text.as_bytes()));
+            if let Err(error) = self.note.replace(text.as_bytes()) {
+                tracing::warn!(%error, cause = error.cause(), "cannot note which packs are in another one");
+            }
         }
     }
 

@@ -1,10 +1,8 @@
-//! Our packs on disk: written and remembered; `maintenance::merge_packs` makes fewer of them.
+//! Our packs on disk: written, and told by their names; `maintenance::merge_packs` makes fewer of them.
 //!
-//! Which packs we wrote, `collectory/packs` says. The list is a note, not a truth: a pack that it forgets
-//! (after a power cut) is left to `git gc`, a name in it that is gone (because `git gc` ran) is dropped.
-//!
-//! Their names are random, as no two packs of ours may ever share one: a `git repack -d` removes by name
-//! what it found at its beginning, and a write that is repeated makes the same pack again.
+//! Which packs we wrote their names say: they all [begin](NAME_PREFIX) alike. The rest is random, as no two packs of
+//! ours may ever share a name: a `git repack -d` removes by name what it found at its beginning, and a write that is
+//! repeated makes the same pack again.
 //!
 //! A pack in the making is marked to be kept until [`Packs::release`]; see `keep_files`. What a kill or a
 //! power cut leaves is made good at the next start ([`Packs::mend_left`], [`Packs::clean_up`]), and told
@@ -30,13 +28,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
-use sha1::{Digest as _, Sha1};
 use uuid::Uuid;
 
 use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
-use crate::store::git::object::id::{Oid, hex};
+use crate::store::git::object::id::Oid;
 use crate::store::git::object::pack::{Pack, is_name};
 use crate::store::git::odb;
 use crate::store::git::packs::beside_gc::Reserved;
@@ -54,19 +51,24 @@ const CROWD_LEN: usize = 100;
 /// ends so is a pack to git, which would read it half-written, or count on it in a multi-pack index.
 const DRAFT_PREFIX: &str = "collectory-";
 
+/// What the names of our packs begin with. Git names its own by a hash, to which no digits mean anything either
+/// (gitformat-pack(5)).
+const NAME_PREFIX: &str = "pack-c011ec70";
+
 /// Our packs; the writer's thread and that of the maintenance share them.
 #[derive(Debug)]
 pub(crate) struct Packs {
     folder: PathBuf,
     pub(super) keep_files: KeepFiles,
-    list: StateFile,
+    /// A folder of our own for an index in the making, for a moment.
+    pub(super) scratch: PathBuf,
     /// Names for what is written while git collects.
     pub(super) reserved: Mutex<Reserved>,
     /// Packs of ours that have lost their index and are damaged as well.
     pub(super) damaged: Mutex<BTreeSet<String>>,
     /// The collections folder, part by part.
     pub(crate) parts: Vec<String>,
-    // Names without their endings. Held while the list is written, too.
+    // Names without their endings, as far as is known.
     ours: Mutex<BTreeSet<String>>,
     // Those of them whose objects are all in another one.
     obsolete: Mutex<ObsoletePacks>,
@@ -106,16 +108,19 @@ impl Purpose {
 
 impl Packs {
     pub(crate) fn open(layout: &Layout, barrier: &Barrier) -> Self {
-        let list = StateFile::new(&layout.state(), "packs", barrier);
-        let text = list.read().ok().flatten().unwrap_or_default();
-        let names = text.split(|byte| *byte == b'\n').filter(|line| is_name(line));
-        let ours = Mutex::new(names.map(|name| String::from_utf8_lossy(name).into_owned()).collect());
-        let (folder, keep_files, parts) =
-            (layout.packs(), KeepFiles::new(layout, barrier), layout.folder.clone());
-        let obsolete =
-            Mutex::new(ObsoletePacks::read(StateFile::new(&layout.state(), "spare-packs", barrier)));
-        let (reserved, damaged, large_len) = Default::default();
-        Self { folder, keep_files, list, reserved, damaged, parts, ours, obsolete, large_len }
+        let (folder, state) = (layout.packs(), layout.state());
+        let obsolete = ObsoletePacks::read(StateFile::new(&state, "spare-packs", barrier));
+        Self {
+            ours: Mutex::new(ours_in(&folder)),
+            keep_files: KeepFiles::new(layout, barrier),
+            scratch: state.join("scratch-index"),
+            obsolete: Mutex::new(obsolete),
+            parts: layout.folder.clone(),
+            reserved: Mutex::default(),
+            damaged: Mutex::default(),
+            large_len: AtomicUsize::default(),
+            folder,
+        }
     }
 
     pub(crate) fn objects(&self) -> &Path {
@@ -169,7 +174,7 @@ impl Packs {
         let ours = self.ours().clone();
         let gone: Vec<_> = ours.iter().filter(|name| !self.file(name, "pack").exists()).collect();
         gone.iter().try_for_each(|name| remove_if_there(&self.file(name, "idx")))?;
-        self.forget(gone.into_iter());
+        self.forget(gone);
         Ok(())
     }
 
@@ -237,7 +242,7 @@ impl Packs {
     /// Gives a pack its name and a mark, now that its content is on disk.
     fn finish(&self, draft: &PackDraft) -> Result<(), StoreError> {
         self.keep_files.put(&draft.name)?;
-        self.remember(&draft.name);
+        self.ours().insert(draft.name.clone());
         // Readers look for the index first, so the pack gets its name before.
         let mut named = draft.files.iter().zip(["pack", "idx"]);
         named.try_for_each(|(file, ending)| self.give_name(file, &draft.name, ending))
@@ -274,36 +279,25 @@ impl Packs {
         self.folder.join(format!("{name}.{ending}"))
     }
 
-    /// A folder of our own on the disk of the list, for a moment.
-    pub(super) fn scratch(&self) -> PathBuf {
-        self.list.folder().join("scratch-index")
-    }
-
-    fn remember(&self, name: &str) {
-        self.obsolete().change(|obsolete| obsolete.retain(|(part, _)| part != name));
+    /// Forgets packs of ours that are gone.
+    pub(crate) fn forget<'a>(&self, names: impl IntoIterator<Item = &'a String>) {
         let mut ours = self.ours();
-        if ours.insert(name.to_owned()) {
-            tell_unnoted(self.list.append(name));
-        }
-    }
-
-    pub(crate) fn forget<'a>(&self, names: impl Iterator<Item = &'a String>) {
-        let mut ours = self.ours();
-        let before = ours.len();
         for name in names {
             ours.remove(name);
         }
-        if ours.len() == before {
-            return;
-        }
-        let text: String = ours.iter().map(|name| format!("{name}\n")).collect();
-        tell_unnoted(self.list.replace(text.as_bytes()));
     }
 }
 
-/// A name that no pack has; to git, too, the 40 digits mean nothing (gitformat-pack(5)).
+/// The packs of ours in a folder, or what is left of them.
+fn ours_in(folder: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let names = entries.filter_map(|path| Some(path.file_stem()?.to_str()?.to_owned()));
+    names.filter(|name| name.starts_with(NAME_PREFIX) && is_name(name.as_bytes())).collect()
+}
+
+/// A name that no pack has.
 pub(super) fn new_name() -> String {
-    format!("pack-{}", hex(&Sha1::digest(Uuid::new_v4()).into()))
+    format!("{NAME_PREFIX}{}", Uuid::new_v4().simple())
 }
 
 /// The mark of a pack that nothing refers to yet; dropped, it is taken back.
@@ -318,12 +312,5 @@ pub(crate) struct KeepFile {
 impl Drop for KeepFile {
     fn drop(&mut self) {
         self.packs.release(&self.name);
-    }
-}
-
-/// A note that can't be kept costs only that a pack is merged by `git gc` instead of us.
-pub(super) fn tell_unnoted(noted: Result<(), StoreError>) {
-    if let Err(error) = noted {
-        tracing::warn!(%error, cause = error.cause(), "cannot note a pack; `git gc` will have to merge it");
     }
 }

@@ -117,7 +117,7 @@ fn a_kill_between_the_two_names_of_a_merged_pack_ends_no_merging() {
     drop(journal);
     fs::rename(merged.with_extension("idx"), draft_of(&repo, "collectory-merged-idx")).unwrap();
     fs::write(merged.with_extension("keep"), "collectory\n").unwrap();
-    copies.put_back(&repo, |_| true);
+    copies.put_back(|_| true);
     drop(repo.open());
     assert!(merged.exists());
     assert_eq!(repo.packs().len(), PACKS_MAX + 2);
@@ -134,8 +134,7 @@ fn a_kill_while_a_merged_part_is_removed_ends_no_merging() {
         tend(&mut journal);
         drop(journal);
         fs::write(draft_of(&repo, "collectory-removed"), "what was renamed to it").unwrap();
-        copies.put_back(&repo, |path| has_index && path == part.with_extension("idx"));
-        note_as_ours(&repo, &part);
+        copies.put_back(|path| has_index && path == part.with_extension("idx"));
         drop(repo.open());
         assert_eq!(repo.packs().len(), 1);
         only_whole_packs_are_left(&repo);
@@ -181,7 +180,7 @@ fn merge_without(repo: &Repo, pack: &Path) {
 }
 
 #[test]
-fn after_a_power_cut_our_marks_are_found_without_the_list_and_a_person_s_stay() {
+fn after_a_power_cut_our_marks_are_found_and_a_person_s_stay() {
     let repo = Repo::bare();
     let mut journal = repo.open();
     append(&mut journal, &[set("a.yaml", "ours\n")]);
@@ -192,7 +191,6 @@ fn after_a_power_cut_our_marks_are_found_without_the_list_and_a_person_s_stay() 
     drop(journal);
     fs::write(&ours, "collectory\n").unwrap();
     fs::write(&theirs, "").unwrap();
-    fs::remove_file(repo.path().join("collectory/packs")).unwrap();
     drop(repo.open());
     assert!(!ours.exists() && theirs.exists());
 }
@@ -304,35 +302,18 @@ fn packs_of_a_repository_whose_objects_are_precious_are_never_merged() {
     assert_eq!(repo.packs().len(), PACKS_MAX + 1);
 }
 
-/// Notes a pack in the list of ours, as it is before it is there.
-fn note_as_ours(repo: &Repo, pack: &Path) {
-    let list = repo.path().join("collectory/packs");
-    let mut text = fs::read_to_string(&list).unwrap();
-    text.push_str(&format!("{}\n", pack.file_stem().unwrap().to_str().unwrap()));
-    fs::write(&list, text).unwrap();
-}
-
 /// The files of the packs, as they were.
-struct Copies {
-    files: Vec<(PathBuf, Vec<u8>)>,
-    list: Vec<u8>,
-}
+struct Copies(Vec<(PathBuf, Vec<u8>)>);
 
 impl Copies {
     fn of(repo: &Repo) -> Self {
-        let files = listing(repo).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect();
-        Self { files, list: fs::read(repo.path().join("collectory/packs")).unwrap() }
+        Self(listing(repo).into_iter().map(|path| (path.clone(), fs::read(&path).unwrap())).collect())
     }
 
-    /// Puts some of them back, and the list.
-    fn put_back(&self, repo: &Repo, mut is_wanted: impl FnMut(&Path) -> bool) {
-        for (path, bytes) in self.files.iter().filter(|(path, _)| is_wanted(path)) {
+    /// Puts some of them back.
+    fn put_back(&self, mut is_wanted: impl FnMut(&Path) -> bool) {
+        for (path, bytes) in self.0.iter().filter(|(path, _)| is_wanted(path)) {
             fs::write(path, bytes).unwrap();
         }
-        let merged: Vec<_> = repo.packs();
-        fs::write(repo.path().join("collectory/packs"), &self.list).unwrap();
-        merged.iter().filter(|pack| !self.files.iter().any(|(path, _)| path == *pack)).for_each(|pack| {
-            note_as_ours(repo, pack);
-        });
     }
 }
