@@ -6,7 +6,7 @@
 //! 0nnnnnnn <n bytes>                                 insert these
 //! ```
 
-use std::ops::Range;
+use std::slice;
 
 use crate::store::git::object::tree::{BadTree, Part, Splice, parts};
 
@@ -47,76 +47,47 @@ pub(crate) fn back(base_len: usize, splice: &Splice) -> Vec<u8> {
 #[error("a delta does not fit its base")]
 pub(crate) struct BadDelta;
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Op {
-    Copy(Range<usize>),
-    Insert(Range<usize>),
-}
-
-impl Op {
-    fn len(&self) -> usize {
-        let (Self::Copy(range) | Self::Insert(range)) = self;
-        range.len()
-    }
-}
-
 /// How long the result of a delta is, and at most `len_max` bytes of it (`patch-delta.c` in git).
 pub(crate) fn applied(base: &[u8], delta: &[u8], len_max: usize) -> Result<(u64, Vec<u8>), BadDelta> {
-    let (len, ops) = parse(delta, base.len()).ok_or(BadDelta)?;
-    let wanted = len.min(len_max);
-    let mut target = Vec::with_capacity(wanted);
-    for op in ops {
-        let piece = match op {
-            Op::Copy(range) => &base[range],
-            Op::Insert(range) => &delta[range],
-        };
-        target.extend_from_slice(&piece[..piece.len().min(wanted - target.len())]);
-    }
-    Ok((len as u64, target))
+    apply(base, delta, len_max).ok_or(BadDelta)
 }
 
-/// The length of the result and the instructions, all of them within their bounds.
-fn parse(delta: &[u8], base_len: usize) -> Option<(usize, Vec<Op>)> {
-    let mut at = 0;
-    let mut next = || {
-        at += 1;
-        delta.get(at - 1).map(|byte| usize::from(*byte))
-    };
-    let mut varint = || {
-        let (mut value, mut shift) = (0_usize, 0);
-        loop {
-            let byte = next()?;
-            value |= (byte & 0x7f).checked_shl(shift)?;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                return Some(value);
+fn apply(base: &[u8], delta: &[u8], len_max: usize) -> Option<(u64, Vec<u8>)> {
+    let mut rest = delta.iter();
+    let (base_len, target_len) = (read_varint(&mut rest)?, read_varint(&mut rest)?);
+    let wanted = target_len.min(len_max);
+    // What a header says is a lie until the instructions have proved it.
+    let mut target = Vec::with_capacity(wanted.min(base.len() + delta.len()));
+    let mut made_len = 0_usize;
+    while let Some(op) = rest.next() {
+        let piece = if op & 0x80 == 0 {
+            let (piece, behind) = rest.as_slice().split_at_checked(usize::from(*op)).filter(|_| *op > 0)?;
+            rest = behind.iter();
+            piece
+        } else {
+            let mut fields = [0_usize; 7];
+            for (bit, field) in fields.iter_mut().enumerate().filter(|(bit, _)| op & (1 << bit) != 0) {
+                *field = usize::from(*rest.next()?) << (8 * if bit < 4 { bit } else { bit - 4 });
             }
-        }
-    };
-    let (said_len, target_len) = (varint()?, varint()?);
-    let mut ops = Vec::new();
-    while at < delta.len() {
-        let op = usize::from(delta[at]);
-        at += 1;
-        if op & 0x80 == 0 {
-            let range = at..at + op;
-            at = range.end;
-            (op > 0 && at <= delta.len()).then_some(())?;
-            ops.push(Op::Insert(range));
-            continue;
-        }
-        let mut fields = [0_usize; 7];
-        for (bit, field) in fields.iter_mut().enumerate().filter(|(bit, _)| op & (1 << bit) != 0) {
-            *field = usize::from(*delta.get(at)?) << (8 * if bit < 4 { bit } else { bit - 4 });
-            at += 1;
-        }
-        let (start, len): (usize, usize) = (fields[..4].iter().sum(), fields[4..].iter().sum());
-        let range = start..start.checked_add(if len == 0 { 0x10000 } else { len })?;
-        (range.end <= base_len).then_some(())?;
-        ops.push(Op::Copy(range));
+            let (start, len): (usize, usize) = (fields[..4].iter().sum(), fields[4..].iter().sum());
+            base.get(start..start.checked_add(if len == 0 { 0x10000 } else { len })?)?
+        };
+        made_len = made_len.checked_add(piece.len())?;
+        target.extend_from_slice(&piece[..piece.len().min(wanted - target.len())]);
     }
-    let made_len = ops.iter().map(Op::len).sum::<usize>();
-    (said_len == base_len && target_len == made_len).then_some((target_len, ops))
+    (base_len == base.len() && made_len == target_len).then_some((target_len as u64, target))
+}
+
+fn read_varint(bytes: &mut slice::Iter<'_, u8>) -> Option<usize> {
+    let (mut value, mut shift) = (0_usize, 0);
+    loop {
+        let byte = usize::from(*bytes.next()?);
+        value |= (byte & 0x7f).checked_shl(shift)?;
+        shift += 7;
+        if byte & 0x80 == 0 {
+            return Some(value);
+        }
+    }
 }
 
 fn varint(delta: &mut Vec<u8>, mut value: usize) {
