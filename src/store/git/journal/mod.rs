@@ -49,7 +49,8 @@ use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
 use crate::store::{
-    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Metrics, Paths, StoreError, WorkTree,
+    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Metrics, Paths, SHALLOW, StoreError,
+    WorkTree,
 };
 
 /// A git repository, for the engine.
@@ -132,7 +133,13 @@ impl GitJournal {
     ///
     /// Fails when the repository can't be read.
     pub fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
-        self.layout.incomplete()
+        if !walk::cut_off(&self.layout)?.is_empty() {
+            return Ok(Some(SHALLOW));
+        }
+        Ok(self.reader.objects.database().is_partial().then_some(
+            "this is a partial clone, so contents of the past may be missing; `git fetch --refetch --no-filter` \
+             completes it",
+        ))
     }
 
     /// The read side of the same branch, which need not read what this commits.

@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
-use crate::store::{SHALLOW, StoreError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -85,18 +85,6 @@ impl Layout {
             let is_link = fs::symlink_metadata(&part).is_ok_and(|there| there.is_symlink());
             is_link.then(|| format!("{} is a symbolic link, which is not followed", part.display()))
         })
-    }
-
-    /// What of the history is not here, and how to have it, in one sentence; `None` of a whole clone.
-    pub(crate) fn incomplete(&self) -> Result<Option<&'static str>, StoreError> {
-        if read_if_there(&self.common_dir.join("shallow"))?.is_some_and(|cut| !cut.is_empty()) {
-            return Ok(Some(SHALLOW));
-        }
-        let is_partial = Config::read(&self.git_dir, &self.common_dir)?.has_promisor();
-        Ok(is_partial.then_some(
-            "this is a partial clone, so contents of the past may be missing; `git fetch --refetch --no-filter` \
-             completes it",
-        ))
     }
 
     pub(crate) fn head(&self) -> Result<Head, StoreError> {
@@ -258,18 +246,6 @@ impl Config {
 
     fn text(&self, name: &str) -> Option<String> {
         self.0.get_string(name).ok()
-    }
-
-    /// Whether some objects are left to a remote (gitrepository-layout(5), partial-clone of git's
-    /// technical documentation).
-    fn has_promisor(&self) -> bool {
-        let is_true = |entry: &git2::ConfigEntry<'_>| entry.value().is_ok_and(|value| value != "false");
-        let mut found = self.text("extensions.partialclone").is_some();
-        if let Ok(entries) = self.0.entries(Some(r"^remote\..*\.promisor$")) {
-            // An entry that can't be read says nothing.
-            let _unreadable = entries.for_each(|entry| found |= is_true(entry));
-        }
-        found
     }
 
     fn flag(&self, name: &str) -> Option<bool> {
