@@ -109,7 +109,7 @@ impl Checkout {
             };
             let occasion = match (known.after_restart, self.is_index_ahead) {
                 (true, _) => Occasion::PowerCut,
-                (false, true) => Occasion::Interrupted,
+                (false, true) => Occasion::Ours,
                 (false, false) => Occasion::Found,
             };
             self.update_found(reader, lock, [&changes, &others], occasion)?;

@@ -34,12 +34,10 @@ use crate::store::{StoreError, TreeId};
 /// What is done about files whose index entry is new already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Occasion {
-    /// We moved the branch ourselves, and have held `index.lock` since before.
+    /// We moved the branch and brought the index along, and are at it, or got no further.
     Ours,
     /// The branch was moved, and the work tree may have been brought along since.
     Found,
-    /// We moved the branch and brought the index along, and got no further.
-    Interrupted,
     /// The same, and not everything that was written reached the disk.
     PowerCut,
 }
@@ -119,6 +117,7 @@ impl Checkout {
         };
         if let Some(index) = &mut index {
             self.take_back(reader, index)?;
+            self.repair(index)?;
             self.bring_others(reader, index, others);
         }
         self.apply(lock, index, changes, occasion)?;
@@ -170,11 +169,7 @@ impl Checkout {
             }
         }
         let kept = self.lagging.keep();
-        let Some((mut index, draft)) = index else { return kept };
-        // Before a write of ours that was done, or need not be.
-        if occasion != Occasion::Ours {
-            self.repair(&mut index)?;
-        }
+        let Some((index, draft)) = index else { return kept };
         self.index.leave(lock, draft, &index)?;
         kept
     }
@@ -226,7 +221,7 @@ pub(crate) fn apply_one(
     let is_old = staged.is_some_and(|staged| is_known(&staged, change));
     let may_touch = match occasion {
         // We were at it, whatever somebody has staged: only the file says whether it is what we made of it.
-        Occasion::Ours | Occasion::Interrupted => true,
+        Occasion::Ours => true,
         Occasion::Found => is_old,
         Occasion::PowerCut => is_old || staged.is_some_and(|staged| is_after(&staged, change)),
     };
@@ -243,8 +238,7 @@ pub(crate) fn apply_one(
         None => Ok(false),
     };
     // Our own entries are in the index already, without the stat of their files.
-    let is_ours = matches!(occasion, Occasion::Ours | Occasion::Interrupted);
-    let is_ahead = is_ours && staged.is_some_and(|staged| is_after(&staged, change));
+    let is_ahead = occasion == Occasion::Ours && staged.is_some_and(|staged| is_after(&staged, change));
     let stat = match (replacer, &is_new) {
         (Some(replacer), Ok(true)) => replacer.folder().stat(name)?,
         _ => None,
@@ -269,7 +263,7 @@ fn change_file(
     let old = change.before.map(|pointer| pointer.blob());
     let torn = match occasion {
         Occasion::PowerCut => replacer.torn(name)?,
-        Occasion::Ours | Occasion::Found | Occasion::Interrupted => None,
+        Occasion::Ours | Occasion::Found => None,
     };
     let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
     replacer.change_any(name, olds, New::of(change.after, change.content.as_deref()))
