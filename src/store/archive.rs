@@ -2,7 +2,7 @@
 //!
 //! An [`Archive`] has any number of readers at once and changes nothing in the repository. It
 //! knows bytes, names and the order of commits; what they mean is the business of
-//! [`engine::history`](crate::engine::history). A program reads it without a running service.
+//! [`engine::history`](crate::engine::history).
 //!
 //! ```text
 //! head ──first_parents──▶ Line of revisions ──steps──▶ Step: commit and what it changed

@@ -70,12 +70,9 @@ async fn a_link_in_the_place_of_a_file_that_the_service_writes_is_no_way_out() {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
         assert_eq!(fs::read_to_string(&prepared.victim).unwrap(), THEIRS, "{part}");
     }
-    for part in [
-        "collectory/work-tree",
-        "collectory/served",
-        "collectory/history-index",
-        "logs/refs/heads/main",
-    ] {
+    for part in
+        ["collectory/work-tree", "collectory/served", "collectory/history-index", "logs/refs/heads/main"]
+    {
         let prepared = Prepared::new();
         symlink(&prepared.victim, prepared.clear(part)).unwrap();
         let answer = prepared.served().await;

@@ -118,9 +118,8 @@ impl Graph {
         len_max: usize,
     ) -> Result<Line, StoreError> {
         let len = Cell::new(0);
-        let is_far_enough = |revision: &Revision| {
-            Some(*revision) == noted || len.replace(len.get() + 1) == len_max
-        };
+        let is_far_enough =
+            |revision: &Revision| Some(*revision) == noted || len.replace(len.get() + 1) == len_max;
         self.archive.first_parents(head, &is_far_enough)
     }
 

@@ -44,15 +44,8 @@ pub(crate) enum Task {
 }
 
 impl Task {
-    const ALL: [Self; 7] = [
-        Self::Flush,
-        Self::Mend,
-        Self::Sweep,
-        Self::Merge,
-        Self::PackLoose,
-        Self::Graph,
-        Self::Statistics,
-    ];
+    const ALL: [Self; 7] =
+        [Self::Flush, Self::Mend, Self::Sweep, Self::Merge, Self::PackLoose, Self::Graph, Self::Statistics];
 }
 
 /// What has come of a task.

@@ -2,7 +2,6 @@
 
 pub(crate) mod name;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use crate::domain::Revision;
@@ -15,15 +14,16 @@ use crate::store::git::odb::parallel::share;
 use crate::store::git::read::diff;
 use crate::store::git::read::recent_commits::RecentCommits;
 use crate::store::git::read::walk::{Walker, cut_off, descends, follow};
-use crate::store::git::repo::branch::{Branch, whole_name};
-use crate::store::git::repo::layout::Layout;
-use crate::store::git::repo::owner;
+use crate::store::git::repo::branch::Branch;
 use crate::store::{
     Archive, BlobId, Commit, Damage, EachContent, FileChange, Line, NameError, RawSignature, Step,
     StoreError, TreeEntry,
 };
 
 /// The read side of a git repository.
+///
+/// Objects are taken as they are stored, as git itself takes them: their names are checked by `git fsck`, not at each
+/// reading.
 #[derive(Debug)]
 pub struct GitArchive {
     pub(crate) branch: Branch,
@@ -32,23 +32,6 @@ pub struct GitArchive {
 }
 
 impl GitArchive {
-    /// Opens the repository at `path`, bare or with a work tree or a linked work tree, to read the
-    /// history of `branch` (with or without `refs/heads/`) in `folder`, a path inside the
-    /// repository (`.cms/collections`; empty or `.` for its root).
-    ///
-    /// Objects are taken as they are stored, as git itself takes them: their names are checked by
-    /// `git fsck`, not at each reading.
-    ///
-    /// # Errors
-    ///
-    /// Fails when there is no repository, or one that can't be served.
-    pub fn open(path: &Path, branch: &str, folder: &str) -> Result<Self, StoreError> {
-        let layout = Arc::new(Layout::find(path, folder)?);
-        owner::check(&layout)?;
-        let database = Arc::new(Database::new(&layout.common_dir));
-        Ok(Self::of(Branch { layout, name: whole_name(branch) }, database, Arc::default()))
-    }
-
     /// The archive of a branch; `recent_commits` need not be read.
     pub(in crate::store::git) fn of(
         branch: Branch,

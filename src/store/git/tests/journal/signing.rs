@@ -5,7 +5,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use crate::domain::Revision;
-use crate::store::git::GitArchive;
 use crate::store::git::Options;
 use crate::store::git::tests::support::*;
 use crate::store::signature::{AllowedSigners, Checker, Signature, SigningKey, Unfit};
@@ -34,7 +33,7 @@ fn ed25519() -> SigningKey {
 
 /// What is said of the signature of a commit by whoever believes this key.
 fn signature(repo: &Repo, key: &SigningKey, revision: Revision) -> Signature {
-    let archive = GitArchive::open(repo.path(), "main", "collections").unwrap();
+    let archive = repo.archive();
     let line = format!("collectory@localhost namespaces=\"git\" {}\n", key.public_key());
     let (allowed, _) = AllowedSigners::parse(line.as_bytes());
     let checker = Checker::new(Some(allowed));

@@ -14,7 +14,7 @@ use crate::store::git::maintenance::commit_graph::Graph;
 use crate::store::git::maintenance::statistics::Statistics;
 use crate::store::git::packs::store::PACKS_MAX;
 use crate::store::git::tests::support::*;
-use crate::store::git::{GitArchive, GitJournal, Options};
+use crate::store::git::{GitJournal, Options};
 
 /// Enough commits for a graph, in these tests.
 const COMMITS_MIN: usize = 20;
@@ -42,8 +42,7 @@ fn long_history() -> Repo {
 }
 
 fn graph(repo: &Repo, git: impl Into<PathBuf>) -> Graph {
-    let archive = GitArchive::open(repo.path(), "main", "collections").unwrap();
-    Graph::new(archive, git.into(), COMMITS_MIN, &Barrier::default())
+    Graph::new(archive_at(repo.path(), "collections"), git.into(), COMMITS_MIN, &Barrier::default())
 }
 
 fn info(repo: &Repo) -> PathBuf {

@@ -97,7 +97,8 @@ fn a_pack_that_loses_its_index_between_the_branch_s_move_and_a_kill_is_whole_aga
 fn a_pack_of_somebody_else_is_theirs_to_index() {
     let (repo, journal) = written();
     drop(journal);
-    let (ours, pack) = (repo.packs().pop().unwrap(), repo.pack_folder().join(format!("pack-{}.pack", "7".repeat(40))));
+    let (ours, pack) =
+        (repo.packs().pop().unwrap(), repo.pack_folder().join(format!("pack-{}.pack", "7".repeat(40))));
     for ending in ["pack", "idx"] {
         fs::rename(ours.with_extension(ending), pack.with_extension(ending)).unwrap();
     }

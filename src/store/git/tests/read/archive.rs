@@ -30,16 +30,13 @@ fn what_was_just_committed_is_told_as_whoever_reads_it_tells_it() {
         &[set("b.yaml", "1\n"), several, same_again, remove("b.yaml"), set("b.yaml", "3\n")],
     );
     let head = made.last().unwrap().revision;
-    assert_eq!(
-        steps(&archive, head),
-        steps(&GitArchive::open(repo.path(), "main", "collections").unwrap(), head)
-    );
+    assert_eq!(steps(&archive, head), steps(&repo.archive(), head));
     // A person's commit in between is read.
     repo.commit(&[("c.yaml", "by hand\n")]);
     let made = append(&mut journal, &[set("c.yaml", "ours\n")]);
     let head = made[0].revision;
     let told = steps(&archive, head);
-    assert_eq!(told, steps(&GitArchive::open(repo.path(), "main", "collections").unwrap(), head));
+    assert_eq!(told, steps(&repo.archive(), head));
     assert_eq!(told.last().unwrap().as_ref().unwrap().commit.revision, by_hand);
 }
 
@@ -60,7 +57,7 @@ fn removed_and_open(repo: &Repo) -> usize {
 fn a_reader_lets_go_of_packs_that_were_merged_away() {
     let repo = Repo::bare();
     let mut journal = repo.open();
-    let archive = GitArchive::open(repo.path(), "main", "collections").unwrap();
+    let archive = repo.archive();
     let mut most = 0;
     for number in 0..400 {
         let made = append(&mut journal, &[set("a.yaml", &format!("{number}\n"))]);

@@ -126,7 +126,7 @@ fn linked_work_trees_share_the_history_and_the_notes() {
     let repo = Repo::new();
     let one = repo.add_commit(&[("a.yaml", "1")], "one");
     repo.git(&["worktree", "add", "-q", "--detach", "../linked", "main"]);
-    let archive = GitArchive::open(&repo.outside().join("linked"), "main", "collections").unwrap();
+    let archive = archive_at(&repo.outside().join("linked"), "collections");
     assert_eq!(archive.head().unwrap(), Some(one));
     assert_eq!(archive.read_note("note").unwrap(), None);
     archive.write_note("note", b"kept").unwrap();

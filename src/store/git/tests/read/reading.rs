@@ -10,7 +10,7 @@ use crate::store::git::tests::support::*;
 use crate::store::{Archive as _, BlobId, FILE_BYTES_KEPT_MAX, Journal as _, Step, StoreError, TreeEntry};
 
 fn archive(repo: &Repo) -> GitArchive {
-    GitArchive::open(repo.path(), "main", "collections").unwrap()
+    archive_at(repo.path(), "collections")
 }
 
 /// Stores bytes as an object that git itself would not make.
@@ -251,7 +251,7 @@ fn any_bit_of_a_packs_index_may_be_wrong_and_at_most_one_object_is_lost_by_it() 
     }
     for len in [0, 7, 8, 500, 1032, whole.len() - 21, whole.len() - 1] {
         overwrite(&index, &whole[..len]);
-        assert!(GitArchive::open(repo.path(), "main", "collections").unwrap().head().unwrap().is_some());
+        assert!(archive(&repo).head().unwrap().is_some());
         let one = content_of(&archive(&repo), ids[0]);
         assert!(matches!(one, Err(StoreError::Damaged { .. })), "cut to {len}: {one:?}");
     }

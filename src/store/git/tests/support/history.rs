@@ -8,6 +8,9 @@ use git2::{FileMode, Oid, Repository, Signature, Time};
 
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
+use crate::store::git::odb::database::Database;
+use crate::store::git::repo::branch::{Branch, whole_name};
+use crate::store::git::repo::layout::Layout;
 use crate::store::git::tests::support::Repo;
 
 fn oid(revision: Revision) -> Oid {
@@ -39,13 +42,20 @@ pub(crate) struct Making<'a> {
     pub(crate) at: i64,
 }
 
+/// The read side of the branch `main` of the repository at a path, whatever state that is in.
+pub(crate) fn archive_at(path: &Path, collections: &str) -> GitArchive {
+    let layout = Arc::new(Layout::find(path, collections).unwrap());
+    let database = Arc::new(Database::new(&layout.common_dir));
+    GitArchive::of(Branch { layout, name: whole_name("main") }, database, Arc::default())
+}
+
 impl Repo {
     fn library(&self) -> Repository {
         Repository::open(self.path()).unwrap()
     }
 
     pub(crate) fn archive(&self) -> Arc<GitArchive> {
-        Arc::new(GitArchive::open(self.path(), "main", self.collections).unwrap())
+        Arc::new(archive_at(self.path(), self.collections))
     }
 
     /// Makes a commit that nothing points to.

@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 use std::sync::Mutex;
 
 use chrono::DateTime;
-pub(crate) use history::{Making, Put};
+pub(crate) use history::{Making, Put, archive_at};
 use rustix::io::Errno;
 use tempfile::TempDir;
 
