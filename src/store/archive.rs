@@ -113,7 +113,7 @@ pub trait Archive: fmt::Debug + Send + Sync + 'static {
     ) -> Result<Vec<FileChange>, StoreError>;
 
     /// Reads contents, on all cores when they are many, and hands each with its index to `each`,
-    /// in no order, as [`Journal::read`](super::Journal::read) does.
+    /// in no order, as [`Commits::read`](super::Commits::read) does.
     fn contents(&self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
 
     /// Whether `descendant` reaches `ancestor` by whatever parents (a commit reaches itself).

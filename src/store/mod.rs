@@ -230,24 +230,13 @@ impl Saved {
 /// that were asked for, and the content.
 pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
 
-/// The write side of a repository; one thread owns it.
+/// What is committed, for the thread that owns the journal; an [`Archive`] is for many.
 ///
 /// # Errors
 ///
-/// Every method returns a [`StoreError`] when the repository can't be read or written.
+/// Every method returns a [`StoreError`] when the repository can't be read.
 #[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
-pub trait Journal: Send + 'static {
-    /// The head of the served branch now; `None` before its first commit.
-    fn head(&mut self) -> Result<Option<Revision>, StoreError>;
-
-    /// Waits while it is others' turn to write; says whether it has, so that more may have come meanwhile.
-    fn give_way(&mut self) -> bool {
-        false
-    }
-
-    /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.
-    fn wait_for_git(&mut self) -> Result<(), StoreError>;
-
+pub trait Commits {
     /// What differs in the collections folder between two revisions, in the order of the names;
     /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with
     /// `.` are told.
@@ -261,6 +250,54 @@ pub trait Journal: Send + 'static {
     /// [`StoreError::Damaged`] when that one object is lost, another error when it is about more. A
     /// content that is longer than a collection's file may be is cut behind that length.
     fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError>;
+
+    /// Walks the first-parent history from `from` (the newest, included) and hands each commit
+    /// with what it changed in the folder to `each`, until that returns `false`, the root, or a commit
+    /// that is damaged.
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError>;
+
+    /// Tells each commit of the first-parent history from `from` (the newest, included) until
+    /// `each` returns `false` or the root, without looking at what it changed.
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        self.walk(from, &mut |commit, _| each(commit))
+    }
+
+    /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
+
+    /// The commits that `old` reaches and `new` does not (`git rev-list new..old`), `old` first; none when `old` is not there (any more).
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
+
+    /// The id of what a revision has under a path, if anything.
+    fn object_at(&mut self, _revision: Revision, _path: &str) -> Result<Option<BlobId>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// The write side of a repository; one thread owns it.
+///
+/// # Errors
+///
+/// Every method returns a [`StoreError`] when the repository can't be read or written.
+#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
+pub trait Journal: Send + 'static {
+    /// The head of the served branch now; `None` before its first commit.
+    fn head(&mut self) -> Result<Option<Revision>, StoreError>;
+
+    /// What is committed, whether the branch has come to it or not.
+    fn commits(&mut self) -> &mut dyn Commits;
+
+    /// Waits while it is others' turn to write; says whether it has, so that more may have come meanwhile.
+    fn give_way(&mut self) -> bool {
+        false
+    }
+
+    /// Waits until nobody else holds the index of the work tree, as long as [`append`](Self::append) does.
+    fn wait_for_git(&mut self) -> Result<(), StoreError>;
 
     /// This content from where it stands unchanged under this name in the work tree, for a
     /// repository that has lost it; `None` if it doesn't, or is too large for a collection.
@@ -296,27 +333,6 @@ pub trait Journal: Send + 'static {
     /// that is safe; see design.md section 6. Nothing to do is no error; a lock that somebody holds
     /// is one at once, to be tried again when it goes.
     fn catch_up(&mut self) -> Result<(), StoreError>;
-
-    /// Walks the first-parent history from `from` (the newest, included) and hands each commit
-    /// with what it changed in the folder to `each`, until that returns `false`, the root, or a commit
-    /// that is damaged.
-    fn walk(
-        &mut self,
-        from: Revision,
-        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-    ) -> Result<(), StoreError>;
-
-    /// Tells each commit of the first-parent history from `from` (the newest, included) until
-    /// `each` returns `false` or the root, without looking at what it changed.
-    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        self.walk(from, &mut |commit, _| each(commit))
-    }
-
-    /// Whether `descendant` reaches `ancestor` (a commit reaches itself).
-    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError>;
-
-    /// The commits that `old` reaches and `new` does not (`git rev-list new..old`), `old` first; none when `old` is not there (any more).
-    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError>;
 
     /// The head that [`note_served`](Self::note_served) noted last of this branch, before a restart or after;
     /// `None` when none is known.
@@ -354,11 +370,6 @@ pub trait Journal: Send + 'static {
     /// Whether the history may have merges that the service made.
     fn has_merges(&self) -> bool {
         false
-    }
-
-    /// The id of what a revision has under a path, if anything.
-    fn object_at(&mut self, _revision: Revision, _path: &str) -> Result<Option<BlobId>, StoreError> {
-        Ok(None)
     }
 
     /// When a file of the work tree was saved last, as the file system has it; `None` where nobody knows.

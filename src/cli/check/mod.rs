@@ -162,7 +162,7 @@ impl Check {
         let Some(head) = head else { return Ok(()) };
         let is_there = match (view, journal.work_tree_root()) {
             (View::WorkTree, Some(root)) => root.join(&self.folder.path).is_dir(),
-            _ => !journal.changes(None, Some(head))?.is_empty(),
+            _ => !journal.commits().changes(None, Some(head))?.is_empty(),
         };
         if !is_there {
             bail!("there is no folder `{}` in {}", self.folder.path, subject.repository.display());

@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use crate::domain::{Actor, Revision};
 use crate::store::git::{self, GitJournal};
 use crate::store::{
-    BlobId, Commit, Committed, Draft, Edit, FileChange, Journal, Kept, Paths, Saved, StoreError, TreeEntry,
-    WorkTree,
+    BlobId, Commits, Committed, Draft, Edit, Journal, Kept, Paths, Saved, StoreError, TreeEntry, WorkTree,
 };
 
 /// What the index has and the head has not, as if it were saved in the work tree.
 pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> anyhow::Result<Vec<Edit>> {
     let head = journal.head()?;
     let mut committed: Vec<(String, TreeEntry)> = journal
+        .commits()
         .changes(None, head)?
         .into_iter()
         .filter_map(|change| Some((change.name, change.after?)))
@@ -41,7 +41,7 @@ pub(crate) fn staged(journal: &mut GitJournal, index: &Path, folder: &str) -> an
 
 fn content(journal: &mut GitJournal, blob: BlobId) -> anyhow::Result<Vec<u8>> {
     let found = std::sync::Mutex::new(Err(anyhow!("the staged content {blob} is missing")));
-    journal.read(&[blob], &|_, bytes| {
+    journal.commits().read(&[blob], &|_, bytes| {
         *found.lock().expect("nobody panics while holding it") =
             bytes.map(<[u8]>::to_vec).map_err(Into::into);
     })?;
@@ -70,6 +70,10 @@ impl Journal for ReadOnlyJournal {
             View::Revision(revision) => Ok(Some(*revision)),
             View::WorkTree | View::Staged(_) => self.journal.head(),
         }
+    }
+
+    fn commits(&mut self) -> &mut dyn Commits {
+        self.journal.commits()
     }
 
     fn work_tree(
@@ -102,38 +106,6 @@ impl Journal for ReadOnlyJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         Ok(())
-    }
-
-    fn changes(
-        &mut self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError> {
-        self.journal.changes(from, to)
-    }
-
-    fn read(
-        &mut self,
-        blobs: &[BlobId],
-        each: &(dyn Fn(usize, Result<&[u8], StoreError>) + Sync),
-    ) -> Result<(), StoreError> {
-        self.journal.read(blobs, each)
-    }
-
-    fn walk(
-        &mut self,
-        from: Revision,
-        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-    ) -> Result<(), StoreError> {
-        self.journal.walk(from, each)
-    }
-
-    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        self.journal.descends(descendant, ancestor)
-    }
-
-    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        self.journal.commits_beyond(old, new)
     }
 
     fn keep(&mut self, revision: Revision, now: DateTime<Utc>) -> Result<Kept, StoreError> {

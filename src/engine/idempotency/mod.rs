@@ -293,17 +293,17 @@ impl Ledger {
         };
         let (mut left, mut merges) = (self.len_max, Vec::new());
         let known = match read {
-            Some(read) if journal.descends(head, read)? => Some(read),
+            Some(read) if journal.commits().descends(head, read)? => Some(read),
             Some(_) | None => None,
         };
         match known {
             // Also those that a merge brings.
             Some(read) => {
-                let new = journal.commits_beyond(head, read)?;
+                let new = journal.commits().commits_beyond(head, read)?;
                 one_by_one(journal, new, &mut left, &mut note)?;
             }
             None => {
-                journal.log(head, &mut |commit| {
+                journal.commits().log(head, &mut |commit| {
                     if left == 0 || self.is_over(commit.at) {
                         return false;
                     }
@@ -316,7 +316,7 @@ impl Ledger {
                     true
                 })?;
                 for (joined, first) in merges {
-                    let side = journal.commits_beyond(joined, first)?;
+                    let side = journal.commits().commits_beyond(joined, first)?;
                     one_by_one(journal, side, &mut left, &mut note)?;
                 }
             }
@@ -338,7 +338,7 @@ fn one_by_one<J: Journal>(
 ) -> Result<(), StoreError> {
     for revision in revisions.into_iter().take(*left) {
         *left -= 1;
-        journal.log(revision, &mut |commit| {
+        journal.commits().log(revision, &mut |commit| {
             note(commit);
             false
         })?;

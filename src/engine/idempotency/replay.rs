@@ -90,11 +90,11 @@ impl CommitRecord {
     /// Reads a commit; `None` when the branch does not reach it any more.
     fn of<J: Journal>(mirror: &mut Mirror<J>, revision: Revision) -> Result<Option<Self>, StoreError> {
         let Some(head) = mirror.snapshot().revision else { return Ok(None) };
-        if !mirror.journal.descends(head, revision)? {
+        if !mirror.journal.commits().descends(head, revision)? {
             return Ok(None);
         }
         let mut record = None;
-        mirror.journal.walk(revision, &mut |commit, changes| {
+        mirror.journal.commits().walk(revision, &mut |commit, changes| {
             record = Some(Self { revision, message: commit.message.clone(), changed: changes.to_vec() });
             false
         })?;
@@ -155,7 +155,7 @@ fn before<J: Journal>(
         if found.is_empty() {
             // The commit left the collection as it was, so it is in the tree of the commit.
             if all.is_none() {
-                all = Some(mirror.journal.changes(None, Some(*revision))?);
+                all = Some(mirror.journal.commits().changes(None, Some(*revision))?);
             }
             let files = all.iter().flatten().filter(|change| names.contains(&change.name));
             found = files.map(|change| (change.name.clone(), change.after)).collect();

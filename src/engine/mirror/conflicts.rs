@@ -69,12 +69,12 @@ impl<J: Journal> Mirror<J> {
             return Ok(());
         }
         let known = match self.conflicts.until {
-            Some(until) if self.journal.descends(head, until)? => Some(until),
+            Some(until) if self.journal.commits().descends(head, until)? => Some(until),
             Some(_) | None => None,
         };
         let found = match known {
             Some(until) => {
-                let new = self.journal.commits_beyond(head, until)?;
+                let new = self.journal.commits().commits_beyond(head, until)?;
                 self.with_conflicts_among(&new)?
             }
             None => {
@@ -106,7 +106,7 @@ impl<J: Journal> Mirror<J> {
     fn with_conflicts_among(&mut self, revisions: &[Revision]) -> Result<Vec<Commit>, StoreError> {
         let mut found = Vec::new();
         for revision in revisions {
-            self.journal.log(*revision, &mut |commit| {
+            self.journal.commits().log(*revision, &mut |commit| {
                 if !message::conflicts(&commit.message).is_empty() {
                     found.push(commit.clone());
                 }
@@ -119,7 +119,7 @@ impl<J: Journal> Mirror<J> {
     /// The commits of the branch that tell of conflicts, those that merges bring included.
     fn with_conflicts(&mut self, head: Revision) -> Result<Vec<Commit>, StoreError> {
         let (mut left, mut merges) = (CONFLICT_COMMITS_MAX, Vec::new());
-        self.journal.log(head, &mut |commit| {
+        self.journal.commits().log(head, &mut |commit| {
             left -= 1;
             if message::is_merge(&commit.message) {
                 merges.push(commit.clone());
@@ -129,7 +129,7 @@ impl<J: Journal> Mirror<J> {
         let mut found = Vec::new();
         for merge in merges {
             let side = match merge.parents[..] {
-                [first, joined] => self.journal.commits_beyond(joined, first)?,
+                [first, joined] => self.journal.commits().commits_beyond(joined, first)?,
                 _ => Vec::new(),
             };
             found.push(merge);
@@ -151,7 +151,7 @@ impl<J: Journal> Mirror<J> {
 
     /// The file of a path; where it has none since a key in other letter case stands in its way, the file of that.
     fn file_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
-        if let Some(blob) = self.journal.object_at(revision, path)? {
+        if let Some(blob) = self.journal.commits().object_at(revision, path)? {
             return Ok(Some(blob));
         }
         let name = path.rsplit('/').next().unwrap_or_default();
@@ -165,7 +165,7 @@ impl<J: Journal> Mirror<J> {
     fn file_of(&mut self, revision: Revision, key: &Key) -> Result<Option<BlobId>, StoreError> {
         for name in names_of(key) {
             let path = self.path(&name);
-            if let Some(blob) = self.journal.object_at(revision, &path)? {
+            if let Some(blob) = self.journal.commits().object_at(revision, &path)? {
                 return Ok(Some(blob));
             }
         }
@@ -192,7 +192,7 @@ impl<J: Journal> Mirror<J> {
     ) -> Result<bool, StoreError> {
         let Conflict::Attribute { key, attribute } = conflict else { return Ok(false) };
         let (names, mut blobs) = (names_of(key), Vec::new());
-        self.journal.walk(head, &mut |commit, changes| {
+        self.journal.commits().walk(head, &mut |commit, changes| {
             let is_later = commit.revision != merge;
             let of_key = changes.iter().filter(|change| is_later && names.contains(&change.name));
             blobs.extend(of_key.map(|change| change.after));

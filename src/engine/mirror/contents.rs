@@ -80,7 +80,7 @@ impl<J: Journal> Mirror<J> {
         let keys: HashMap<String, Key> =
             tags.keys().flat_map(|key| names_of(key).into_iter().map(|name| (name, key.clone()))).collect();
         let mut found = Vec::new();
-        self.journal.walk(head, &mut |_, changes| {
+        self.journal.commits().walk(head, &mut |_, changes| {
             for change in changes {
                 let Some(key) = keys.get(&change.name) else { continue };
                 let Some(wanted) = tags.get_mut(key) else { continue };
@@ -120,7 +120,7 @@ impl<J: Journal> Mirror<J> {
         let blobs: Vec<BlobId> = wanted.iter().map(|(.., blob)| *blob).collect();
         let slots: Vec<OnceLock<Reading>> = changes.iter().map(|_| OnceLock::new()).collect();
         let (failed, damaged) = (Mutex::new(None), Mutex::new(BTreeSet::new()));
-        self.journal.read(&blobs, &|index, content| match content {
+        self.journal.commits().read(&blobs, &|index, content| match content {
             Ok(bytes) => {
                 let (at, key, blob) = &wanted[index];
                 slots[*at].get_or_init(|| Good::read(key, *blob, bytes));
@@ -200,7 +200,7 @@ impl<J: Journal> Mirror<J> {
             return Ok(edit.bytes.as_ref().clone());
         }
         let found = Mutex::new(Ok(Vec::new()));
-        self.journal.read(&[blob], &|_, content| {
+        self.journal.commits().read(&[blob], &|_, content| {
             *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -235,7 +235,7 @@ impl<J: Journal> Mirror<J> {
             // A branch that vanished is an accident or half of an operation, not an empty catalog.
             return Err(StoreError::HeadMoved { expected: from, found: None });
         }
-        let changes = self.journal.changes(from, head)?;
+        let changes = self.journal.commits().changes(from, head)?;
         self.work_tree.pending.branch = true;
         if !self.work_tree.pending.all {
             self.work_tree.pending.names.extend(changes.iter().map(|change| change.name.clone()));
@@ -252,7 +252,7 @@ impl<J: Journal> Mirror<J> {
     fn is_forward(&mut self, changes: &[FileChange], head: Option<Revision>) -> Result<bool, StoreError> {
         let takes_away = changes.iter().any(|change| change.after.is_none());
         match (self.snapshot.revision, head) {
-            (Some(old), Some(new)) if !takes_away => self.journal.descends(new, old),
+            (Some(old), Some(new)) if !takes_away => self.journal.commits().descends(new, old),
             (None, Some(_)) => Ok(true),
             (Some(_) | None, _) => Ok(false),
         }

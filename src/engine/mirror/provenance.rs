@@ -88,7 +88,7 @@ pub(crate) fn provenance<J: Journal>(
     if open.is_empty() {
         return Ok(provenances);
     }
-    journal.walk(head, &mut |commit, changes| {
+    journal.commits().walk(head, &mut |commit, changes| {
         age += 1;
         open.retain_mut(|files| {
             let mut is_touched = false;

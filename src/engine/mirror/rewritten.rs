@@ -69,12 +69,12 @@ impl<J: Journal> Mirror<J> {
             known => known,
         };
         let Some(old) = known else { return Ok(()) };
-        let goes_on = self.journal.descends(head, old)?;
+        let goes_on = self.journal.commits().descends(head, old)?;
         self.let_go_what_came_back(old, head)?;
         if goes_on {
             return Ok(());
         }
-        let left = self.journal.commits_beyond(old, head)?;
+        let left = self.journal.commits().commits_beyond(old, head)?;
         if left.is_empty() {
             tracing::warn!(from = %old, to = %head, "the branch was rewritten, and the repository does not have any more what was served last");
             return Ok(());
@@ -98,7 +98,7 @@ impl<J: Journal> Mirror<J> {
         if self.snapshot.rewritten.is_empty() {
             return Ok(());
         }
-        let came = self.journal.commits_beyond(head, old)?;
+        let came = self.journal.commits().commits_beyond(head, old)?;
         let told = self.snapshot.rewritten.iter().filter(|it| came.contains(&it.revision));
         let back = |it: &Rewritten| Kept { name: it.name.clone(), at: it.since, revision: it.revision };
         let back: Vec<Kept> = told.map(back).collect();
@@ -116,7 +116,7 @@ impl<J: Journal> Mirror<J> {
     fn keep(&mut self, old: Revision) -> Result<Kept, StoreError> {
         let now = (self.options.clock)();
         for kept in self.journal.kept(now)? {
-            if kept.revision != old && self.journal.descends(kept.revision, old)? {
+            if kept.revision != old && self.journal.commits().descends(kept.revision, old)? {
                 return Ok(kept);
             }
         }
@@ -128,7 +128,7 @@ impl<J: Journal> Mirror<J> {
         let mut is_ours = false;
         for revision in commits {
             let committers = &self.options.committers;
-            let read = self.journal.log(*revision, &mut |commit| {
+            let read = self.journal.commits().log(*revision, &mut |commit| {
                 is_ours = committers.iter().any(|email| email == commit.committer.email());
                 false
             });
@@ -147,7 +147,7 @@ impl<J: Journal> Mirror<J> {
     fn events_of(&mut self, old: Revision, left: &[Revision]) -> Result<Events, StoreError> {
         let left: HashSet<&Revision> = left.iter().collect();
         let mut events = Events { count: 0, named: Vec::new() };
-        self.journal.walk(old, &mut |commit, changes| {
+        self.journal.commits().walk(old, &mut |commit, changes| {
             let is_left = left.contains(&commit.revision);
             if is_left {
                 let keys = changes.iter().filter_map(|change| match FileName::parse(&change.name) {
@@ -169,7 +169,7 @@ impl<J: Journal> Mirror<J> {
     fn told_of(&mut self, kept: Kept) -> Result<Rewritten, StoreError> {
         let head = self.snapshot.revision;
         let left = match head {
-            Some(head) => self.journal.commits_beyond(kept.revision, head)?,
+            Some(head) => self.journal.commits().commits_beyond(kept.revision, head)?,
             None => Vec::new(),
         };
         let events = self.events_of(kept.revision, &left)?;
@@ -193,7 +193,9 @@ impl<J: Journal> Mirror<J> {
             match (known, self.snapshot.revision) {
                 (Some(known), _) => rewritten.push(known),
                 // It came back while nothing ran here.
-                (None, Some(head)) if self.journal.descends(head, kept.revision)? => self.settle(&[kept])?,
+                (None, Some(head)) if self.journal.commits().descends(head, kept.revision)? => {
+                    self.settle(&[kept])?;
+                }
                 (None, _) => rewritten.push(self.told_of(kept)?),
             }
         }

@@ -18,7 +18,8 @@ use chrono::{DateTime, Utc};
 use state::{Held, State, by_hand, failed};
 
 use super::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, WorkTree,
+    BlobId, Commit, Commits, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError,
+    WorkTree,
 };
 use crate::domain::{Actor, Revision};
 
@@ -313,11 +314,7 @@ impl MemoryJournal {
     }
 }
 
-impl Journal for MemoryJournal {
-    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
-        Ok(self.readable()?.head)
-    }
-
+impl Commits for MemoryJournal {
     fn changes(
         &mut self,
         from: Option<Revision>,
@@ -333,6 +330,42 @@ impl Journal for MemoryJournal {
             each(index, content.ok_or_else(|| failed("find a content in", io::ErrorKind::NotFound)));
         }
         Ok(())
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        let state = self.readable()?;
+        let mut next = Some(from);
+        while let Some(revision) = next {
+            let found = state.commits.get(&revision).map(|(commit, _)| commit.clone());
+            let commit = found.ok_or_else(|| failed("find a commit in", io::ErrorKind::NotFound))?;
+            next = commit.parents.first().copied();
+            if !each(&commit, &state.changes(next, Some(revision))) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        Ok(self.readable()?.descends(descendant, ancestor))
+    }
+
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        Ok(self.readable()?.commits_beyond(old, new))
+    }
+}
+
+impl Journal for MemoryJournal {
+    fn head(&mut self) -> Result<Option<Revision>, StoreError> {
+        Ok(self.readable()?.head)
+    }
+
+    fn commits(&mut self) -> &mut dyn Commits {
+        self
     }
 
     fn wait_for_git(&mut self) -> Result<(), StoreError> {
@@ -417,32 +450,6 @@ impl Journal for MemoryJournal {
 
     fn catch_up(&mut self) -> Result<(), StoreError> {
         self.readable()?.bring_forward()
-    }
-
-    fn walk(
-        &mut self,
-        from: Revision,
-        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-    ) -> Result<(), StoreError> {
-        let state = self.readable()?;
-        let mut next = Some(from);
-        while let Some(revision) = next {
-            let found = state.commits.get(&revision).map(|(commit, _)| commit.clone());
-            let commit = found.ok_or_else(|| failed("find a commit in", io::ErrorKind::NotFound))?;
-            next = commit.parents.first().copied();
-            if !each(&commit, &state.changes(next, Some(revision))) {
-                return Ok(());
-            }
-        }
-        Ok(())
-    }
-
-    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        Ok(self.readable()?.descends(descendant, ancestor))
-    }
-
-    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        Ok(self.readable()?.commits_beyond(old, new))
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {

@@ -37,7 +37,6 @@ use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::reader::Reader;
-use crate::store::git::read::trees::object_at;
 use crate::store::git::read::walk;
 use crate::store::git::repo::branch::{Access, Branch};
 use crate::store::git::repo::kept;
@@ -48,10 +47,7 @@ use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status;
 use crate::store::git::write::writer::Writer;
-use crate::store::{
-    Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Metrics, Paths, SHALLOW, StoreError,
-    WorkTree,
-};
+use crate::store::{Commits, Committed, Draft, Journal, Kept, Metrics, Paths, SHALLOW, StoreError, WorkTree};
 
 /// A git repository, for the engine.
 pub struct GitJournal {
@@ -168,16 +164,8 @@ impl Journal for GitJournal {
         self.branch.tip()
     }
 
-    fn changes(
-        &mut self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError> {
-        self.reader.changes(from, to)
-    }
-
-    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        self.reader.read(blobs, each)
+    fn commits(&mut self) -> &mut dyn Commits {
+        &mut self.reader
     }
 
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
@@ -284,26 +272,6 @@ impl Journal for GitJournal {
         self.writer.make_durable(head)
     }
 
-    fn walk(
-        &mut self,
-        from: Revision,
-        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-    ) -> Result<(), StoreError> {
-        walk::walk(&mut self.reader.objects, &self.layout, from, each)
-    }
-
-    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        walk::log(&mut self.reader.objects, &self.layout, from, each)
-    }
-
-    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        walk::descends(&mut self.reader.objects, &self.layout, descendant, ancestor)
-    }
-
-    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        walk::commits_beyond(&mut self.reader.objects, &self.layout, old, new)
-    }
-
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
         served::read(&self.branch)
     }
@@ -331,10 +299,6 @@ impl Journal for GitJournal {
 
     fn has_merges(&self) -> bool {
         self.layout.has_remote()
-    }
-
-    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
-        object_at(&mut self.reader.objects, revision, path)
     }
 
     fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {

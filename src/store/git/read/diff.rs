@@ -64,7 +64,7 @@ fn text(name: Vec<u8>) -> String {
     String::from_utf8(name).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Reads contents; see [`Journal::read`](crate::store::Journal::read).
+/// Reads contents; see [`Commits::read`](crate::store::Commits::read).
 pub(crate) fn contents(
     objects: &mut Objects,
     recent_commits: &RecentCommits,

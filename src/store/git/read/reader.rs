@@ -8,10 +8,11 @@ use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::diff;
 use crate::store::git::read::recent_commits::RecentCommits;
-use crate::store::git::read::trees::{Trees, check_folder};
+use crate::store::git::read::trees::{self, Trees, check_folder};
+use crate::store::git::read::walk;
 use crate::store::git::repo::branch::Branch;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{BlobId, EachContent, FileChange, StoreError};
+use crate::store::{BlobId, Commit, Commits, EachContent, FileChange, StoreError};
 
 pub(crate) struct Reader {
     pub(crate) layout: Arc<Layout>,
@@ -62,9 +63,10 @@ impl Reader {
     pub(crate) fn keep_trees(&mut self, trees: Trees) {
         self.trees = Some(trees);
     }
+}
 
-    /// See [`Journal::changes`](crate::store::Journal::changes).
-    pub(crate) fn changes(
+impl Commits for Reader {
+    fn changes(
         &mut self,
         from: Option<Revision>,
         to: Option<Revision>,
@@ -79,8 +81,31 @@ impl Reader {
         diff::compare(old.folder().bytes(), new.folder().bytes(), None)
     }
 
-    /// See [`Journal::read`](crate::store::Journal::read).
-    pub(crate) fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
+    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
         diff::contents(&mut self.objects, &self.recent_commits, blobs, each)
+    }
+
+    fn walk(
+        &mut self,
+        from: Revision,
+        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
+    ) -> Result<(), StoreError> {
+        walk::walk(&mut self.objects, &self.layout, from, each)
+    }
+
+    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
+        walk::log(&mut self.objects, &self.layout, from, each)
+    }
+
+    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
+        walk::descends(&mut self.objects, &self.layout, descendant, ancestor)
+    }
+
+    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
+        walk::commits_beyond(&mut self.objects, &self.layout, old, new)
+    }
+
+    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
+        trees::object_at(&mut self.objects, revision, path)
     }
 }

@@ -20,7 +20,7 @@ use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
 /// The bytes of a tree; none where there is no folder.
 pub(super) type Bytes = Arc<Vec<u8>>;
 
-/// Walks the first parents; see [`Journal::walk`](crate::store::Journal::walk).
+/// Walks the first parents; see [`Commits::walk`](crate::store::Commits::walk).
 pub(crate) fn walk(
     objects: &mut Objects,
     layout: &Layout,
@@ -35,7 +35,7 @@ pub(crate) fn walk(
     })
 }
 
-/// See [`Journal::log`](crate::store::Journal::log).
+/// See [`Commits::log`](crate::store::Commits::log).
 pub(crate) fn log(
     objects: &mut Objects,
     layout: &Layout,
@@ -264,7 +264,7 @@ pub(crate) fn between(
 }
 
 /// The commits that `old` reaches and `new` does not, newest first, none when `old` is not there; see
-/// [`Journal::commits_beyond`](crate::store::Journal::commits_beyond).
+/// [`Commits::commits_beyond`](crate::store::Commits::commits_beyond).
 pub(crate) fn commits_beyond(
     objects: &mut Objects,
     layout: &Layout,

@@ -41,7 +41,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Whether the remote has lost what the branch here still has.
     fn is_rewritten(&mut self, local: Option<Revision>, head: Option<Revision>) -> Result<bool, StoreError> {
         Ok(match (local, head, self.base) {
-            (Some(_), Some(head), Some(base)) => !self.inner.descends(head, base)?,
+            (Some(_), Some(head), Some(base)) => !self.inner.commits().descends(head, base)?,
             (Some(local), Some(head), None) => {
                 !self.link.git.is_begun_here()
                     && !self.link.git.are_related(local, head, self.link.deadline())?
@@ -84,9 +84,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 let mut lost = None;
                 for kept in kept.iter().rev() {
                     // What the remote has again is not lost any more.
-                    if head
-                        .map_or(Ok(true), |head| self.inner.descends(head, kept.revision).map(|has| !has))?
-                    {
+                    if head.map_or(Ok(true), |head| {
+                        self.inner.commits().descends(head, kept.revision).map(|has| !has)
+                    })? {
                         lost = Some(kept.revision);
                         break;
                     }
@@ -101,7 +101,9 @@ impl<J: TwoPhase> RemoteJournal<J> {
         };
         let replaced = match head {
             // Before it goes: nobody else may have it.
-            Some(head) if !self.inner.descends(tip, head)? => Some(self.inner.keep(head, self.link.now())?),
+            Some(head) if !self.inner.commits().descends(tip, head)? => {
+                Some(self.inner.keep(head, self.link.now())?)
+            }
             Some(_) | None => None,
         };
         if let Err(error) = self.push_decided(head, tip) {
@@ -111,7 +113,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Err(error);
         }
         // What waits here to be pushed is merged with it at the next look.
-        if local.map_or(Ok(true), |local| self.inner.descends(tip, local))? {
+        if local.map_or(Ok(true), |local| self.inner.commits().descends(tip, local))? {
             if local != Some(tip) {
                 self.inner.advance(local, tip, "restored what the remote had lost", self.link.now())?;
             }
@@ -136,7 +138,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             Pushed::Accepted => Ok(()),
             Pushed::Answered(why) => Err(RemoteError::Refused(why).into()),
             Pushed::NotSent(why) | Pushed::NoAnswer(why) => match self.link.fetch(Note::Judged, until)? {
-                Some(head) if self.inner.descends(head, tip)? => Ok(()),
+                Some(head) if self.inner.commits().descends(head, tip)? => Ok(()),
                 Some(_) | None => Err(RemoteError::Unreachable(why).into()),
             },
         }

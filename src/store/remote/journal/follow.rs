@@ -90,21 +90,21 @@ impl<J: TwoPhase> RemoteJournal<J> {
         head: Revision,
         seen_head: SeenHead,
     ) -> Result<Option<Revision>, StoreError> {
-        if self.inner.descends(head, local)? {
+        if self.inner.commits().descends(head, local)? {
             self.count_propagation(head);
             self.turn.met();
             return self.advance(Some(local), head, "fetched from the remote");
         }
-        if !self.link.is_current(seen_head) && self.inner.descends(local, head)? {
+        if !self.link.is_current(seen_head) && self.inner.commits().descends(local, head)? {
             // It was asked before our push had come there.
             return Ok(Some(local));
         }
         let is_continued = match self.base {
-            Some(base) => self.inner.descends(head, base)?,
+            Some(base) => self.inner.commits().descends(head, base)?,
             None => true,
         };
         match is_continued {
-            true if self.inner.descends(local, head)? => self.push_ahead(local, head),
+            true if self.inner.commits().descends(local, head)? => self.push_ahead(local, head),
             true => self.join(local, head),
             false => self.follow_rewritten(local, head),
         }
@@ -152,10 +152,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Ok(());
         }
         let commits = match lease {
-            Some(lease) => self.inner.commits_beyond(tip, lease)?.len(),
+            Some(lease) => self.inner.commits().commits_beyond(tip, lease)?.len(),
             None => {
                 let mut commits = 0;
-                self.inner.log(tip, &mut |_| {
+                self.inner.commits().log(tip, &mut |_| {
                     commits += 1;
                     true
                 })?;
@@ -169,7 +169,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// What is here, if the remote never had all of it.
     pub(crate) fn is_ahead(&mut self, local: Option<Revision>) -> Result<Option<Revision>, StoreError> {
         match (local, self.base) {
-            (Some(local), Some(base)) => Ok((!self.inner.descends(base, local)?).then_some(local)),
+            (Some(local), Some(base)) => Ok((!self.inner.commits().descends(base, local)?).then_some(local)),
             (local, _) => Ok(local),
         }
     }
@@ -177,7 +177,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
     /// Counts how long what is new took to come here.
     fn count_propagation(&mut self, head: Revision) {
         let (now, link) = (self.link.now(), Arc::clone(&self.link));
-        let counted = self.inner.log(head, &mut |commit| {
+        let counted = self.inner.commits().log(head, &mut |commit| {
             link.counters.propagation.observe((now - commit.at).to_std().unwrap_or_default());
             false
         });
@@ -194,7 +194,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             self.post(Some(head), local)?;
             return Ok(Some(local));
         }
-        let ahead = self.inner.commits_beyond(local, head)?.len();
+        let ahead = self.inner.commits().commits_beyond(local, head)?.len();
         self.link.known().ahead = ahead;
         if self.link.settings.is_follower {
             if self.link.is_stopped() {

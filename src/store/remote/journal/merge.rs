@@ -116,7 +116,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
             (&there, &is_collection),
             until,
         )?;
-        let commits = self.inner.commits_beyond(ours, theirs)?.len();
+        let commits = self.inner.commits().commits_beyond(ours, theirs)?.len();
         let conflicts = found.conflicts;
         let judged = self.link.settings.merger.merge(&Sides {
             files: sides.clone(),
@@ -176,7 +176,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
 
     fn content(&mut self, blob: BlobId) -> Result<Vec<u8>, StoreError> {
         let found = Mutex::new(Ok(Vec::new()));
-        self.inner.read(&[blob], &|_, content| {
+        self.inner.commits().read(&[blob], &|_, content| {
             *found.lock().unwrap_or_else(PoisonError::into_inner) = content.map(<[u8]>::to_vec);
         })?;
         found.into_inner().unwrap_or_else(PoisonError::into_inner)

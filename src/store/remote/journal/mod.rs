@@ -17,10 +17,7 @@ use crate::store::remote::RemoteError;
 use crate::store::remote::journal::turn::Turn;
 use crate::store::remote::link::{Ack, Decided, Link};
 use crate::store::remote::transport::notes::Note;
-use crate::store::{
-    BlobId, Commit, Committed, Draft, EachContent, FileChange, Journal, Kept, Paths, StoreError, TwoPhase,
-    WorkTree,
-};
+use crate::store::{BlobId, Commits, Committed, Draft, Journal, Kept, Paths, StoreError, TwoPhase, WorkTree};
 
 /// A journal whose branch goes on only to what the remote has.
 pub struct RemoteJournal<J> {
@@ -52,7 +49,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let Some(coming) = self.link.git.noted(Note::Coming) else { return };
         // What can't be read is told by the first look.
         let Ok(Some(local)) = self.inner.head() else { return };
-        if self.inner.descends(local, coming).unwrap_or(false) {
+        if self.inner.commits().descends(local, coming).unwrap_or(false) {
             self.note_base(coming);
         }
     }
@@ -74,9 +71,10 @@ impl<J: TwoPhase> RemoteJournal<J> {
             return Ok(());
         }
         let (behind, ahead) = match (here, there) {
-            (Some(here), Some(there)) if here != there => {
-                (self.inner.commits_beyond(there, here)?.len(), self.inner.commits_beyond(here, there)?.len())
-            }
+            (Some(here), Some(there)) if here != there => (
+                self.inner.commits().commits_beyond(there, here)?.len(),
+                self.inner.commits().commits_beyond(here, there)?.len(),
+            ),
             _ => (0, 0),
         };
         let mut known = self.link.known();
@@ -124,6 +122,10 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         let found = self.follow(local)?;
         self.note_distance(found)?;
         Ok(found)
+    }
+
+    fn commits(&mut self) -> &mut dyn Commits {
+        self.inner.commits()
     }
 
     fn give_way(&mut self) -> bool {
@@ -178,18 +180,6 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         self.inner.catch_up()
     }
 
-    fn changes(
-        &mut self,
-        from: Option<Revision>,
-        to: Option<Revision>,
-    ) -> Result<Vec<FileChange>, StoreError> {
-        self.inner.changes(from, to)
-    }
-
-    fn read(&mut self, blobs: &[BlobId], each: &EachContent<'_>) -> Result<(), StoreError> {
-        self.inner.read(blobs, each)
-    }
-
     fn copy_of(&mut self, name: &str, blob: BlobId) -> Result<Option<Vec<u8>>, StoreError> {
         self.inner.copy_of(name, blob)
     }
@@ -201,26 +191,6 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
         despite_locks: bool,
     ) -> Result<WorkTree, StoreError> {
         self.inner.work_tree(head, paths, despite_locks)
-    }
-
-    fn walk(
-        &mut self,
-        from: Revision,
-        each: &mut dyn FnMut(&Commit, &[FileChange]) -> bool,
-    ) -> Result<(), StoreError> {
-        self.inner.walk(from, each)
-    }
-
-    fn log(&mut self, from: Revision, each: &mut dyn FnMut(&Commit) -> bool) -> Result<(), StoreError> {
-        self.inner.log(from, each)
-    }
-
-    fn descends(&mut self, descendant: Revision, ancestor: Revision) -> Result<bool, StoreError> {
-        self.inner.descends(descendant, ancestor)
-    }
-
-    fn commits_beyond(&mut self, old: Revision, new: Revision) -> Result<Vec<Revision>, StoreError> {
-        self.inner.commits_beyond(old, new)
     }
 
     fn last_served(&mut self) -> Result<Option<Revision>, StoreError> {
@@ -266,10 +236,6 @@ impl<J: TwoPhase> Journal for RemoteJournal<J> {
 
     fn has_merges(&self) -> bool {
         true
-    }
-
-    fn object_at(&mut self, revision: Revision, path: &str) -> Result<Option<BlobId>, StoreError> {
-        self.inner.object_at(revision, path)
     }
 
     fn saved_at(&self, name: &str) -> Option<DateTime<Utc>> {

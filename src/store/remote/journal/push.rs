@@ -82,7 +82,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
                 pause(self.turn.lost, PAUSE_MAX);
             }
             match (self.fetch(until), pushed) {
-                (Ok(Some(head)), _) if self.inner.descends(head, tip)? => {
+                (Ok(Some(head)), _) if self.inner.commits().descends(head, tip)? => {
                     self.turn.lost = 0;
                     self.link.is_well();
                     self.link.tell(tip);
@@ -131,7 +131,7 @@ impl<J: TwoPhase> RemoteJournal<J> {
         let head = seen_head.head.filter(|_| is_seen_since);
         let has_landed = match (&pending.pushed, head) {
             (Some(Pushed::Accepted), _) => true,
-            (_, Some(head)) => self.inner.descends(head, pending.tip)?,
+            (_, Some(head)) => self.inner.commits().descends(head, pending.tip)?,
             (_, None) => false,
         };
         if has_landed {

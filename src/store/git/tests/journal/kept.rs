@@ -118,7 +118,7 @@ fn a_start_knows_which_head_of_this_branch_was_served_last() {
 fn commits_are_left_behind_that_only_the_old_head_reaches() {
     let repo = Repo::new();
     let left = |journal: &mut crate::store::git::GitJournal, old, new| {
-        let mut left = journal.commits_beyond(old, new).unwrap();
+        let mut left = journal.commits().commits_beyond(old, new).unwrap();
         left.sort_unstable();
         left
     };

@@ -376,7 +376,7 @@ fn start_again(disk: &mut Disk, acknowledged: Option<Revision>) {
         journal.catch_up().unwrap();
         if let Some(acknowledged) = acknowledged {
             let head = journal.head().unwrap().unwrap();
-            assert!(journal.descends(head, acknowledged).unwrap());
+            assert!(journal.commits().descends(head, acknowledged).unwrap());
         }
         assert_eq!(git_in(&path, &["status", "--porcelain"]), "");
         append(&mut journal, &[set("z.yaml", "after the power cut\n")]);

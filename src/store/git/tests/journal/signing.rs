@@ -96,6 +96,7 @@ fn a_signed_commit_reads_like_any_other() {
     let mut told = Vec::new();
     let head = journal.head().unwrap().unwrap();
     journal
+        .commits()
         .log(head, &mut |commit| {
             told.push((commit.revision, commit.parents.clone(), commit.message.clone()));
             true

@@ -204,9 +204,9 @@ fn an_object_that_is_missing_is_an_error_and_not_an_empty_folder() {
     let mut journal = repo.open();
     fs::rename(&pack, &aside).unwrap();
     journal.reader.objects.close();
-    assert!(journal.changes(None, head).is_err());
+    assert!(journal.commits().changes(None, head).is_err());
     fs::rename(&aside, &pack).unwrap();
-    assert_eq!(journal.changes(None, head).unwrap().len(), 1);
+    assert_eq!(journal.commits().changes(None, head).unwrap().len(), 1);
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn many_contents_are_read_each_once() {
     let files: Vec<_> = names.iter().map(|(name, text)| (name.as_str(), Some(text.as_str()))).collect();
     append(&mut journal, &[draft(&files)]);
     let head = journal.head().unwrap();
-    let changes = journal.changes(None, head).unwrap();
+    let changes = journal.commits().changes(None, head).unwrap();
     let blob = |change: &crate::store::FileChange| match change.after {
         Some(TreeEntry::File(blob)) => blob,
         other => panic!("{other:?}"),
@@ -225,6 +225,7 @@ fn many_contents_are_read_each_once() {
     let blobs: Vec<BlobId> = changes.iter().map(blob).collect();
     let sum = AtomicUsize::new(0);
     journal
+        .commits()
         .read(&blobs, &|index, content| {
             assert_eq!(content.unwrap(), format!("{index}\n").as_bytes());
             sum.fetch_add(index, Ordering::Relaxed);
@@ -249,6 +250,7 @@ fn history_is_walked_along_first_parents() {
     let head = journal.head().unwrap().unwrap();
     let mut seen = Vec::new();
     journal
+        .commits()
         .walk(head, &mut |commit, changes| {
             let names: Vec<_> = changes.iter().map(|change| change.name.as_str()).collect();
             seen.push(format!("{}: {}", commit.message.lines().next().unwrap(), names.join(" ")));
@@ -259,11 +261,11 @@ fn history_is_walked_along_first_parents() {
         seen,
         ["Merge side: c.yaml", "Change a.yaml: a.yaml", "Change b.yaml: b.yaml", "Change a.yaml: a.yaml"]
     );
-    assert!(journal.descends(head, side).unwrap());
-    assert!(journal.descends(head, head).unwrap());
-    assert!(!journal.descends(fork, side).unwrap());
-    assert!(!journal.descends(side, fork).unwrap());
-    assert!(!journal.descends(fork, head).unwrap());
+    assert!(journal.commits().descends(head, side).unwrap());
+    assert!(journal.commits().descends(head, head).unwrap());
+    assert!(!journal.commits().descends(fork, side).unwrap());
+    assert!(!journal.commits().descends(side, fork).unwrap());
+    assert!(!journal.commits().descends(fork, head).unwrap());
 }
 
 #[derive(Debug, Clone)]

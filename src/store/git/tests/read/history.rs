@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use crate::domain::Revision;
 use crate::store::git::GitArchive;
-use crate::store::git::tests::support::{Making, Put, Repo};
+use crate::store::git::tests::support::{Making, Put, Repo, archive_at};
 use crate::store::{Archive as _, FileChange, Line, NameError, Step, TreeEntry};
 
 fn names(changes: &[FileChange]) -> Vec<&str> {

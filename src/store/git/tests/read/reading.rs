@@ -62,7 +62,7 @@ fn overwrite(path: &Path, bytes: &[u8]) {
 /// What journal and archive say is in the folder, which must be the same.
 #[track_caller]
 fn files(repo: &Repo, revision: Revision) -> Vec<(String, TreeEntry)> {
-    let live = repo.open_to_read().changes(None, Some(revision)).unwrap();
+    let live = repo.open_to_read().commits().changes(None, Some(revision)).unwrap();
     let live: Vec<_> = live.into_iter().map(|change| (change.name, change.after.unwrap())).collect();
     let past = archive(repo).files(revision, &|_| true).unwrap();
     assert_eq!(live, past, "what is served is what is shown of the past");
@@ -87,7 +87,7 @@ fn content(repo: &Repo, id: &str) -> Result<Vec<u8>, StoreError> {
     let take = |_: usize, content: Result<&[u8], StoreError>| {
         found.lock().unwrap().push(content.map(<[u8]>::to_vec));
     };
-    repo.open_to_read().read(&[id], &take).unwrap();
+    repo.open_to_read().commits().read(&[id], &take).unwrap();
     archive(repo).contents(&[id], &take).unwrap();
     let [live, past] = found.into_inner().unwrap().try_into().unwrap();
     match (&live, &past) {
@@ -378,6 +378,7 @@ fn a_commit_or_tree_that_is_lost_is_not_the_end_of_what_came_after_it() {
         }
         let mut walked = 0;
         repo.open_to_read()
+            .commits()
             .walk(repo.head(), &mut |_, _| {
                 walked += 1;
                 true

@@ -267,7 +267,7 @@ pub(crate) fn try_append(journal: &mut GitJournal, drafts: &[Draft]) -> Result<V
 /// What the journal says is in the folder of a revision.
 #[track_caller]
 pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> BTreeMap<String, String> {
-    let changes = journal.changes(None, revision).unwrap();
+    let changes = journal.commits().changes(None, revision).unwrap();
     let blobs: Vec<BlobId> = changes
         .iter()
         .map(|change| match change.after {
@@ -277,6 +277,7 @@ pub(crate) fn files_at(journal: &mut GitJournal, revision: Option<Revision>) -> 
         .collect();
     let files = Mutex::new(BTreeMap::new());
     journal
+        .commits()
         .read(&blobs, &|index, content| {
             let text = String::from_utf8(content.unwrap().to_vec()).unwrap();
             files.lock().unwrap().insert(changes[index].name.clone(), text);
