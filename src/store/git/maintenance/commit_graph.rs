@@ -12,8 +12,8 @@
 //! How far the graph goes is noted in `collectory/graph`. What was merged stays for ten minutes, for a git command
 //! that has read the list just before.
 //!
-//! No graph is written while git says in `gc.pid` that it collects, nor where git would not write or not read it:
-//! with `core.commitGraph=false`, and in a history that is cut off or bent (`shallow`, grafts, `refs/replace`).
+//! No graph is written while git says in `gc.pid` that it collects, nor where git would not read it: in a history that
+//! is cut off or bent (`shallow`, grafts, `refs/replace`), and with `core.commitGraph=false`, with which it writes none.
 //!
 //! A kill at any instant leaves everything readable: git flushes a new file and renames the list of files last. Only
 //! if both of us are killed while git holds `commit-graph-chain.lock`, the lock stays. Which process writes is noted,
@@ -78,9 +78,9 @@ impl Graph {
     pub(crate) fn new(archive: GitArchive, git: PathBuf, commits_min: usize, barrier: &Barrier) -> Self {
         let layout = &archive.branch.layout;
         let note = StateFile::new(&layout.state(), "graph", barrier);
-        let failures = AtomicU32::new(if layout.has_graph { 0 } else { FAILURES_MAX });
         let git = GitProcess::new(git, layout, barrier);
-        Self { archive, git, note, commits_min, failures, lock_told: AtomicBool::new(false) }
+        let (failures, lock_told) = (AtomicU32::new(0), AtomicBool::new(false));
+        Self { archive, git, note, commits_min, failures, lock_told }
     }
 
     pub(crate) fn layout(&self) -> &Layout {

@@ -184,7 +184,7 @@ impl Merger {
                 head.extend(distance((self.merged.len() - at as usize) as u64));
             }
             if zlib::is_untried(body) {
-                self.merged.add_inflated(oid, &head, &self.parts.inflate(entry)?);
+                self.merged.put(oid, &head, &self.parts.inflate(entry)?);
             } else {
                 self.merged.add_packed(oid, &head, body);
             }

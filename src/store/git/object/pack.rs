@@ -78,30 +78,32 @@ impl PackBuilder {
 
     /// Adds an object whole, unless it is there.
     pub(crate) fn add(&mut self, kind: Kind, oid: Oid, content: &[u8]) {
-        if self.contains(&oid) {
-            return;
-        }
-        let start = self.bytes.len();
-        self.bytes.extend(entry_header(kind as u8, content.len() as u64));
-        self.put(content);
-        self.record(oid, start);
+        self.put(oid, &entry_header(kind as u8, content.len() as u64), content);
     }
 
     /// Adds an object as a delta against one that was added before, unless it is there.
     pub(crate) fn add_delta(&mut self, oid: Oid, base: &Oid, delta: &[u8]) {
+        let mut head = entry_header(OFS_DELTA, delta.len() as u64);
+        head.extend(distance((self.bytes.len() - self.offsets[base] as usize) as u64));
+        self.put(oid, &head, delta);
+    }
+
+    /// Adds an object unless it is there: `head` is its header (with the distance to the base, for a delta), `content`
+    /// is stored or deflated.
+    pub(crate) fn put(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
         if self.contains(&oid) {
             return;
         }
         let start = self.bytes.len();
-        let base = self.offsets[base] as usize;
-        self.bytes.extend(entry_header(OFS_DELTA, delta.len() as u64));
-        self.bytes.extend(distance((start - base) as u64));
-        self.put(delta);
+        self.bytes.extend_from_slice(head);
+        match &mut self.deflater {
+            None => zlib::store(&mut self.bytes, content),
+            Some(deflater) => deflater.deflate(&mut self.bytes, content),
+        }
         self.record(oid, start);
     }
 
-    /// Adds an object as another pack has it: `head` is its header (with the distance to the base,
-    /// for a delta), `body` what follows, deflated.
+    /// Adds an object as another pack has it, of which `body` is deflated.
     pub(crate) fn add_packed(&mut self, oid: Oid, head: &[u8], body: &[u8]) {
         let start = self.bytes.len();
         self.bytes.extend_from_slice(head);
@@ -120,22 +122,6 @@ impl PackBuilder {
         self.bytes.extend_from_slice(&checksum);
         let index = encode_index(&mut self.objects, &checksum);
         Pack { pack: self.bytes, index }
-    }
-
-    /// Adds an object as another pack has it, but deflated: what follows its header and the distance
-    /// to its base, inflated, is `content`.
-    pub(crate) fn add_inflated(&mut self, oid: Oid, head: &[u8], content: &[u8]) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(head);
-        self.put(content);
-        self.record(oid, start);
-    }
-
-    fn put(&mut self, content: &[u8]) {
-        match &mut self.deflater {
-            None => zlib::store(&mut self.bytes, content),
-            Some(deflater) => deflater.deflate(&mut self.bytes, content),
-        }
     }
 
     fn record(&mut self, oid: Oid, start: usize) {

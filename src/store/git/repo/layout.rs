@@ -29,8 +29,6 @@ pub(crate) struct Layout {
     /// Whether no object may be removed, not even one that is elsewhere as well
     /// (`extensions.preciousObjects`).
     pub(crate) keeps_objects: bool,
-    /// Whether a commit-graph is read and written (`core.commitGraph`).
-    pub(crate) has_graph: bool,
     /// With whom it is shared (`core.sharedRepository`).
     pub(crate) shared: Option<Rights>,
 }
@@ -61,7 +59,6 @@ impl Layout {
         let work_tree = find_work_tree(&path_read, &git_dir, git_dir != common_dir, &config)?;
         let log_new_branches = config.logs_new_branches(work_tree.is_none());
         let keeps_objects = config.flag("extensions.preciousobjects").unwrap_or(false);
-        let has_graph = config.flag("core.commitgraph").unwrap_or(true);
         let shared = config.text("core.sharedrepository").and_then(|text| Rights::read(&text));
         Ok(Self {
             path: path.to_owned(),
@@ -71,7 +68,6 @@ impl Layout {
             folder,
             log_new_branches,
             keeps_objects,
-            has_graph,
             shared,
         })
     }

@@ -123,7 +123,8 @@ fn open(layout: &Layout) -> Config {
 fn outside(variable: Variable<'_>) -> Vec<(ConfigLevel, PathBuf)> {
     let path = |name: &str| variable(name).map(PathBuf::from);
     let mut files = Vec::new();
-    if !variable("GIT_CONFIG_NOSYSTEM").is_some_and(|text| is_true(&text.to_string_lossy())) {
+    let is_left_out = variable("GIT_CONFIG_NOSYSTEM").map(Config::parse_bool);
+    if !matches!(is_left_out, Some(Ok(true))) {
         let system = path("GIT_CONFIG_SYSTEM").unwrap_or_else(|| "/etc/gitconfig".into());
         files.push((ConfigLevel::System, system));
     }
@@ -138,12 +139,6 @@ fn outside(variable: Variable<'_>) -> Vec<(ConfigLevel, PathBuf)> {
     files.extend(xdg.map(|folder| (ConfigLevel::XDG, folder.join("git/config"))));
     files.extend(home.map(|home| (ConfigLevel::Global, home.join(".gitconfig"))));
     files
-}
-
-/// A truth as git reads it from a variable (`git_env_bool`): a word or a number.
-fn is_true(text: &str) -> bool {
-    let is_word = ["true", "yes", "on"].iter().any(|word| text.eq_ignore_ascii_case(word));
-    is_word || text.parse::<i64>().is_ok_and(|number| number != 0)
 }
 
 #[cfg(test)]
