@@ -141,6 +141,27 @@ impl StoreError {
     }
 }
 
+/// Says at which path something went wrong.
+pub(super) trait AtPath<T> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError>;
+
+    /// The same where it is fine that nothing is there, which is `None`.
+    fn at_if_there(self, action: &'static str, path: &Path) -> Result<Option<T>, StoreError>;
+}
+
+impl<T, E: Into<io::Error>> AtPath<T> for Result<T, E> {
+    fn at(self, action: &'static str, path: &Path) -> Result<T, StoreError> {
+        self.map_err(|source| StoreError::at(action, path, source.into()))
+    }
+
+    fn at_if_there(self, action: &'static str, path: &Path) -> Result<Option<T>, StoreError> {
+        match self.map_err(Into::into) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            there => there.at(action, path).map(Some),
+        }
+    }
+}
+
 fn shown(revision: &Option<Revision>) -> String {
     revision.map_or_else(|| "no commit".to_owned(), |revision| revision.to_string())
 }

@@ -28,6 +28,7 @@ use sha1::Digest as _;
 use crate::domain::{Actor, Revision, object_id};
 pub use crate::store::metrics::Metrics;
 pub use archive::{Archive, Line, NameError, RawSignature, SHALLOW, Step};
+use error::AtPath;
 pub use error::{Damage, StoreError};
 pub use kept::Kept;
 
@@ -235,7 +236,6 @@ pub type EachContent<'a> = dyn Fn(usize, Result<&[u8], StoreError>) + Sync + 'a;
 /// # Errors
 ///
 /// Every method returns a [`StoreError`] when the repository can't be read.
-#[expect(clippy::missing_errors_doc, reason = "said once for the whole trait")]
 pub trait Commits {
     /// What differs in the collections folder between two revisions, in the order of the names;
     /// `None` is the empty folder. Only names that end in `.yaml` or `.yml` and do not begin with

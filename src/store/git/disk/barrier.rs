@@ -40,7 +40,7 @@ use std::time::{Instant, SystemTime};
 
 use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::open;
-use crate::store::{Metrics, StoreError};
+use crate::store::{AtPath as _, Metrics, StoreError};
 use crate::telemetry::metrics::Histogram;
 
 /// Flushes, and counts what it flushes.
@@ -71,7 +71,7 @@ impl Barrier {
         let began = Instant::now();
         let outcome = reach(step, path).and_then(|()| flush());
         flushed.observe(began.elapsed());
-        outcome.map_err(|source| StoreError::at(action, path, source))
+        outcome.at(action, path)
     }
 
     pub(crate) fn files(&self, files: &[&Unflushed]) -> Result<(), StoreError> {
@@ -123,7 +123,7 @@ pub(crate) fn make_folders(
         Ok(()) => made(parent),
         // Git may have made it just now.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
-        Err(source) => Err(StoreError::at("make the folder", path, source)),
+        Err(error) => Err(error).at("make the folder", path),
     }
 }
 
@@ -142,10 +142,8 @@ impl Unflushed {
             let mut file = make_file(&path)?;
             file.write_all(bytes).map(|()| file)
         };
-        match write() {
-            Ok(file) => Ok(Self { file, path }),
-            Err(source) => Err(StoreError::at("write", &path, source)),
-        }
+        let file = write().at("write", &path)?;
+        Ok(Self { file, path })
     }
 
     pub(crate) fn appended(file: File, path: PathBuf) -> Self {
@@ -154,7 +152,7 @@ impl Unflushed {
 
     /// Says when it was changed.
     pub(crate) fn date(&self, modified: SystemTime) -> Result<(), StoreError> {
-        self.file.set_modified(modified).map_err(|source| StoreError::at("date", &self.path, source))
+        self.file.set_modified(modified).at("date", &self.path)
     }
 
     /// Has the system begin to write the content, and does not wait. What is no longer needed is written first
@@ -186,10 +184,7 @@ pub(crate) fn make_file(path: &Path) -> io::Result<File> {
 
 /// Removes a file; that it is not there is fine.
 pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StoreError::at("remove", path, error)),
-        _ => Ok(()),
-    }
+    fs::remove_file(path).at_if_there("remove", path).map(drop)
 }
 
 /// Reads a file; `None` when it is not there.
@@ -208,6 +203,6 @@ fn if_there(path: &Path, read: io::Result<Vec<u8>>) -> Result<Option<Vec<u8>>, S
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             Ok(None)
         }
-        Err(source) => Err(StoreError::at("read", path, source)),
+        Err(error) => Err(error).at("read", path),
     }
 }

@@ -8,7 +8,7 @@ use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
-use crate::store::StoreError;
+use crate::store::{AtPath as _, StoreError};
 
 /// A step that is about to be taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) const fn reach(_: Failpoint<'_>, _: &Path) -> io::Result<()> {
 
 /// The same between two steps of a write.
 pub(crate) fn stop_at(step: Failpoint<'_>, path: &Path) -> Result<(), StoreError> {
-    reach(step, path).map_err(|source| StoreError::at("go on in", path, source))
+    reach(step, path).at("go on in", path)
 }
 
 #[cfg(test)]

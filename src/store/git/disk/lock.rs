@@ -23,10 +23,10 @@ use std::time::{Duration, Instant};
 use rustix::fs::{CWD, RenameFlags};
 use rustix::io::Errno;
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, make_folders, remove_if_there};
 use crate::store::git::disk::links::{hard_link, is_refused};
 use crate::store::git::disk::open::{create_own, open_own, read_own};
+use crate::store::{AtPath as _, StoreError};
 
 /// How often a taken lock is tried again.
 const RETRY_MS: u64 = 5;
@@ -96,8 +96,7 @@ impl LockFile {
     /// Makes the content of the lock file the content of what it locks, and releases it.
     pub(crate) fn commit(mut self) -> Result<(), StoreError> {
         check(&self.path, &inode(&self.file, &self.path)?)?;
-        fs::rename(&self.path, &self.target)
-            .map_err(|source| StoreError::at("rename the lock file to", &self.target, source))?;
+        fs::rename(&self.path, &self.target).at("rename the lock file to", &self.target)?;
         self.is_released = true;
         Ok(())
     }
@@ -135,12 +134,11 @@ impl HeldLock {
     /// long to wait for someone else.
     pub(crate) fn take(state: &Path, target: &Path, wait: Duration) -> Result<Self, StoreError> {
         let (private, path) = (private(state, target), lock_of(target));
-        let failed = |source| StoreError::at("make the lock file", &path, source);
         if fs::symlink_metadata(&private).is_err() {
             make_state_folder(state)?;
-            create_own(&private).map_err(failed)?;
+            create_own(&private).at("make the lock file", &path)?;
         }
-        let file = open_own(OpenOptions::new().read(true), &private).map_err(failed)?;
+        let file = open_own(OpenOptions::new().read(true), &private).at("make the lock file", &path)?;
         link(&private, &path, wait)?;
         Ok(Self { path, file })
     }
@@ -154,8 +152,7 @@ impl HeldLock {
         if !is_left(state, target) {
             return Ok(None);
         }
-        let file = open_own(OpenOptions::new().read(true), &path)
-            .map_err(|source| StoreError::at("open the lock file", &path, source))?;
+        let file = open_own(OpenOptions::new().read(true), &path).at("open the lock file", &path)?;
         Ok(Some(Self { path, file }))
     }
 
@@ -172,7 +169,7 @@ impl Drop for HeldLock {
 }
 
 fn inode(file: &File, path: &Path) -> Result<Metadata, StoreError> {
-    file.metadata().map_err(|source| StoreError::at("look at the lock file", path, source))
+    file.metadata().at("look at the lock file", path)
 }
 
 /// Makes our folder if somebody has removed it.
@@ -182,19 +179,16 @@ fn make_state_folder(state: &Path) -> Result<(), StoreError> {
 
 /// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.
 fn check(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
-    let there = fs::symlink_metadata(path);
-    match there.map_err(|source| StoreError::at("look at the lock file", path, source))? {
+    match fs::symlink_metadata(path).at("look at the lock file", path)? {
         there if same_inode(&there, ours) => Ok(()),
         _ => Err(StoreError::Locked { path: path.to_owned() }),
     }
 }
 
 fn remove_if_ours(path: &Path, ours: &Metadata) -> Result<(), StoreError> {
-    match fs::symlink_metadata(path) {
-        Ok(there) if same_inode(&there, ours) => remove_if_there(path),
-        Ok(_) => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(source) => Err(StoreError::at("look at the lock file", path, source)),
+    match fs::symlink_metadata(path).at_if_there("look at the lock file", path)? {
+        Some(there) if same_inode(&there, ours) => remove_if_there(path),
+        Some(_) | None => Ok(()),
     }
 }
 
@@ -238,7 +232,7 @@ fn link(private: &Path, path: &Path, wait: Duration) -> Result<(), StoreError> {
         match linked {
             Ok(()) => return Ok(()),
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                return Err(StoreError::at("make the lock file", path, error));
+                return Err(error).at("make the lock file", path);
             }
             Err(_) if Instant::now() >= deadline => return Err(StoreError::Locked { path: path.to_owned() }),
             // Git's locks are held for milliseconds and tell nobody when they are released.

@@ -37,9 +37,9 @@ use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, read_own_if_there, remove_if_there};
 use crate::store::git::disk::open::open_own;
+use crate::store::{AtPath as _, StoreError};
 
 /// What the table says can be deleted at any time.
 #[cfg(test)]
@@ -90,7 +90,7 @@ impl StateFile {
         let put = || {
             let draft = Unflushed::write(aside.clone(), bytes)?;
             self.barrier.files(&[&draft])?;
-            fs::rename(&aside, &self.path).map_err(|source| StoreError::at("write", &self.path, source))
+            fs::rename(&aside, &self.path).at("write", &self.path)
         };
         put().inspect_err(|_| drop(remove_if_there(&aside)))
     }
@@ -107,7 +107,7 @@ impl StateFile {
             }
             file.set_len(bytes.len() as u64).map(|()| false)
         };
-        write().map_err(|source| StoreError::at("write", &self.path, source))
+        write().at("write", &self.path)
     }
 
     /// Flushes all that is on its file system, itself among it.

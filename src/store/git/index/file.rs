@@ -9,11 +9,11 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::git_index::GitIndex;
 use crate::store::git::index::rollback::{BEFORE, Rollback};
+use crate::store::{AtPath as _, StoreError};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
 const FIRST_INDEX_AGE: Duration = Duration::from_secs(3);
@@ -118,7 +118,7 @@ pub(crate) struct IndexDraft {
 impl IndexDraft {
     pub(crate) fn make(state: &Path) -> Result<Self, StoreError> {
         let path = state.join(DRAFT);
-        let file = make_file(&path).map_err(|source| StoreError::at("make", &path, source))?;
+        let file = make_file(&path).at("make", &path)?;
         Ok(Self { path, file: Some(file) })
     }
 
@@ -128,13 +128,13 @@ impl IndexDraft {
         let mut file = self.file();
         let written =
             file.write_all(bytes).and_then(|()| file.set_times(FileTimes::new().set_modified(time)));
-        written.map_err(|source| StoreError::at("write", &self.path, source))?;
+        written.at("write", &self.path)?;
         Ok(self)
     }
 
     /// Puts it in the place of the index; returns the open file.
     pub(crate) fn put(mut self, index: &Path) -> Result<File, StoreError> {
-        fs::rename(&self.path, index).map_err(|source| StoreError::at("replace", index, source))?;
+        fs::rename(&self.path, index).at("replace", index)?;
         Ok(self.file.take().expect("there until it is put in its place"))
     }
 

@@ -15,12 +15,12 @@ use std::io;
 use std::mem;
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::make_file;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::links::hard_link;
 use crate::store::git::disk::open;
 use crate::store::git::index::file::IndexDraft;
+use crate::store::{AtPath as _, StoreError};
 
 /// A second name of the old index, or a copy of it.
 pub(crate) const BEFORE: &str = "index-before";
@@ -46,10 +46,7 @@ impl<G> Rollback<G> {
     ) -> Result<Self, StoreError> {
         let before = state.join(BEFORE);
         remove_if_there(&before)?;
-        let before = match keep_old(index, &before) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            kept => Some(kept.map(|()| before).map_err(|source| StoreError::at("keep", index, source))?),
-        };
+        let before = keep_old(index, &before).at_if_there("keep", index)?.map(|()| before);
         let ahead = Self { index: index.to_owned(), before, guard, is_kept: false };
         drop(draft.put(&ahead.index)?);
         Ok(ahead)
@@ -66,8 +63,7 @@ impl<G> Rollback<G> {
         match (&self.before, self.is_kept) {
             (Some(before), true) => remove_if_there(before),
             (None, true) => Ok(()),
-            (Some(before), false) => fs::rename(before, &self.index)
-                .map_err(|source| StoreError::at("put back", &self.index, source)),
+            (Some(before), false) => fs::rename(before, &self.index).at("put back", &self.index),
             (None, false) => remove_if_there(&self.index),
         }
     }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, make_folders};
 use crate::store::git::disk::lock;
 use crate::store::git::disk::open::open_own;
@@ -25,6 +24,7 @@ use crate::store::git::repo::owner;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::write::committer::Committer;
 use crate::store::git::write::writer::Writer;
+use crate::store::{AtPath as _, StoreError};
 
 impl GitJournal {
     /// Makes a repository with a work tree and the branch `main` when `path` is absent or an empty
@@ -196,7 +196,7 @@ fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     make_folders(&layout.git_dir, &layout.work_tree_state(), &mut |_| Ok(()))?;
     let path = lock_path(layout);
     let opened = open_own(OpenOptions::new().write(true).create(true).truncate(false), &path);
-    let file = opened.map_err(|source| StoreError::at("open", &path, source))?;
+    let file = opened.at("open", &path)?;
     let until = Instant::now() + HANDOVER_WAIT;
     loop {
         match file.try_lock() {

@@ -19,10 +19,10 @@ use std::time::SystemTime;
 
 use rustix::process::{Pid, Signal, kill_process, setpriority_process, test_kill_process};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::repo::layout::Layout;
+use crate::store::{AtPath as _, StoreError};
 
 /// The lowest priority there is (setpriority(2)).
 const PRIORITY_LOWEST: i32 = 19;
@@ -75,7 +75,7 @@ impl GitProcess {
         let child = match self.command(words).spawn() {
             Ok(child) => child,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Ended::Missing),
-            Err(source) => return Err(StoreError::at("run", &self.git, source)),
+            Err(error) => return Err(error).at("run", &self.git),
         };
         running.pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
         drop(running);
@@ -150,7 +150,7 @@ impl GitProcess {
             running.pid = None;
             running.stopped
         };
-        let status = child.wait().map_err(|source| StoreError::at("wait for", &self.git, source))?;
+        let status = child.wait().at("wait for", &self.git)?;
         remove_if_there(self.note.path())?;
         Ok(match status.success() {
             true => Ended::Well,

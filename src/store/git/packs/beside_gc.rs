@@ -21,10 +21,10 @@ use std::io::Write as _;
 use std::sync::PoisonError;
 use std::time::Duration;
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Unflushed, remove_if_there};
 use crate::store::git::disk::open::create_own;
 use crate::store::git::packs::store::{Packs, new_name};
+use crate::store::{AtPath as _, StoreError};
 
 /// How many names are reserved: some hundred packs are named in a second, and git lists the folder in a
 /// few hundredths of it.
@@ -62,7 +62,7 @@ impl Packs {
         let name = new_name();
         let path = self.file(&name, "pack");
         self.keep_files.put(&name)?;
-        File::create_new(&path).map_err(|source| StoreError::at("make", &path, source))?;
+        File::create_new(&path).at("make", &path)?;
         Ok(name)
     }
 
@@ -73,10 +73,8 @@ impl Packs {
             let mut file = create_own(&path)?;
             file.write_all(content).map(|()| file)
         };
-        match write() {
-            Ok(file) => Ok(Unflushed::appended(file, path)),
-            Err(source) => Err(StoreError::at("write", &path, source)),
-        }
+        let file = write().at("write", &path)?;
+        Ok(Unflushed::appended(file, path))
     }
 
     /// Removes what was reserved and not used; what can't be removed now is at the next start.

@@ -14,13 +14,13 @@ use std::io;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, read_if_there, remove_if_there};
 use crate::store::git::disk::links::hard_link;
 use crate::store::git::disk::open::create_own;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::repo::layout::Layout;
+use crate::store::{AtPath as _, StoreError};
 
 const REASON: &[u8] = b"collectory\n";
 
@@ -57,7 +57,7 @@ impl KeepFiles {
             // Whoever marked it, it is kept.
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
             // The packs are on a file system of their own, or somebody has cleared our folder.
-            Err(_) => write_whole(&path).map_err(|source| StoreError::at("write", &path, source)),
+            Err(_) => write_whole(&path).at("write", &path),
         }
     }
 

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io;
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::pack::is_name;
 use crate::store::git::packs::geometry::Sized;
 use crate::store::git::packs::multi_pack_index;
 use crate::store::git::packs::store::Packs;
+use crate::store::{AtPath as _, StoreError};
 
 /// So many parts of merged packs may be left while writes go on.
 const OBSOLETE_LEN_MAX: usize = 300;
@@ -104,11 +103,7 @@ impl Packs {
     /// so that a kill never leaves the one without the other that might be needed.
     fn remove(&self, name: &str) -> Result<(), StoreError> {
         let (pack, removed) = (self.file(name, "pack"), self.folder().join(REMOVED));
-        if let Err(error) = fs::rename(&pack, &removed)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            return Err(StoreError::at("remove", &pack, error));
-        }
+        fs::rename(&pack, &removed).at_if_there("remove", &pack)?;
         for ending in ["idx", "rev"] {
             remove_if_there(&self.file(name, ending))?;
         }

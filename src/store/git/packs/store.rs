@@ -30,7 +30,6 @@ use std::time::SystemTime;
 
 use uuid::Uuid;
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, remove_if_there};
 use crate::store::git::disk::state_file::StateFile;
 use crate::store::git::object::id::Oid;
@@ -40,6 +39,7 @@ use crate::store::git::packs::beside_gc::Reserved;
 use crate::store::git::packs::keep_files::KeepFiles;
 use crate::store::git::packs::obsolete::ObsoletePacks;
 use crate::store::git::repo::layout::Layout;
+use crate::store::{AtPath as _, StoreError};
 
 /// So many packs of our own are left alone; more are merged.
 pub(crate) const PACKS_MAX: usize = 24;
@@ -257,7 +257,7 @@ impl Packs {
             fs::set_permissions(file.path(), Permissions::from_mode(readers))?;
             if file.path() == path { Ok(()) } else { fs::rename(file.path(), &path) }
         };
-        finish().map_err(|source| StoreError::at("finish", &path, source))
+        finish().at("finish", &path)
     }
 
     /// Removes files in the making after trouble; what can't be removed now is at the next start.

@@ -5,9 +5,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::repo::layout::Layout;
+use crate::store::{AtPath as _, StoreError};
 
 const BRANCH: &str = "main";
 
@@ -38,8 +38,8 @@ impl NewRepository<'_> {
 ///
 /// Refuses a folder that holds something but no repository.
 pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Result<bool, StoreError> {
-    let failed = |source| StoreError::at("make a repository at", path, source);
-    let path = &std::path::absolute(path).map_err(failed)?;
+    const MAKE: &str = "make a repository at";
+    let path = &std::path::absolute(path).at(MAKE, path)?;
     let git_dir = new.git_dir(path);
     if !is_unfinished(path, &git_dir) {
         if path.join(".git").exists() || Layout::find(path, ".").is_ok() {
@@ -51,10 +51,10 @@ pub(crate) fn init(path: &Path, new: NewRepository<'_>, barrier: &Barrier) -> Re
         }
     }
     barrier.make_folder(Path::new("/"), &git_dir)?;
-    fill(&git_dir, new).map_err(failed)?;
+    fill(&git_dir, new).at(MAKE, path)?;
     // `HEAD` comes last, when all the rest is on disk: without it the folder is no repository yet.
     barrier.file_system(&git_dir)?;
-    fs::rename(git_dir.join(HEAD_DRAFT), git_dir.join("HEAD")).map_err(failed)?;
+    fs::rename(git_dir.join(HEAD_DRAFT), git_dir.join("HEAD")).at(MAKE, path)?;
     barrier.folder(&git_dir)?;
     Ok(true)
 }
@@ -67,11 +67,8 @@ fn fill(git_dir: &Path, new: NewRepository<'_>) -> io::Result<()> {
 }
 
 fn is_empty(path: &Path) -> Result<bool, StoreError> {
-    match fs::read_dir(path) {
-        Ok(mut entries) => Ok(entries.next().is_none()),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
-        Err(source) => Err(StoreError::at("open", path, source)),
-    }
+    let entries = fs::read_dir(path).at_if_there("open", path)?;
+    Ok(entries.is_none_or(|mut entries| entries.next().is_none()))
 }
 
 /// Whether this is a folder in which [`init`] was cut short: nothing but a part of what it makes is there.

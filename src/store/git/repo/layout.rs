@@ -7,10 +7,10 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
+use crate::store::{AtPath as _, StoreError};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
@@ -46,7 +46,7 @@ impl Layout {
     pub(crate) fn find(path: &Path, folder: &str) -> Result<Self, StoreError> {
         let unsuitable = |why: String| StoreError::Unsuitable { path: path.to_owned(), why };
         let folder = parse_folder(folder)?;
-        let path_read = fs::canonicalize(path).map_err(|source| StoreError::at("open", path, source))?;
+        let path_read = fs::canonicalize(path).at("open", path)?;
         let Some(git_dir) = find_git_dir(&path_read)? else {
             return Err(unsuitable(not_a_repository(&path_read)));
         };
@@ -170,16 +170,14 @@ fn find_git_dir(path: &Path) -> Result<Option<PathBuf>, StoreError> {
     }
     let candidates = [dot_git, path.to_owned()];
     let found = candidates.into_iter().find(|candidate| is_git_dir(candidate));
-    found
-        .map(|path| fs::canonicalize(&path).map_err(|source| StoreError::at("open", &path, source)))
-        .transpose()
+    found.map(|path| fs::canonicalize(&path).at("open", &path)).transpose()
 }
 
 /// A path as git writes it into a file, relative to `base`.
 fn resolve(base: &Path, text: &[u8]) -> Result<PathBuf, StoreError> {
     let text = String::from_utf8_lossy(text);
     let path = base.join(text.trim_end_matches(['\n', '\r']));
-    fs::canonicalize(&path).map_err(|source| StoreError::at("open", &path, source))
+    fs::canonicalize(&path).at("open", &path)
 }
 
 fn find_work_tree(

@@ -8,9 +8,9 @@ use std::path::Path;
 
 use rustix::process::geteuid;
 
-use crate::store::StoreError;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::repo::user_config::{environment, safe_directories};
+use crate::store::{AtPath as _, StoreError};
 
 /// Every repository, as a value of `safe.directory`.
 const EVERYWHERE: &str = "*";
@@ -20,7 +20,7 @@ pub(crate) fn check(layout: &Layout) -> Result<(), StoreError> {
     let parts = [Some(&layout.git_dir), Some(&layout.common_dir), layout.work_tree.as_ref()];
     let sudo_user = environment("SUDO_UID").and_then(|uid| uid.to_str()?.parse().ok());
     for part in parts.into_iter().flatten() {
-        let there = fs::metadata(part).map_err(|source| StoreError::at("look at", part, source))?;
+        let there = fs::metadata(part).at("look at", part)?;
         if !is_ours(there.uid(), geteuid().as_raw(), sudo_user) && !is_said_to_be_safe(layout) {
             let (named, owner) = (layout.work_tree.as_ref().unwrap_or(&layout.git_dir), there.uid());
             return Err(layout.unsuitable(format!(

@@ -5,7 +5,7 @@
 //! `HEAD` names the branch (`split_head_update`), then `x.lock` with the new id, the comparison
 //! under the lock, the reflogs, the rename.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,12 +13,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 
 use crate::domain::{Actor, Revision};
-use crate::store::StoreError;
 use crate::store::git::disk::barrier::{Barrier, Unflushed, make_folders, read_if_there};
 use crate::store::git::disk::lock::{HeldLock, LockDraft};
 use crate::store::git::disk::open;
 use crate::store::git::object::id::{Oid, unhex};
 use crate::store::git::repo::layout::Layout;
+use crate::store::{AtPath as _, StoreError};
 
 /// Longer than an id: a ref that holds none need not be read whole to be refused.
 const REF_BYTES_MAX: usize = 256;
@@ -39,7 +39,7 @@ pub(crate) fn head(git_dir: &Path) -> Result<Head, StoreError> {
     if let Ok(target) = fs::read_link(&path) {
         return Ok(Head::Ref(target.to_string_lossy().into_owned()));
     }
-    let text = open::read(&path).map_err(|source| StoreError::at("read", &path, source))?;
+    let text = open::read(&path).at("read", &path)?;
     let text = text.trim_ascii();
     if let Some(name) = text.strip_prefix(b"ref:") {
         return Ok(Head::Ref(String::from_utf8_lossy(name.trim_ascii()).into_owned()));
@@ -83,7 +83,7 @@ fn read_ref(path: &Path) -> Result<Option<Vec<u8>>, StoreError> {
         {
             Ok(None)
         }
-        Err(source) => Err(StoreError::at("read", path, source)),
+        Err(error) => Err(error).at("read", path),
     }
 }
 
@@ -116,13 +116,8 @@ pub(crate) fn names(common_dir: &Path, prefix: &str) -> Result<Vec<String>, Stor
 
 /// Adds what stands in files of their own. A lock is no ref, and neither is an empty folder.
 fn add_loose(folder: &Path, prefix: &str, names: &mut Vec<String>) -> Result<(), StoreError> {
-    let failed = |source| StoreError::at("read", folder, source);
-    let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let entry = entry.map_err(failed)?;
+    for entry in fs::read_dir(folder).at_if_there("read", folder)?.into_iter().flatten() {
+        let entry = entry.at("read", folder)?;
         let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
         // A link may lead back to where it stands.
         if entry.file_type().is_ok_and(|there| there.is_dir()) {
@@ -226,7 +221,6 @@ impl Move<'_> {
     /// Adds an entry for each step, as `log_ref_write_fd` in `refs/files-backend.c` writes them.
     fn log(&self, git_dir: &Path, name: &str, make: bool) -> Result<Option<Unflushed>, StoreError> {
         let path = git_dir.join("logs").join(name);
-        let failed = |source| StoreError::at("write the reflog", &path, source);
         let is_new = !path.is_file();
         if is_new && !make {
             return Ok(None);
@@ -236,8 +230,9 @@ impl Move<'_> {
             make_folders(git_dir, path.parent().expect("a reflog is below logs"), &mut |_| Ok(()))?;
         }
         // Where git follows a link, we don't: it may lead out of the repository.
-        let mut file = open::open_own(OpenOptions::new().append(true).create(true), &path).map_err(failed)?;
-        file.write_all(self.log_lines().as_bytes()).map_err(failed)?;
+        let opened = open::open_own(OpenOptions::new().append(true).create(true), &path);
+        let log = |mut file: File| file.write_all(self.log_lines().as_bytes()).map(|()| file);
+        let file = opened.and_then(log).at("write the reflog", &path)?;
         Ok(Some(Unflushed::appended(file, path)))
     }
 
@@ -260,8 +255,8 @@ fn make_way(path: &Path) -> Result<(), StoreError> {
     if !fs::symlink_metadata(path).is_ok_and(|there| there.is_dir()) {
         return Ok(());
     }
-    let entries = fs::read_dir(path).map_err(|source| StoreError::at("read", path, source))?;
+    let entries = fs::read_dir(path).at("read", path)?;
     let inner: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     inner.iter().try_for_each(|inner| make_way(inner))?;
-    fs::remove_dir(path).map_err(|source| StoreError::at("replace the folder", path, source))
+    fs::remove_dir(path).at("replace the folder", path)
 }

@@ -19,7 +19,7 @@ use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::scan::checkout_in_progress;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
 use crate::store::git::worktree::scan::status::{self, Scan};
-use crate::store::{Paths, StoreError, WorkTree};
+use crate::store::{AtPath as _, Paths, StoreError, WorkTree};
 
 /// Files and index of the work tree, as far as it shows the served branch.
 pub(crate) struct Checkout {
@@ -131,8 +131,7 @@ impl Checkout {
             folder = next;
         }
         let access = rustix::fs::Access::WRITE_OK | rustix::fs::Access::EXEC_OK;
-        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS)
-            .map_err(|errno| StoreError::at("write in", &folder, errno.into()))
+        rustix::fs::accessat(CWD, &folder, access, AtFlags::EACCESS).at("write in", &folder)
     }
 
     /// Says that files were written that nobody has flushed.

@@ -9,14 +9,14 @@
 //! Without a reflog (`core.logAllRefUpdates`) nobody can tell, and it is taken for an edit.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom};
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::time::Duration;
 
 use crate::domain::Revision;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::scan::checkout_in_progress::may_be_checkout;
-use crate::store::{BlobId, Edit, StoreError, WorkTree};
+use crate::store::{AtPath as _, BlobId, Edit, StoreError, WorkTree};
 
 /// So much of the end of a reflog is looked through: some thousand moves, more than come in a moment.
 const REFLOG_BYTES_MAX: u64 = 1 << 20;
@@ -98,9 +98,6 @@ impl Checkout {
             let mut end = Vec::new();
             file.read_to_end(&mut end).map(|_| String::from_utf8_lossy(&end).into_owned())
         };
-        match read() {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
-            read => read.map_err(|source| StoreError::at("read", &path, source)),
-        }
+        Ok(read().at_if_there("read", &path)?.unwrap_or_default())
     }
 }

@@ -18,7 +18,7 @@ use crate::store::git::object::tree::{EXECUTABLE, LINK};
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::scan::folder::{Folder, Found};
-use crate::store::{BlobId, StoreError};
+use crate::store::{AtPath as _, BlobId, StoreError};
 
 /// What drafts in the state folder begin with; the rest is the file's name.
 const DRAFT_PREFIX: &str = "file-";
@@ -96,9 +96,7 @@ impl Staging {
 /// What drafts begin with that stand beside the files themselves, as the folder of our own is on another file system:
 /// nobody else calls a file so by chance. `None` where they stand in that folder.
 fn neighbour_prefix(state: &Folder, folder: &Folder) -> Result<Option<String>, StoreError> {
-    let stat = |folder: &Folder| {
-        rustix::fs::fstat(&folder.fd).map_err(|errno| StoreError::at("look at", &folder.path, errno.into()))
-    };
+    let stat = |folder: &Folder| rustix::fs::fstat(&folder.fd).at("look at", &folder.path);
     let (state, folder) = (stat(state)?, stat(folder)?);
     let mark = || format!("{NEIGHBOUR_PREFIX}{:x}-{:x}-", state.st_dev, state.st_ino);
     Ok((state.st_dev != folder.st_dev).then(mark))
@@ -128,8 +126,7 @@ fn sweep(
     kept: &Path,
     mut is_known: impl FnMut(&BlobId) -> bool,
 ) -> Result<(), StoreError> {
-    let entries =
-        fs::read_dir(&folder.path).map_err(|source| StoreError::at("read", &folder.path, source))?;
+    let entries = fs::read_dir(&folder.path).at("read", &folder.path)?;
     for draft in entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()) {
         let Some(name) = draft.strip_prefix(prefix) else { continue };
         match folder.read(&draft)? {
@@ -158,7 +155,7 @@ pub(crate) fn keep_aside(path: &Path, state: &Path) -> Result<(), StoreError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let kept = free_name(state, &format!("kept-{name}"));
     tracing::warn!(path = %kept.display(), "kept what a power cut has made of a file; look at it, then remove it");
-    fs::copy(path, &kept).map(drop).map_err(|source| StoreError::at("keep", path, source))
+    fs::copy(path, &kept).map(drop).at("keep", path)
 }
 
 /// Keeps what a person saved under a name that says so; one that nobody serves where the drafts are, too.
@@ -166,7 +163,7 @@ fn keep(draft: &Path, folder: &Path, prefix: &str, name: &str) -> Result<(), Sto
     let dot = if prefix.starts_with('.') { "." } else { "" };
     let kept = free_name(folder, &format!("{dot}kept-file-{name}"));
     tracing::warn!(path = %kept.display(), "kept a file that was saved in the instant in which it was replaced; look at it, then remove it");
-    fs::rename(draft, &kept).map_err(|source| StoreError::at("keep", draft, source))
+    fs::rename(draft, &kept).at("keep", draft)
 }
 
 /// The first of `name`, `name-1`, `name-2` and so on that nothing has yet.

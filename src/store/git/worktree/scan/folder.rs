@@ -16,7 +16,7 @@ use crate::store::git::disk::failpoint::{Failpoint, reach};
 use crate::store::git::disk::stamp::{Stamp, kind};
 use crate::store::git::object::id::BlobHasher;
 use crate::store::git::repo::layout::Layout;
-use crate::store::{BlobId, FILE_BYTES_KEPT_MAX, StoreError};
+use crate::store::{AtPath as _, BlobId, FILE_BYTES_KEPT_MAX, StoreError};
 
 /// A file of more bytes is not read whole, which could take any time: it can't be a collection's, and
 /// everybody would wait for it.
@@ -57,8 +57,7 @@ pub(crate) fn is_shortage(error: &StoreError) -> bool {
 
 impl Folder {
     pub(crate) fn open(path: &Path) -> Result<Self, StoreError> {
-        let fd = rustix::fs::open(path, OPEN_FOLDER, Mode::empty());
-        let fd = fd.map_err(|errno| StoreError::at("open the folder", path, errno.into()))?;
+        let fd = rustix::fs::open(path, OPEN_FOLDER, Mode::empty()).at("open the folder", path)?;
         Ok(Self { fd, path: path.to_owned() })
     }
 
@@ -80,14 +79,14 @@ impl Folder {
             if make {
                 match rustix::fs::mkdirat(&folder.fd, part, Mode::from_raw_mode(0o777)) {
                     Ok(()) | Err(Errno::EXIST) => (),
-                    Err(errno) => return Err(StoreError::at("make the folder", &path, errno.into())),
+                    Err(errno) => return Err(errno).at("make the folder", &path),
                 }
             }
             match rustix::fs::openat(&folder.fd, part, OPEN_FOLDER, Mode::empty()) {
                 Ok(fd) => folder = Self { fd, path },
                 Err(Errno::NOENT) => return Ok(Found::Nothing),
                 Err(Errno::LOOP | Errno::NOTDIR) => return Ok(Found::Obstacle(path)),
-                Err(errno) => return Err(StoreError::at("open the folder", &path, errno.into())),
+                Err(errno) => return Err(errno).at("open the folder", &path),
             }
         }
         Ok(Found::Folder(folder))
@@ -120,8 +119,7 @@ impl Folder {
                 return Ok(None);
             }
             let mut file = File::from(fd);
-            let content = read_content(&mut file, stat)
-                .map_err(|source| StoreError::at("read", &self.path.join(name), source))?;
+            let content = read_content(&mut file, stat).at("read", &self.path.join(name))?;
             let after =
                 rustix::fs::fstat(file.as_fd()).map_err(|errno| self.failed("look at", name, errno))?;
             if let Some(content) = content.filter(|_| Stamp::of(&after) == Stamp::of(&stat)) {

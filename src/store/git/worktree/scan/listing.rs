@@ -7,9 +7,9 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use rustix::fs::Dir;
 
 use crate::domain::file_name::is_collection_file;
-use crate::store::StoreError;
 use crate::store::git::object::tree::{Pointer, RawTree};
 use crate::store::git::worktree::scan::folder::Folder;
+use crate::store::{AtPath as _, StoreError};
 
 /// A name in the folder. One that is not UTF-8 is shown with replacement characters, as it is in
 /// the differences between commits.
@@ -52,10 +52,9 @@ impl Name {
 
 /// The names in the folder that may be collection files, sorted.
 pub(crate) fn list(folder: &Folder) -> Result<Vec<Name>, StoreError> {
-    let failed = |errno: rustix::io::Errno| StoreError::at("read the folder", &folder.path, errno.into());
     let mut names = Vec::new();
-    for entry in Dir::read_from(&folder.fd).map_err(failed)? {
-        let name = Name::of(entry.map_err(failed)?.file_name().to_bytes());
+    for entry in Dir::read_from(&folder.fd).at("read the folder", &folder.path)? {
+        let name = Name::of(entry.at("read the folder", &folder.path)?.file_name().to_bytes());
         if is_collection_file(&name.shown) {
             names.push(name);
         }
