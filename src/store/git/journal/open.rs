@@ -90,8 +90,13 @@ impl GitJournal {
         let reader = Reader::new(&layout);
         let graph = Graph::new(reader.archive(&branch), options.git, options.graph_commits_min, &barrier);
         let checkpoint = Arc::clone(&checkout.checkpoint);
-        let maintenance =
-            Maintenance::new(Arc::clone(&packs), checkpoint, graph, barrier.clone(), options.maintain);
+        let maintenance = Maintenance::new(
+            Arc::clone(&packs),
+            checkpoint,
+            graph,
+            barrier.clone(),
+            [serves, options.maintain],
+        );
         let committer = Committer { actor: options.committer, key: options.signing_key };
         let lock_wait = Duration::from_millis(options.lock_wait_ms_max);
         let mut journal = Self {

@@ -35,7 +35,8 @@ const WRITING_PAUSE_MAX: Duration = Duration::from_millis(50);
 pub(crate) struct Maintenance {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
-    // Whether to tidy, and whether objects that are elsewhere as well may be removed.
+    // Whether anything may be written, whether to tidy, and whether objects that are elsewhere as well may be removed.
+    serves: bool,
     tidies: bool,
     may_remove: bool,
     // When the last group was made visible.
@@ -57,14 +58,14 @@ struct Shared {
 }
 
 impl Maintenance {
-    /// Prepares to look after these packs, this graph and the work tree of this checkpoint; `tidies` says whether
-    /// anything is to be done but what keeps the repository whole.
+    /// Prepares to look after these packs, this graph and the work tree of this checkpoint; `serves` says whether
+    /// anything may be done at all, `tidies` whether more than what keeps the repository whole.
     pub(crate) fn new(
         packs: Arc<Packs>,
         checkpoint: Arc<Checkpoint>,
         graph: Graph,
         barrier: Barrier,
-        tidies: bool,
+        [serves, tidies]: [bool; 2],
     ) -> Self {
         let may_remove = !graph.layout().keeps_objects;
         let shared = Shared {
@@ -77,7 +78,7 @@ impl Maintenance {
             stop: AtomicBool::new(false),
             changed_packs: AtomicBool::new(false),
         };
-        Self { shared: Arc::new(shared), thread: None, tidies, may_remove, written_at: None }
+        Self { shared: Arc::new(shared), thread: None, serves, tidies, may_remove, written_at: None }
     }
 
     /// Has the file system of the work tree flushed, which was brought to `revision`.
@@ -148,8 +149,10 @@ impl Drop for Maintenance {
         if let Some(thread) = self.thread.take() {
             drop(thread.join());
         }
-        self.shared.packs.give_up_reserved();
-        tell(self.shared.packs.sweep());
+        if self.serves {
+            self.shared.packs.give_up_reserved();
+            tell(self.shared.packs.sweep());
+        }
     }
 }
 

@@ -67,6 +67,8 @@ fn parts_of_a_merged_pack_stay_for_who_reads_them_and_go_at_the_end_or_the_next_
     assert!(merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
     assert_eq!(repo.packs().len(), before + 1);
     assert!(!merge_small(&journal.writer.packs, &journal.writer.barrier, &AtomicBool::new(false)).unwrap());
+    drop(repo.open_to_read());
+    assert_eq!(repo.packs().len(), before + 1, "who only reads removes nothing");
     let folder = tempfile::tempdir().unwrap();
     let killed = folder.path().join("killed");
     assert!(Command::new("cp").arg("-a").args([repo.path(), &killed]).status().unwrap().success());
