@@ -110,11 +110,9 @@ fn index(repo: &Repo, findings: &mut Vec<Finding>) {
 fn packs(repo: &Repo, findings: &mut Vec<Finding>) {
     let listed = fs::read_to_string(repo.state().join("spare-packs")).unwrap_or_default();
     let folder = repo.common_dir.join("objects/pack");
-    let there = listed.lines().filter(|name| {
-        let name = name.trim().trim_end_matches(".pack");
-        folder.join(name).with_extension("pack").exists()
-    });
-    let count = there.count();
+    // Each with the one that has its objects.
+    let names = listed.lines().filter_map(|line| line.split_whitespace().next());
+    let count = names.filter(|name| folder.join(name).with_extension("pack").exists()).count();
     if count > 0 && !repo.is_served {
         let what = format!("{} whose objects are in another one", crate::cli::counted(count, "pack"));
         let fix = Fix::Person("a running service removes them after ten minutes, `git gc` at once".into());

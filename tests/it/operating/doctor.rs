@@ -128,6 +128,24 @@ fn damage_is_told_as_git_tells_it() {
 }
 
 #[test]
+fn packs_whose_objects_are_in_another_one_are_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let repo = repo(folder.path());
+    repo.git(&["gc", "--quiet"]);
+    let mut packs =
+        fs::read_dir(repo.git_folder().join("objects/pack")).unwrap().map(|entry| entry.unwrap().path());
+    let pack = packs.find(|path| path.extension().is_some_and(|it| it == "pack")).unwrap();
+    let name = pack.file_stem().unwrap().to_str().unwrap();
+    let ours = repo.git_folder().join("collectory");
+    fs::create_dir_all(&ours).unwrap();
+    // As the service notes it: the pack, and the one that it was merged into.
+    fs::write(ours.join("spare-packs"), format!("{name} pack-{}\n", "7".repeat(40))).unwrap();
+    assert_eq!(found(&repo, &[]), (Some(0), vec!["packs: hint".to_owned()]));
+    fs::write(ours.join("spare-packs"), format!("pack-{} {name}\n", "7".repeat(40))).unwrap();
+    assert_eq!(found(&repo, &[]), (Some(0), Vec::new()));
+}
+
+#[test]
 fn a_policy_that_others_may_change_or_that_has_a_fault_is_wrong() {
     let folder = tempfile::tempdir().unwrap();
     let repo = repo(folder.path());
