@@ -67,13 +67,22 @@ pub(crate) fn object_at(
     path: &str,
 ) -> Result<Option<BlobId>, StoreError> {
     let root = objects.commit(revision, |commit| commit.tree)?;
+    Ok(find_below(objects, root, path.split('/'))?.map(|found| found.blob()))
+}
+
+/// What stands under a path, part by part, below a tree; `None` for nothing.
+pub(super) fn find_below<'a>(
+    objects: &mut Objects,
+    root: TreeId,
+    parts: impl IntoIterator<Item = &'a str>,
+) -> Result<Option<Pointer>, StoreError> {
     let mut at = Pointer { mode: FOLDER, oid: *root.as_bytes() };
-    for part in path.split('/') {
+    for part in parts {
         let folder = if at.is_folder() { objects.raw_tree(TreeId::new(at.oid))? } else { return Ok(None) };
         let Some(found) = find(&folder, part.as_bytes()) else { return Ok(None) };
         at = found;
     }
-    Ok(Some(at.blob()))
+    Ok(Some(at))
 }
 
 /// Refuses a revision in which something else stands where a folder should be.

@@ -11,9 +11,10 @@ use chrono::{DateTime, Utc};
 use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::object::id::unhex;
-use crate::store::git::object::tree;
+use crate::store::git::object::tree::Pointer;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::diff::compare;
+use crate::store::git::read::trees::find_below;
 use crate::store::git::repo::layout::Layout;
 use crate::store::{Commit, FileChange, Step, StoreError, TreeId};
 
@@ -83,12 +84,8 @@ impl<'a> FollowedFolder<'a> {
         if let Some((_, id)) = self.last.filter(|(known, _)| *known == root) {
             return Ok(id);
         }
-        let mut id = Some(root);
-        for part in self.parts {
-            let Some(above) = id else { break };
-            let found = tree::find(&self.objects.raw_tree(above)?, part.as_bytes());
-            id = found.filter(|it| it.is_folder()).map(|it| TreeId::new(it.oid));
-        }
+        let found = find_below(self.objects, root, self.parts.iter().map(String::as_str))?;
+        let id = found.filter(Pointer::is_folder).map(|it| TreeId::new(it.oid));
         self.last = Some((root, id));
         Ok(id)
     }

@@ -10,8 +10,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-
 use crate::store::git::disk::barrier::Barrier;
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::disk::state_file::StateFile;
@@ -33,15 +31,15 @@ pub(crate) struct Lagging {
 /// What each file may have of ours; `None` for nothing.
 type Files = BTreeMap<String, BTreeSet<Option<BlobId>>>;
 
-#[derive(Debug, Default, Serialize, Deserialize)]
-struct Kept(BTreeMap<String, Vec<Option<String>>>);
+/// The same as it is kept.
+type Digits = BTreeMap<String, Vec<Option<String>>>;
 
 impl Lagging {
     /// What is kept in this work tree's folder of ours; nothing if that makes no sense.
     pub(crate) fn load(state: &Path, barrier: &Barrier) -> Result<Self, StoreError> {
         let file = StateFile::new(state, "behind", barrier);
         let bytes = file.read()?.unwrap_or_default();
-        let Kept(kept) = serde_json::from_slice(&bytes).unwrap_or_default();
+        let kept: Digits = serde_json::from_slice(&bytes).unwrap_or_default();
         let known = |id: Option<String>| match id {
             Some(digits) => unhex(digits.as_bytes()).map(|id| Some(BlobId::new(id))),
             None => Some(None),
@@ -85,9 +83,8 @@ impl Lagging {
             return Ok(());
         }
         let digits = |id: &Option<BlobId>| id.map(|id| id.to_string());
-        let files =
-            self.files.iter().map(|(name, ids)| (name.clone(), ids.iter().map(digits).collect())).collect();
-        let text = serde_json::to_vec(&Kept(files)).expect("texts are JSON");
+        let files = self.files.iter().map(|(name, ids)| (name.clone(), ids.iter().map(digits).collect()));
+        let text = serde_json::to_vec(&files.collect::<Digits>()).expect("texts are JSON");
         self.file.replace(&text)?;
         self.kept.clone_from(&self.files);
         Ok(())
