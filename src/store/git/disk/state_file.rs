@@ -15,7 +15,7 @@
 //! | `served` | which revision was served last | `repo::served` | overwritten | a branch that was rewritten meanwhile is not told |
 //! | `work-tree` | which revision files and index have | `repo::checkpoint` | overwritten | what a kill or a power cut left behind is taken for edits |
 //! | `behind` | files that could not be brought forward | `worktree::apply::lagging` | replaced | they are taken for edits |
-//! | `index-*` | an index in the making, the one before | `index` | | the same as after a kill |
+//! | `index-*` | an index in the making | `index` | | the same as after a kill |
 //! | `file-*` | a file of the work tree in the making | `worktree::replace::staging` | | the same as after a kill |
 //! | `kept-*` | what a person saved and has no other place | `worktree::replace::staging` | | it is lost: never removed by us |
 //! | `remote` | a `GIT_DIR` of our own for a shared branch | `store::remote` | by git | it is made anew, and what was fetched is fetched again |

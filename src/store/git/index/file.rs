@@ -12,7 +12,7 @@ use std::time::{Duration, SystemTime};
 use crate::store::git::disk::barrier::{make_file, read_if_there, remove_if_there};
 use crate::store::git::disk::lock::HeldLock;
 use crate::store::git::index::git_index::GitIndex;
-use crate::store::git::index::rollback::{BEFORE, Rollback};
+use crate::store::git::index::rollback::Rollback;
 use crate::store::{AtPath as _, StoreError};
 
 /// How far in the past a first index is dated, so that git looks into the files that came with it.
@@ -62,9 +62,13 @@ impl IndexFile {
 
     /// Puts the index with the new entries in its place; see `rollback`. The guard of the write is dropped when
     /// nothing is ahead any more.
-    pub(crate) fn put_ahead<G>(&self, next: &GitIndex, guard: Option<G>) -> Result<Rollback<G>, StoreError> {
+    pub(crate) fn put_ahead<'a, G>(
+        &'a self,
+        next: &'a GitIndex,
+        guard: Option<G>,
+    ) -> Result<Rollback<'a, G>, StoreError> {
         let draft = self.draft()?.write(&self.path, &next.encode())?;
-        Rollback::put([&self.path, &self.state], draft, guard)
+        Rollback::put([&self.path, &self.state], draft, next.before(), guard)
     }
 
     /// Puts a new index in place, releases its lock, and remembers that it is ours.
@@ -153,7 +157,7 @@ impl Drop for IndexDraft {
 
 /// Removes what a killed process of ours left.
 pub(crate) fn remove_left(state: &Path) -> Result<(), StoreError> {
-    [DRAFT, BEFORE].iter().try_for_each(|name| remove_if_there(&state.join(name)))
+    remove_if_there(&state.join(DRAFT))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a time for the file system, which no one is told")]

@@ -161,6 +161,11 @@ impl GitIndex {
         }
     }
 
+    /// What it was read from, before it was changed.
+    pub(crate) fn before(&self) -> Option<&[u8]> {
+        (!self.bytes.is_empty()).then_some(&self.bytes)
+    }
+
     pub(crate) fn parse(bytes: Vec<u8>) -> Result<Self, Unreadable> {
         let end = bytes.len().checked_sub(20).ok_or(Unreadable::Damaged)?;
         let (body, checksum) = bytes.split_at(end);

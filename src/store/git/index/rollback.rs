@@ -7,92 +7,75 @@
 //! entries are in place before the branch moves, and `index.lock` is held until the files are too. They
 //! come only when the pack with what they name is in its place, since `git diff --cached` reads that.
 //!
-//! When the branch does not move, the old index comes back. After a kill or a power cut there may be
-//! no old one: then the entries go back by the rule of `worktree::apply::catch_up`, which finds the commit that was under way.
+//! When the branch does not move, the old index comes back. After a kill or a power cut nobody has it: then the entries
+//! go back by the rule of `worktree::apply::catch_up`, which finds the commit that was under way.
 
-use std::fs::{self, File, FileTimes};
-use std::io;
 use std::mem;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use crate::store::git::disk::barrier::make_file;
+use crate::store::StoreError;
 use crate::store::git::disk::barrier::remove_if_there;
-use crate::store::git::disk::links::hard_link;
-use crate::store::git::disk::open;
 use crate::store::git::index::file::IndexDraft;
-use crate::store::{AtPath as _, StoreError};
-
-/// A second name of the old index, or a copy of it.
-pub(crate) const BEFORE: &str = "index-before";
 
 /// A new index whose branch may not have moved yet; dropped without [`keep`](Self::keep), the old
 /// one comes back.
 #[must_use]
 #[derive(Debug)]
-pub(crate) struct Rollback<G> {
-    index: PathBuf,
-    before: Option<PathBuf>,
+pub(crate) struct Rollback<'a, G> {
+    index: &'a Path,
+    state: &'a Path,
+    /// What the old one held; nothing where there was none.
+    before: Option<&'a [u8]>,
     guard: Option<G>,
     is_kept: bool,
 }
 
-impl<G> Rollback<G> {
-    /// Puts a draft in the place of the index; the caller holds its lock. The guard of the write is
-    /// dropped when nothing is ahead any more.
+impl<'a, G> Rollback<'a, G> {
+    /// Puts a draft in the place of the index, which holds `before`; the caller holds its lock. The guard of the
+    /// write is dropped when nothing is ahead any more.
     pub(crate) fn put(
-        [index, state]: [&Path; 2],
+        [index, state]: [&'a Path; 2],
         draft: IndexDraft,
+        before: Option<&'a [u8]>,
         guard: Option<G>,
     ) -> Result<Self, StoreError> {
-        let before = state.join(BEFORE);
-        remove_if_there(&before)?;
-        let before = keep_old(index, &before).at_if_there("keep", index)?.map(|()| before);
-        let ahead = Self { index: index.to_owned(), before, guard, is_kept: false };
-        drop(draft.put(&ahead.index)?);
-        Ok(ahead)
+        drop(draft.put(index)?);
+        Ok(Self { index, state, before, guard, is_kept: false })
     }
 
-    /// The branch has moved: the new index is the right one. What is returned is to be dropped when
+    /// The branch has moved: the new index is the right one. The guard that is returned is to be dropped when
     /// the files are there too, so that a kill before that is noticed.
-    pub(crate) fn keep(mut self) -> Self {
+    pub(crate) fn keep(mut self) -> Option<G> {
         self.is_kept = true;
-        self
+        self.guard.take()
     }
 
-    fn settle(&self) -> Result<(), StoreError> {
-        match (&self.before, self.is_kept) {
-            (Some(before), true) => remove_if_there(before),
-            (None, true) => Ok(()),
-            (Some(before), false) => fs::rename(before, &self.index).at("put back", &self.index),
-            (None, false) => remove_if_there(&self.index),
+    fn put_back(&self) -> Result<(), StoreError> {
+        match self.before {
+            Some(before) => {
+                IndexDraft::make(self.state)?.write(self.index, before)?.put(self.index).map(drop)
+            }
+            None => remove_if_there(self.index),
         }
     }
 }
 
-impl<G> Drop for Rollback<G> {
+impl<G> Drop for Rollback<'_, G> {
     fn drop(&mut self) {
-        if let Err(error) = self.settle() {
-            tracing::warn!(%error, "the index could not be put back; the next start does it");
+        if !self.is_kept
+            && let Err(error) = self.put_back()
+        {
+            tracing::warn!(%error, "the index could not be put back; the next write or start does it");
             self.guard.take().into_iter().for_each(mem::forget);
         }
     }
 }
 
-/// Keeps an index under a second name. A copy does as well where there can be none, as for an index that
-/// somebody else has written.
-fn keep_old(index: &Path, before: &Path) -> io::Result<()> {
-    match hard_link(index, before) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => (),
-        linked => return linked,
-    }
-    io::copy(&mut open::open(index)?, &mut make_file(before)?)?;
-    // Git tells by its time which files it has to look into.
-    let time = FileTimes::new().set_modified(fs::metadata(index)?.modified()?);
-    File::open(before)?.set_times(time)
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::PathBuf;
+
     use super::*;
 
     /// A folder with an index and a state folder.
@@ -104,9 +87,9 @@ mod tests {
         (folder, index, state)
     }
 
-    fn put(index: &Path, state: &Path) -> Result<Rollback<()>, StoreError> {
+    fn put<'a>(index: &'a Path, state: &'a Path) -> Result<Rollback<'a, ()>, StoreError> {
         let draft = IndexDraft::make(state)?.write(index, b"new")?;
-        Rollback::put([index, state], draft, None)
+        Rollback::put([index, state], draft, Some(b"old"), None)
     }
 
     #[test]
@@ -115,7 +98,11 @@ mod tests {
         for (is_kept, expected) in [(false, "old"), (true, "new")] {
             let ahead = put(&index, &state).unwrap();
             assert_eq!(fs::read_to_string(&index).unwrap(), "new");
-            drop(if is_kept { ahead.keep() } else { ahead });
+            if is_kept {
+                assert_eq!(ahead.keep(), None);
+            } else {
+                drop(ahead);
+            }
             assert_eq!(fs::read_to_string(&index).unwrap(), expected);
             assert_eq!(fs::read_dir(&state).unwrap().count(), 0);
         }

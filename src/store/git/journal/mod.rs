@@ -34,6 +34,7 @@ use crate::domain::{Actor, Revision};
 use crate::store::BlobId;
 use crate::store::git::disk::failpoint::{Failpoint, stop_at};
 use crate::store::git::disk::lock::HeldLock;
+use crate::store::git::index::rollback::Rollback;
 use crate::store::git::maintenance::runner::Maintenance;
 use crate::store::git::read::archive::GitArchive;
 use crate::store::git::read::reader::Reader;
@@ -213,7 +214,7 @@ impl Journal for GitJournal {
         let next = lock.as_ref().map(|_| self.checkout.index_ahead(&group.changes)).transpose()?;
         // Dropped on the way out, and the old index comes back.
         let (mut keep_file, mut rollback) = (None, None);
-        let index = &mut self.checkout.index;
+        let index = &self.checkout.index;
         let published = self.writer.publish(expected, &group, drafts, |made| {
             keep_file = Some(made);
             lock.as_ref().map_or(Ok(()), HeldLock::check)?;
@@ -226,18 +227,12 @@ impl Journal for GitJournal {
         self.reader.recent_commits.remember(std::mem::take(&mut group.steps));
         self.maintenance.note_write();
         stop_at(Failpoint::UpdateWorkTree, &self.layout.git_dir)?;
-        match (lock, next, rollback) {
-            (Some(lock), Some(next), Some(rollback)) if self.checkout.is_shown() => {
-                let rollback = rollback.keep();
-                self.checkout.update(lock, next, &group.changes, group.tip());
-                drop(rollback);
-                self.checkout.undo_race_if_any(&mut self.reader);
-            }
-            // HEAD has turned away: the old index comes back, before its lock is released.
-            (lock, _, rollback) => {
-                drop(rollback);
-                drop(lock);
-            }
+        // Where HEAD has turned away the old index comes back, before its lock is released.
+        let kept = rollback.filter(|_| self.checkout.is_shown()).map(Rollback::keep);
+        if let (Some(lock), Some(next), Some(keep_file)) = (lock, next, kept) {
+            self.checkout.update(lock, next, &group.changes, group.tip());
+            drop(keep_file);
+            self.checkout.undo_race_if_any(&mut self.reader);
         }
         self.reader.recent_commits.keep(group.changes);
         published?;
