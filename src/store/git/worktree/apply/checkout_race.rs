@@ -103,7 +103,7 @@ impl Checkout {
         let mut stat = None;
         if let Found::Folder(folder) = Folder::collections(&self.layout, there.is_some())? {
             let replacer = Replacer::new(&self.layout, &folder)?;
-            if replacer.change(name, change.after.map(|after| after.blob()), new)? {
+            if replacer.change(name, &[change.after.map(|after| after.blob())], new)? {
                 stat = folder.stat(name)?.as_ref().map(index_stat);
             }
         }

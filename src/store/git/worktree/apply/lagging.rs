@@ -107,8 +107,8 @@ impl Checkout {
                 content => content?,
             };
             let new = New::of(after, content.as_deref());
-            let ids = self.lagging.take(&name);
-            match replacer.change_any(&name, ids.iter().copied(), new) {
+            let ids = Vec::from_iter(self.lagging.take(&name));
+            match replacer.change(&name, &ids, new) {
                 Ok(_) => tracing::info!(path = self.layout.inside(&name), "the file is up to date again"),
                 Err(error) => {
                     tracing::debug!(%error, "a file of the work tree is still behind");

@@ -73,7 +73,7 @@ fn bring_submodule(
     if change.before.is_some_and(|before| before.is_submodule()) {
         let _has_something = rustix::fs::unlinkat(&folder.fd, name, AtFlags::REMOVEDIR).is_err();
     }
-    replacer.change(name, old, new)?;
+    replacer.change(name, &[old], new)?;
     if change.after.is_some_and(|after| after.is_submodule()) {
         return match rustix::fs::mkdirat(&folder.fd, name, Mode::from_raw_mode(0o777)) {
             Ok(()) | Err(Errno::EXIST) => Ok(()),

@@ -266,7 +266,7 @@ fn change_file(
         Occasion::Ours | Occasion::Found => None,
     };
     let olds = std::iter::once(old).chain(torn.map(Some)).chain(change.passed.iter().copied());
-    replacer.change_any(name, olds, New::of(change.after, change.content.as_deref()))
+    replacer.change(name, &olds.collect::<Vec<_>>(), New::of(change.after, change.content.as_deref()))
 }
 
 pub(crate) fn is_after(staged: &Staged, change: &PathChange) -> bool {

@@ -59,25 +59,33 @@ impl<'a> Replacer<'a> {
         self.folder
     }
 
-    /// Puts `new` (or nothing) in the place of `old` (or nothing), if that is what stands there;
+    /// Puts `new` (or nothing) in the place of any of `olds` (or nothing), if one of them is what stands there;
     /// answers whether `new` stands there now.
     pub(crate) fn change(
         &self,
         name: &str,
-        old: Option<BlobId>,
+        olds: &[Option<BlobId>],
         new: Option<New<'_>>,
     ) -> Result<bool, StoreError> {
         // A tree may name anything; no file of this folder is called so.
         if name.contains('/') {
             return Ok(false);
         }
+        // Once more, since what somebody puts there meanwhile may be another one of them.
+        Ok(self.try_change(name, olds, new)? || olds.len() > 1 && self.try_change(name, olds, new)?)
+    }
+
+    fn try_change(
+        &self,
+        name: &str,
+        olds: &[Option<BlobId>],
+        new: Option<New<'_>>,
+    ) -> Result<bool, StoreError> {
         let now = holds(self.folder, name)?;
         if now.is_new(new) {
             return Ok(true);
         }
-        if !now.is(old) {
-            return Ok(false);
-        }
+        let Some(old) = olds.iter().find(|old| now.is(**old)) else { return Ok(false) };
         match (old, new) {
             (None, None) => Ok(true),
             (None, Some(new)) => {
@@ -87,9 +95,9 @@ impl<'a> Replacer<'a> {
             }
             (Some(old), Some(new)) => {
                 let draft = self.draft(name, new, now.mode())?;
-                self.exchange(&draft, name, old, new.oid)
+                self.exchange(&draft, name, *old, new.oid)
             }
-            (Some(old), None) => self.take_away(&self.staging.draft_of(name), name, old),
+            (Some(old), None) => self.take_away(&self.staging.draft_of(name), name, *old),
         }
     }
 
@@ -103,28 +111,6 @@ impl<'a> Replacer<'a> {
         let draft = self.staging.draft_of(name);
         self.staging.write(&draft, (new.mode, new.bytes), replaced)?;
         Ok(draft)
-    }
-
-    /// The same, where the file may have any of `olds`.
-    pub(crate) fn change_any(
-        &self,
-        name: &str,
-        olds: impl IntoIterator<Item = Option<BlobId>>,
-        new: Option<New<'_>>,
-    ) -> Result<bool, StoreError> {
-        let mut olds = olds.into_iter();
-        if let Some(first) = olds.next()
-            && self.change(name, first, new)?
-        {
-            return Ok(true);
-        }
-        let mut rest = olds.peekable();
-        if rest.peek().is_none() {
-            return Ok(false);
-        }
-        let now = holds(self.folder, name)?;
-        let old = rest.find(|old| now.is(*old));
-        old.map_or(Ok(false), |old| self.change(name, old, new))
     }
 
     /// The id of what stands under a name after a power cut, if it makes no sense. Unless it is blank, it is
