@@ -7,7 +7,7 @@
 //!
 //! Where it is not valid, there are `-1` entries and no id.
 
-use crate::store::git::index::git_index::Cursor;
+use crate::store::git::index::entry::Cursor;
 use crate::store::git::object::id::Oid;
 
 #[derive(Debug)]

@@ -2,11 +2,7 @@
 //!
 //! ```text
 //! "DIRC" · version 2, 3 or 4 · number of entries
-//! entries, by path and stage:
-//!   ctime, mtime, device, inode, mode, user, group, length       4 bytes each, times two numbers
-//!   20 bytes of id · 2 bytes of flags (stage, length of the name) · 2 more when the flags say so
-//!   version 2, 3: path, then 1 to 8 NULs up to a multiple of 8
-//!   version 4:    how much of the path before to drop, then the rest of the path, NUL
+//! entries, by path and stage (see `entry`)
 //! extensions: name of 4 letters · length · content
 //! SHA-1 of all that, or zeros (index.skipHash)
 //! ```
@@ -25,22 +21,12 @@ use sha1::{Digest as _, Sha1};
 use crate::store::BlobId;
 use crate::store::git::disk::stamp::index_stat;
 use crate::store::git::index::cached_tree::Node;
+use crate::store::git::index::entry::{Cursor, FIXED_LEN, IndexEntry};
 use crate::store::git::object::id::Oid;
-use crate::store::git::object::pack::{distance, read_distance};
 use crate::store::git::object::tree::Pointer;
 
-/// The part of an entry before its path: ten numbers, the id, the flags.
-const FIXED_LEN: usize = 62;
-const STAT_LEN: usize = 40;
 /// What new entries may take before an index in the making has to move.
 const GROWTH_LEN: usize = 4 << 10;
-const EXTENDED_FLAG: u16 = 0x4000;
-/// In the extended flags: the file is left out of the work tree.
-const SKIP_WORKTREE_FLAG: u16 = 0x4000;
-/// In the extended flags: the path is announced (`git add --intent-to-add`), nothing of it is staged.
-const INTENT_TO_ADD_FLAG: u16 = 0x2000;
-const STAGE_MASK: u16 = 0x3000;
-const NAME_MASK: u16 = 0x0fff;
 
 /// Why an index is left alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -61,66 +47,6 @@ pub(crate) struct GitIndex {
     cached_tree: Option<Node>,
     resolved: Option<Range<usize>>,
     skips_hash: bool,
-}
-
-#[derive(Debug)]
-struct IndexEntry {
-    fixed: Fixed,
-    extended: Option<[u8; 2]>,
-    path: Path,
-}
-
-/// The part of an entry before its path: where it was read, or another one.
-#[derive(Debug)]
-enum Fixed {
-    At(usize),
-    New(Box<[u8; FIXED_LEN]>),
-}
-
-/// A path: where it was read, or another one, or one that was not written out.
-#[derive(Debug)]
-enum Path {
-    At(Range<usize>),
-    New(Box<[u8]>),
-}
-
-impl IndexEntry {
-    fn fixed<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        match &self.fixed {
-            Fixed::At(start) => &bytes[*start..start + FIXED_LEN],
-            Fixed::New(fixed) => &fixed[..],
-        }
-    }
-
-    fn path<'a>(&'a self, bytes: &'a [u8]) -> &'a [u8] {
-        match &self.path {
-            Path::At(range) => &bytes[range.clone()],
-            Path::New(path) => path,
-        }
-    }
-
-    fn flags(&self, bytes: &[u8]) -> u16 {
-        let fixed = self.fixed(bytes);
-        u16::from_be_bytes([fixed[60], fixed[61]])
-    }
-
-    fn pointer(&self, bytes: &[u8]) -> Pointer {
-        let fixed = self.fixed(bytes);
-        let mode = u32::from_be_bytes(fixed[24..28].try_into().expect("four bytes"));
-        Pointer { mode, oid: fixed[STAT_LEN..60].try_into().expect("twenty bytes") }
-    }
-
-    fn stage(&self, bytes: &[u8]) -> u16 {
-        self.flags(bytes) & STAGE_MASK
-    }
-
-    fn extended_flags(&self) -> u16 {
-        self.extended.map_or(0, u16::from_be_bytes)
-    }
-
-    fn is_announced(&self) -> bool {
-        self.extended_flags() & INTENT_TO_ADD_FLAG != 0
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -254,7 +180,7 @@ impl GitIndex {
             let fixed = entry.fixed(&self.bytes);
             let same = |range: Range<usize>| fixed[range.clone()] == numbers[range];
             entry.stage(&self.bytes) == 0
-                && fixed[STAT_LEN..60] == *blob.as_bytes()
+                && entry.pointer(&self.bytes).blob() == blob
                 && same(MODIFIED)
                 && same(LEN)
         })
@@ -262,7 +188,7 @@ impl GitIndex {
 
     /// Whether git was told to leave the file at a path out of the work tree.
     pub(crate) fn is_skipped(&self, path: &str) -> bool {
-        self.find(path).is_some_and(|entry| entry.extended_flags() & SKIP_WORKTREE_FLAG != 0)
+        self.find(path).is_some_and(|entry| entry.is_skipped())
     }
 
     /// Whether a file stands where a folder of the path would be, or a folder where the file would.
@@ -298,31 +224,12 @@ impl GitIndex {
         }
     }
 
-    fn set(&mut self, path: &str, Pointer { mode, oid }: Pointer, stat: [u32; 10]) {
+    fn set(&mut self, path: &str, pointer: Pointer, stat: [u32; 10]) {
         let index = self.search(path.as_bytes());
-        let exists = self.is_at(index, path.as_bytes());
-        let mut fixed = Box::new([0; FIXED_LEN]);
-        for (field, value) in stat.into_iter().enumerate() {
-            let value = if field == 6 { mode } else { value };
-            fixed[4 * field..][..4].copy_from_slice(&value.to_be_bytes());
-        }
-        fixed[STAT_LEN..60].copy_from_slice(&oid);
-        // `git update-index --assume-unchanged` and its like stay what they are; that the path is only
-        // announced does not.
-        let mut kept = if exists { self.entries[index].flags(&self.bytes) & !NAME_MASK } else { 0 };
-        let extended = if exists { self.entries[index].extended_flags() & !INTENT_TO_ADD_FLAG } else { 0 };
-        if extended == 0 {
-            kept &= !EXTENDED_FLAG;
-        }
-        let name_len = u16::try_from(path.len()).unwrap_or(u16::MAX).min(NAME_MASK);
-        fixed[60..].copy_from_slice(&(kept | name_len).to_be_bytes());
-        let (fixed, extended) = (Fixed::New(fixed), (extended != 0).then(|| extended.to_be_bytes()));
-        if exists {
-            let entry = &mut self.entries[index];
-            (entry.fixed, entry.extended) = (fixed, extended);
+        if self.is_at(index, path.as_bytes()) {
+            self.entries[index].update(&self.bytes, pointer, stat);
         } else {
-            let path = Path::New(path.as_bytes().into());
-            self.entries.insert(index, IndexEntry { fixed, extended, path });
+            self.entries.insert(index, IndexEntry::new(path, pointer, stat));
         }
         self.invalidate(path);
     }
@@ -350,7 +257,7 @@ impl GitIndex {
         );
         let mut before: &[u8] = &[];
         for entry in &self.entries {
-            self.encode_entry(&mut bytes, entry, before);
+            entry.encode(&mut bytes, &self.bytes, self.version, before);
             before = entry.path(&self.bytes);
         }
         if let Some(root) = &self.cached_tree {
@@ -365,22 +272,6 @@ impl GitIndex {
         bytes.extend_from_slice(&checksum);
         bytes
     }
-
-    fn encode_entry(&self, bytes: &mut Vec<u8>, entry: &IndexEntry, before: &[u8]) {
-        let (start, path) = (bytes.len(), entry.path(&self.bytes));
-        bytes.extend_from_slice(entry.fixed(&self.bytes));
-        bytes.extend_from_slice(entry.extended.as_ref().map_or(&[][..], |extended| extended));
-        if self.version == 4 {
-            let common = before.iter().zip(path).take_while(|(a, b)| a == b).count();
-            bytes.extend(distance((before.len() - common) as u64));
-            bytes.extend_from_slice(&path[common..]);
-            bytes.push(0);
-        } else {
-            bytes.extend_from_slice(path);
-            let len = bytes.len() - start;
-            bytes.resize(start + (len / 8 + 1) * 8, 0);
-        }
-    }
 }
 
 fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
@@ -389,57 +280,6 @@ fn encode_extension(bytes: &mut Vec<u8>, name: &[u8; 4], content: &[u8]) {
         &u32::try_from(content.len()).expect("as long as it was, or shorter").to_be_bytes(),
     );
     bytes.extend_from_slice(content);
-}
-
-pub(crate) struct Cursor<'a> {
-    pub(crate) bytes: &'a [u8],
-    pub(crate) at: usize,
-}
-
-impl<'a> Cursor<'a> {
-    pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
-        let taken = self.bytes.get(self.at..self.at.checked_add(len)?)?;
-        self.at += len;
-        Some(taken)
-    }
-
-    fn number(&mut self) -> Option<u32> {
-        self.take(4).map(|bytes| u32::from_be_bytes(bytes.try_into().expect("four bytes")))
-    }
-
-    fn entry(&mut self, version: u32, before: &[u8]) -> Option<IndexEntry> {
-        let start = self.at;
-        let fixed = self.take(FIXED_LEN)?;
-        let flags = u16::from_be_bytes([fixed[60], fixed[61]]);
-        let extended = match flags & EXTENDED_FLAG {
-            0 => None,
-            _ if version == 2 => return None,
-            _ => Some(self.take(2)?.try_into().expect("two bytes")),
-        };
-        let mut kept = before.len();
-        if version == 4 {
-            kept = kept.checked_sub(self.distance()?)?;
-        }
-        let (path, rest) = (self.at, &self.bytes[self.at..]);
-        let rest = self.take(rest.iter().position(|byte| *byte == 0)?)?;
-        if version == 4 {
-            self.take(1)?;
-            let path = Path::New([&before[..kept], rest].concat().into());
-            return Some(IndexEntry { fixed: Fixed::At(start), extended, path });
-        }
-        let path = Path::At(path..self.at);
-        let len = self.at - start;
-        self.take((len / 8 + 1) * 8 - len)?;
-        Some(IndexEntry { fixed: Fixed::At(start), extended, path })
-    }
-
-    /// How much of the path before to drop, as the distances in packs are written.
-    fn distance(&mut self) -> Option<usize> {
-        let mut rest = self.bytes[self.at..].iter();
-        let distance = read_distance(&mut rest)?;
-        self.at = self.bytes.len() - rest.len();
-        usize::try_from(distance).ok()
-    }
 }
 
 #[cfg(test)]
