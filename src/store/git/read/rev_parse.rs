@@ -6,7 +6,6 @@ use crate::domain::Revision;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::archive::name::{by_id, by_ref};
 use crate::store::git::repo::layout::Layout;
-use crate::store::git::repo::refs::{self, Head};
 use crate::store::{NameError, StoreError};
 
 /// Where git looks for a name, in its order (gitrevisions(7)).
@@ -45,10 +44,7 @@ pub fn resolve(repository: &Path, name: &str) -> Result<Option<Revision>, StoreE
 
 fn named(layout: &Layout, objects: &mut Objects, name: &str) -> Result<Option<Revision>, NameError> {
     if matches!(name, "HEAD" | "@") {
-        return Ok(match layout.head()? {
-            Head::Detached(revision) => Some(revision),
-            Head::Ref(name) => refs::read(&layout.common_dir, &name)?.map(Revision::new),
-        });
+        return Ok(layout.head_commit()?);
     }
     for prefix in PREFIXES {
         if let Some(found) = by_ref(layout, objects, prefix, name)? {

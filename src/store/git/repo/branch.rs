@@ -97,15 +97,10 @@ impl Branch {
 
     /// The commit that it names, or `HEAD` in its stead.
     pub(crate) fn tip(&self) -> Result<Option<Revision>, StoreError> {
-        let common_dir = &self.layout.common_dir;
-        let tip = match self.name.as_str() {
-            DETACHED => match self.layout.head()? {
-                Head::Detached(revision) => return Ok(Some(revision)),
-                Head::Ref(name) => refs::read(common_dir, &name),
-            },
-            name => refs::read(common_dir, name),
-        };
-        Ok(tip?.map(Revision::new))
+        match self.name.as_str() {
+            DETACHED => self.layout.head_commit(),
+            name => Ok(refs::read(&self.layout.common_dir, name)?.map(Revision::new)),
+        }
     }
 
     /// Refuses a branch that another work tree of the repository shows, as git refuses to fetch or push

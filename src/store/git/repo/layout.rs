@@ -7,6 +7,7 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
+use crate::domain::Revision;
 use crate::store::git::disk::barrier::read_if_there;
 use crate::store::git::repo::refs::{self, Head};
 use crate::store::git::repo::sharing::Rights;
@@ -85,6 +86,14 @@ impl Layout {
 
     pub(crate) fn head(&self) -> Result<Head, StoreError> {
         refs::head(&self.git_dir)
+    }
+
+    /// The commit that is checked out, if there is one.
+    pub(crate) fn head_commit(&self) -> Result<Option<Revision>, StoreError> {
+        match self.head()? {
+            Head::Detached(revision) => Ok(Some(revision)),
+            Head::Ref(name) => Ok(refs::read(&self.common_dir, &name)?.map(Revision::new)),
+        }
     }
 
     /// Our own folder in the part of the repository that all work trees share.

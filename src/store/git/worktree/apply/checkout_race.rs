@@ -19,7 +19,7 @@ use crate::store::git::object::tree::Pointer;
 use crate::store::git::odb::objects::Objects;
 use crate::store::git::read::reader::Reader;
 use crate::store::git::read::trees::Trees;
-use crate::store::git::repo::refs::{self, Head};
+use crate::store::git::repo::refs::Head;
 use crate::store::git::worktree::apply::checkout::Checkout;
 use crate::store::git::worktree::apply::update::is_after;
 use crate::store::git::worktree::replace::swap::{New, Replacer};
@@ -69,8 +69,7 @@ impl Checkout {
     fn shown_instead(&self) -> Result<Option<Revision>, StoreError> {
         match self.layout.head()? {
             Head::Ref(name) if name == self.branch.name => Ok(None),
-            Head::Ref(name) => Ok(refs::read(&self.layout.common_dir, &name)?.map(Revision::new)),
-            Head::Detached(revision) => Ok(Some(revision)),
+            Head::Ref(_) | Head::Detached(_) => self.layout.head_commit(),
         }
     }
 
