@@ -103,26 +103,25 @@ impl Barrier {
 
     /// Makes a folder and those above it, as [`make_folders`] does, each durably.
     pub(crate) fn make_folder(&self, base: &Path, path: &Path) -> Result<(), StoreError> {
-        make_folders(base, path, &mut |parent| self.folder(parent))
+        make_folders(base, path)?.iter().try_for_each(|parent| self.folder(parent))
     }
 }
 
 /// Makes a folder and those above it but none from `base` on: a repository that is away for a moment is not
-/// made again in its place. `made` is called with the parent of each.
-pub(crate) fn make_folders(
-    base: &Path,
-    path: &Path,
-    made: &mut impl FnMut(&Path) -> Result<(), StoreError>,
-) -> Result<(), StoreError> {
+/// made again in its place. Answers in which folders one was made.
+pub(crate) fn make_folders(base: &Path, path: &Path) -> Result<Vec<PathBuf>, StoreError> {
     if path == base || path.is_dir() {
-        return Ok(());
+        return Ok(Vec::new());
     }
     let parent = path.parent().unwrap_or(base);
-    make_folders(base, parent, made)?;
+    let mut changed = make_folders(base, parent)?;
     match fs::create_dir(path) {
-        Ok(()) => made(parent),
+        Ok(()) => {
+            changed.push(parent.to_owned());
+            Ok(changed)
+        }
         // Git may have made it just now.
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => Ok(changed),
         Err(error) => Err(error).at("make the folder", path),
     }
 }

@@ -174,7 +174,7 @@ fn inode(file: &File, path: &Path) -> Result<Metadata, StoreError> {
 
 /// Makes our folder if somebody has removed it.
 fn make_state_folder(state: &Path) -> Result<(), StoreError> {
-    make_folders(state.parent().unwrap_or(state), state, &mut |_| Ok(()))
+    make_folders(state.parent().unwrap_or(state), state).map(drop)
 }
 
 /// Refuses to go on unless the lock is this file: somebody may have removed it by hand and taken it.

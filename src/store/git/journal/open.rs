@@ -197,8 +197,8 @@ fn lock_path(layout: &Layout) -> PathBuf {
 /// Makes sure that nobody else serves the repository; linked work trees of one share the lock.
 fn lock_service(layout: &Layout) -> Result<ServiceLock, StoreError> {
     let state = layout.state();
-    make_folders(&layout.common_dir, &state, &mut |_| Ok(()))?;
-    make_folders(&layout.git_dir, &layout.work_tree_state(), &mut |_| Ok(()))?;
+    make_folders(&layout.common_dir, &state)?;
+    make_folders(&layout.git_dir, &layout.work_tree_state())?;
     let path = lock_path(layout);
     let opened = open_own(OpenOptions::new().write(true).create(true).truncate(false), &path);
     let file = opened.at("open", &path)?;

@@ -227,7 +227,7 @@ impl Move<'_> {
         }
         if is_new {
             make_way(&path)?;
-            make_folders(git_dir, path.parent().expect("a reflog is below logs"), &mut |_| Ok(()))?;
+            make_folders(git_dir, path.parent().expect("a reflog is below logs"))?;
         }
         // Where git follows a link, we don't: it may lead out of the repository.
         let opened = open::open_own(OpenOptions::new().append(true).create(true), &path);

@@ -158,7 +158,7 @@ impl Archive for GitArchive {
 
     fn write_note(&self, name: &str, bytes: &[u8]) -> Result<(), StoreError> {
         let note = self.note(name);
-        make_folders(&self.branch.layout.common_dir, note.folder(), &mut |_| Ok(()))?;
+        make_folders(&self.branch.layout.common_dir, note.folder())?;
         note.replace(bytes)
     }
 }
