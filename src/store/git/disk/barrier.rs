@@ -137,12 +137,13 @@ pub(crate) struct Unflushed {
 impl Unflushed {
     /// Writes a new file; nothing stands at `path` or only what a killed process left.
     pub(crate) fn write(path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
-        let write = || {
-            let mut file = make_file(&path)?;
-            file.write_all(bytes).map(|()| file)
-        };
-        let file = write().at("write", &path)?;
-        Ok(Self { file, path })
+        Self::fill(make_file(&path), path, bytes)
+    }
+
+    /// Writes a file that was made for it.
+    pub(crate) fn fill(made: io::Result<File>, path: PathBuf, bytes: &[u8]) -> Result<Self, StoreError> {
+        let written = made.and_then(|mut file| file.write_all(bytes).map(|()| file));
+        Ok(Self { file: written.at("write", &path)?, path })
     }
 
     pub(crate) fn appended(file: File, path: PathBuf) -> Self {

@@ -17,7 +17,6 @@
 
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::Write as _;
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -69,12 +68,7 @@ impl Packs {
     /// Writes the content of a pack under its reserved name.
     pub(super) fn fill_reserved(&self, name: &str, content: &[u8]) -> Result<Unflushed, StoreError> {
         let path = self.file(name, "pack");
-        let write = || {
-            let mut file = create_own(&path)?;
-            file.write_all(content).map(|()| file)
-        };
-        let file = write().at("write", &path)?;
-        Ok(Unflushed::appended(file, path))
+        Unflushed::fill(create_own(&path), path, content)
     }
 
     /// Removes what was reserved and not used; what can't be removed now is at the next start.

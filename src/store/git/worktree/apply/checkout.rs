@@ -17,7 +17,7 @@ use crate::store::git::repo::layout::Layout;
 use crate::store::git::worktree::apply::lagging::Lagging;
 use crate::store::git::worktree::apply::recent::Recent;
 use crate::store::git::worktree::scan::checkout_in_progress;
-use crate::store::git::worktree::scan::folder::{Folder, Found};
+use crate::store::git::worktree::scan::folder::Folder;
 use crate::store::git::worktree::scan::status::{self, Scan};
 use crate::store::{AtPath as _, Paths, StoreError, WorkTree};
 
@@ -109,14 +109,7 @@ impl Checkout {
     /// Opens the collections folder, and makes it when there are new files for it.
     pub(crate) fn open_folder(&self, changes: &PathChanges) -> Result<Option<Folder>, StoreError> {
         let has_new = changes.values().any(|change| change.before.is_none() && change.after.is_some());
-        Ok(match Folder::collections(&self.layout, has_new)? {
-            Found::Folder(folder) => Some(folder),
-            Found::Nothing => None,
-            Found::Obstacle(path) => {
-                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
-                None
-            }
-        })
+        Ok(Folder::collections(&self.layout, has_new)?.or_told())
     }
 
     /// Refuses to write where files of the work tree may not be changed: they would be left behind.

@@ -116,14 +116,7 @@ impl Checkout {
     ) -> Result<(), StoreError> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let parts = || above.split('/').filter(|part| !part.is_empty());
-        let folder = match Folder::inside(&self.layout, parts(), change.after.is_some())? {
-            Found::Folder(found) => Some(found),
-            Found::Nothing => None,
-            Found::Obstacle(path) => {
-                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
-                None
-            }
-        };
+        let folder = Folder::inside(&self.layout, parts(), change.after.is_some())?.or_told();
         let mut replacer = folder.as_ref().map(|folder| Replacer::new(&self.layout, folder)).transpose()?;
         let [before, after] = [change.before, change.after].map(|side| side.filter(|it| !it.is_submodule()));
         change.content = after.map(|after| reader.objects.blob(after.blob())).transpose()?;

@@ -47,6 +47,20 @@ pub(crate) enum Found {
     Obstacle(PathBuf),
 }
 
+impl Found {
+    /// The folder, for who changes files there; what stands in its way is told.
+    pub(crate) fn or_told(self) -> Option<Folder> {
+        match self {
+            Self::Folder(folder) => Some(folder),
+            Self::Nothing => None,
+            Self::Obstacle(path) => {
+                tracing::warn!(path = %path.display(), "no folder, so no file there is brought up to date");
+                None
+            }
+        }
+    }
+}
+
 /// Whether an error is about the process or the system, and not about the file that could not be read.
 pub(crate) fn is_shortage(error: &StoreError) -> bool {
     let StoreError::Path { source, .. } = error else { return false };
